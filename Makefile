@@ -19,11 +19,13 @@ define run_tests
 @$(BIN)/python -m pytest -m "timed and not chaos$(1)"
 endef
 
+CHAOS = $(BIN)/python -m chaos $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(SEED),--seed $(SEED))
+
 # A container's environment often has it. Each of the thousand commands that tests run would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help prose setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium iproute2 helm docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -34,7 +36,7 @@ demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check ever
 	@$(BIN)/shardclock demo
 
 test: export TEST_POSTGRES = 18
-test: setup ## run the tests, on real Postgres and real Ray (twelve minutes)
+test: setup ## run the tests, on real Postgres and real Ray (a quarter of an hour)
 	$(call run_tests, and not exhaustive)
 
 test-all: setup ## run also those that take minutes each or try thousands of cases (three quarters of an hour)
@@ -54,17 +56,17 @@ lint: setup ## format, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-chaos: setup ## break everything for ten minutes under load, and judge what was recorded (SEED=7 repeats a run)
-	$(BIN)/python -m chaos --minutes 10 $(if $(SEED),--seed $(SEED))
+chaos: setup ## break everything for ten minutes under load, and judge what was recorded (CLUSTER=local, ray or standby, the default; SEED=7 repeats a run)
+	$(CHAOS) --minutes 10
 
 chaos-long: setup ## the same for an hour, at about 800 timers a second and 83 instances of processes, beside floods
-	$(BIN)/python -m chaos --minutes 60 --calls-per-s 97 --instances-per-s 83 $(if $(SEED),--seed $(SEED))
+	$(CHAOS) --minutes 60 --calls-per-s 97 --instances-per-s 83
 
 chaos-timers: setup ## an hour with timers alone, about 930 a second with its floods: no targets, no processes
-	$(BIN)/python -m chaos --of timers --minutes 60 --calls-per-s 92 $(if $(SEED),--seed $(SEED))
+	$(CHAOS) --of timers --minutes 60 --calls-per-s 92
 
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
-	$(BIN)/python -m chaos --minutes 10 --of deliveries $(if $(SEED),--seed $(SEED))
+	$(CHAOS) --minutes 10 --of deliveries
 
 chaos-jobs: setup ## while jobs run, kill workers, runs' processes, shards, the coordinator and Postgres, and then the whole Ray, 50 times each (an hour and a quarter)
 	$(BIN)/python -m chaos.jobs --of processes $(if $(SEED),--seed $(SEED))
@@ -113,17 +115,22 @@ pgbouncer: ## install Debian's pgbouncer, in front of which tests show that a po
 	apt-get install --yes --no-install-recommends pgbouncer
 	@systemctl disable --now pgbouncer 2>/dev/null || true # ours are started by the tests
 
+chromium: ## install Debian's chromium, in which tests open the console's pages (needs root; without it they are skipped)
+	apt-get install --yes --no-install-recommends chromium
+
 iproute2: ## install Debian's iproute2, with which tests make hosts of their own and cut them off (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends iproute2
 
-docs: setup ## write docs/sql.md from the SQL functions' comments, docs/openapi.json from the routes, docs/bpmn-elements.md from the models, the sync clients from the async ones
+helm: ## build Helm 4, with which tests render the charts (needs Go and minutes; without it they are skipped)
+	GOBIN=$(HOME)/.cache/shardclock/kube CGO_ENABLED=0 go install -trimpath helm.sh/helm/v4/cmd/helm@v4.3.1
+
+docs: setup ## write docs/sql.md from the SQL functions' comments, docs/openapi.json from the routes, docs/bpmn-elements.md from the models, docs/refusals.md from the codes, the charts' README from their values, the sync clients from the async ones
 	$(BIN)/python -m tools.sql_reference
 	$(BIN)/python -m tools.openapi
 	$(BIN)/python -m tools.bpmn_page
+	$(BIN)/python -m tools.refusals_page
+	$(BIN)/python -m tools.chart_values
 	$(BIN)/python -m tools.unasync
-
-prose: setup ## lower the table of words that replace a noun (tests/project/prose.json), after a change of prose
-	$(BIN)/python -m tests.support.prose
 
 dashboards: setup ## write Grafana's JSON from the dashboards' spec in k8s/monitoring/dashboards
 	$(BIN)/python -m k8s.monitoring.dashboards

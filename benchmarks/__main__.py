@@ -1,6 +1,6 @@
 """Measure Shardclock, its limit and its peers in one run: python -m benchmarks drain paced --rounds 3.
 
-Without names all cases are run, which takes some hours. Scenarios for those who size a cluster print their
+Without names all cases run, which takes some hours. Scenarios, for the size of a cluster, print their
 figures as JSON and have no peers.
 """
 
@@ -23,7 +23,7 @@ import psutil
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import operating, scenarios, sizing
+from benchmarks import operating, parts, scenarios, sizing
 from benchmarks.bench import Bench, bench
 from benchmarks.cases import CASES
 from benchmarks.cases.case import Case, NotForIt
@@ -42,12 +42,14 @@ SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] 
     "scale-up": operating.scale_up,
     "spike": operating.spike,
     "cost": sizing.cost,
+    "parts": parts.parts,
+    "idle-shards": parts.idle_shards,
 }
 ROUNDS = 3
 
 
 def main() -> int:
-    """Run the cases and scenarios that are named."""
+    """Run the cases and scenarios that the arguments name."""
     given = _arguments()
     for name in given.name:
         if name in SCENARIOS:
@@ -65,7 +67,7 @@ def main() -> int:
         sys.stderr.write(f"{refusal}\n")
         return 2
     except (KeyboardInterrupt, asyncio.CancelledError):
-        sys.stderr.write("interrupted: whole cases are written, and what was made is gone\n")
+        sys.stderr.write("interrupted: whole cases are written, and their databases are removed\n")
         return 130
     return 0
 
@@ -76,7 +78,7 @@ def _arguments() -> argparse.Namespace:
         "name", nargs="*", type=_known, help=f"which: {', '.join(CASES)} (none is all of these), {', '.join(SCENARIOS)}"
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is measured ({ROUNDS})")
-    parser.add_argument("--only", help="contenders whose name has this in it, and no others")
+    parser.add_argument("--only", help="only contenders with this in their name")
     parser.add_argument("--dsn", help="an empty database of a server to run on; none: a Postgres of our own")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each contender, instead of tables")
     parser.add_argument("--to", type=Path, help="a folder for the page, its pictures and numbers")
@@ -86,7 +88,7 @@ def _arguments() -> argparse.Namespace:
     if given.only:
         there = dict.fromkeys(it.name for case in _cases(given.name) for it in case.contenders())
         if not any(given.only in name for name in there):
-            parser.error(f"--only {given.only}: in the name of nobody who takes part: {', '.join(there)}")
+            parser.error(f"--only {given.only}: in no contender's name: {', '.join(there)}")
     return given
 
 
@@ -101,7 +103,7 @@ def _known(name: str) -> str:
 
 
 async def _measure(postgres: Server, cases: Sequence[Case], given: argparse.Namespace, bar: Progress) -> None:
-    # On Ctrl-C and SIGTERM the run is canceled, so that its databases are dropped, even if the shell ignores SIGINT.
+    # Ctrl-C and SIGTERM cancel the run, so that its databases are dropped, even if the shell ignores SIGINT.
     if (running := asyncio.current_task()) is not None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, running.cancel)

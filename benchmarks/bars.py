@@ -1,7 +1,7 @@
-"""The picture of a part: a bar for each contender, by the part's first figure, with the spread of its rounds.
+"""The picture of a part: a bar for each contender's first figure, with the spread of the rounds.
 
-If the greatest figure is more than `LINEAR_MAX` times the least, its bar would hide the others. Then the axis is
-logarithmic, with marks instead of bars: the length of a bar means nothing on such an axis.
+If the greatest figure is more than `LINEAR_MAX` times the least, its bar would hide the other bars. Then the axis is
+logarithmic, with marks instead of bars: the length of a bar means nothing on this axis.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from charts.units import format_value
 WIDTH, MARGIN, ROW_H, HEAD_H, FOOT_H = 860.0, 18.0, 30.0, 62.0, 34.0
 NAMES_W, VALUES_W = 230.0, 92.0
 OURS, THEIRS, SPREAD = "#2a6fb0", "#9aa4ae", "#06264d"
-LINEAR_MAX = 12.0  # the greatest figure divided by the least
+LINEAR_MAX = 12.0  # the largest ratio of the greatest figure to the least on a linear axis
 MARK_W = 8.0
 
 

@@ -38,7 +38,7 @@ class Bench:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """Make a database and a cluster for one scenario, and remove them after it."""
+    """Make a database and a cluster for one scenario, and remove both after the scenario."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
     settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(
         update={"dsn": None, "metrics_port": 0, "gateway_enabled": False}

@@ -1,6 +1,7 @@
-"""How long a disk stood still: it had requests, and finished none. Nothing commits then, and all timers are late.
+"""The time in which a disk had requests and finished none. Then no commit ends, and all timers are late.
 
-On machines that share their disks with others, this happens at random, for tenths of a second, with any contender.
+On machines that share disks with other machines, a disk stands still at random, for tenths of a second, with any
+contender.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class Look(NamedTuple):
 
 @dataclass
 class Watch:
-    """For how long a disk has stood still; None if the system doesn't count it."""
+    """The time in which a disk stood still; None if the system doesn't count it."""
 
     stood_s: float | None = None
 
@@ -47,7 +48,7 @@ async def watched() -> AsyncIterator[Watch]:
 
 
 def stood_still(earlier: Mapping[str, Look], later: Mapping[str, Look]) -> float:
-    """Return for how many seconds between two readings of all disks one of them stood still."""
+    """Return the seconds in which any disk stood still between two readings."""
     for name in earlier.keys() & later.keys():
         before, after = earlier[name], later[name]
         passed_s = after.at_s - before.at_s

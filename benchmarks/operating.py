@@ -1,4 +1,4 @@
-"""The scenarios for operators: what metrics cost, what a forecast costs, what scaling does."""
+"""The scenarios for operators: the cost of metrics, the cost of a forecast, the effect of scaling."""
 
 import asyncio
 import tempfile
@@ -36,7 +36,7 @@ TARGET_PER_S = 2_500
 
 
 async def metrics_cost(bench: Bench) -> Figures:
-    """Drain a backlog with lags measured as in a shard, and without; an exporter is scraped each second."""
+    """Drain a backlog with and without a measurement of lags as in a shard; an exporter is scraped each second."""
     measured, unmeasured = [], []
     async with bench.session() as session, _scraped(bench):
         for _ in range(ROUNDS):
@@ -49,7 +49,7 @@ async def metrics_cost(bench: Bench) -> Figures:
 
 
 async def forecast_cost(bench: Bench) -> Figures:
-    """Time forecasts with ten million timers due in the next 15 minutes, and claims with and without them."""
+    """Time forecasts with ten million timers due in the next 15 minutes, and claims with and without these timers."""
     async with bench.session() as session, bench.session() as other:
         async with session.connection(timeout_s=300) as connection:
             await connection.execute(
@@ -143,7 +143,7 @@ def _cpu_us(rounds: Sequence[tuple[float, float]]) -> float:
 
 
 async def _drain(bench: Bench, session: Session, *, measured: bool) -> tuple[float, float]:
-    """Drain a backlog with two loops; return the seconds of the clock, and of the processor, which are less noisy."""
+    """Drain a backlog with two loops; return the elapsed seconds and the processor's seconds, which are less noisy."""
     await add_overdue(session, BACKLOG)
     server = await server_of(session)
     busy_s, began_s = cpu_s([*family_of(server), psutil.Process()]), time.monotonic()
@@ -174,7 +174,7 @@ async def _drain_part(bench: Bench, shard: int, *, measured: bool) -> None:
 
 
 async def _claim_s(session: Session, holder: int) -> float:
-    """Claim a thousand timers as a shard does; return how many seconds it took."""
+    """Claim a thousand timers as a shard does; return the seconds that the claim took."""
     async with session.connection(timeout_s=60) as connection:
         await connection.execute(
             "insert into shardclock.timers (due_date) select now() + interval '1 s' from generate_series(1, 1000)"
@@ -184,13 +184,13 @@ async def _claim_s(session: Session, holder: int) -> float:
     took_s = time.perf_counter() - began_s
     assert len(taken.claimed) == 1_000
     async with session.connection(timeout_s=60) as connection:
-        # Otherwise the next claim would read past them.
+        # Otherwise the next claim would have to read past the timers of this claim.
         await connection.execute("delete from shardclock.timers where claimed_by is not null")
     return took_s
 
 
 async def _look_on(session: Session) -> None:
-    """Read the forecast ten times as often as a coordinator does."""
+    """Read the forecast ten times as often as a coordinator."""
     while True:
         await read_forecast(session)
         await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""The page of results: the machine, a table and a picture for each case, and how to measure again."""
+"""The page of results: the machine, a table and a picture for each case, and the commands to measure again."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +11,13 @@ NUMBERS = "results.json"
 
 
 class OtherMachine(Exception):
-    """A folder holds results of another machine; the message says what differs, and the way out."""
+    """A folder holds results of another machine; the message names the difference and the way out."""
 
 
 def read(folder: Path, machine: dict[str, str]) -> Results:
-    """Read the results of earlier runs from a folder, to add to them.
+    """Read the results of earlier runs from a folder, so that new results can be added.
 
-    errors:  OtherMachine  they were measured on another machine, or with other versions
+    errors:  OtherMachine  the results were measured on another machine, or with other versions
     """
     if not (folder / NUMBERS).exists():
         return Results(machine)
@@ -43,17 +43,17 @@ def write(results: Results, folder: Path) -> Path:
 def _lines(results: Results, folder: Path) -> Iterator[str]:
     yield "# Benchmarks\n"
     yield (
-        "Each case in one run, all contenders on the same Postgres, set as it comes; each in an empty database of its"
-        " own, one after the other, and from the beginning again for each round. Figures are medians, with the least"
-        " and the greatest of the rounds in brackets; the best is bold. The statement alone and our SQL alone are no"
-        " contenders but limits: our SQL in a loop, with nothing around it. A warm server has log files to use again: a"
-        " new one zeroes each before it writes to it, and everybody waits. Compare within a case: machines of the same"
-        " name were twice as fast on one day as on another.\n"
+        "One run measures all contenders of a case, one after the other, each in a separate empty database on the same"
+        " Postgres with default settings. Each round repeats the whole run. Figures are medians, with the least and the"
+        " greatest of the rounds in brackets; the best is bold. `The statement alone` and `our SQL alone` are limits,"
+        " not contenders: our SQL in a loop, with no code around it. On a warm server, Postgres reuses files of its"
+        " write-ahead log; a new server fills each new file with zeros, and all commits wait. Compare only figures of"
+        " one case, because machines of the same name were twice as fast on one day as on another.\n"
     )
     yield (
-        f"In `{CASES['handled'].title}` and `{CASES['called'].title}` everybody calls a handler, which does nothing."
-        " In all other cases a timer of Shardclock has fired when its record is written to the log; a job of a peer"
-        " when its handler is called, before it is marked done: that is in the peers' favour.\n"
+        f"In `{CASES['handled'].title}` and `{CASES['called'].title}` each contender calls a handler, which does"
+        " nothing. In all other cases, a timer of Shardclock counts as fired when its record is written to the log, and"
+        " a job of a peer when its handler is called, before the job is marked as done. This favours the peers.\n"
     )
     yield "| | |\n|---|---|"
     yield from (f"| {name} | {value} |" for name, value in results.machine.items())
@@ -74,6 +74,6 @@ def _lines(results: Results, folder: Path) -> Iterator[str]:
                 yield table(part.figures, rows)
     yield "\n## Do it again\n\n<!-- not run: takes eight hours, and wants the machine for itself -->\n"
     yield "```console\n$ make bench-peers bench-peers-go bench-peers-jvm\n$ make bench\n```\n"
-    yield "One case alone, which takes the place of what this page says of it:\n"
+    yield "This command measures one case alone, and replaces the case's section on this page:\n"
     yield "<!-- not run: the same -->\n"
     yield "```console\n$ python -m benchmarks drain --to docs/benchmarks\n```\n"

@@ -20,7 +20,7 @@ from shardclock_server.sql.session import Connection
 
 PREFIX = "shardclock_bench_"
 # A new server fills each file of its write-ahead log with zeros before it first writes to it, and all sessions wait:
-# 60 ms for each 16 MB here. A server that has worked for a while uses old files again.
+# 60 ms for each 16 MB here. A server that has worked for a while reuses old files without this cost.
 WARM = "select count(pg_logical_emit_message(false, 'warm', repeat('x', 1000000))) from generate_series(1, 1000)"
 COMMITTED = "select pg_logical_emit_message(true, 'commit', '')"
 HOLDS = """
@@ -33,7 +33,7 @@ HOLDS = """
 
 
 class Unusable(Exception):
-    """The named database can't be used for a benchmark; the message says why, and the way out."""
+    """The named database can't be used for a benchmark; the message has the reason and the way out."""
 
 
 class NotEmpty(Unusable):
@@ -78,7 +78,7 @@ class Server:
         """Refuse a database that has any table.
 
         errors:  NotEmpty  names one of its tables
-                 Unusable  it doesn't answer
+                 Unusable  the server doesn't answer
         """
         async with connected(self.dsn) as connection:
             table = await connection.fetchval(HOLDS)
@@ -93,7 +93,7 @@ class Server:
 
 @contextlib.contextmanager
 def server(dsn: str | None) -> Iterator[Server]:
-    """Use the named server, or start one that is removed after use."""
+    """Use the given server, or start a server that is removed after use."""
     if dsn is not None:
         yield Server(dsn)
         return
@@ -113,7 +113,7 @@ def server(dsn: str | None) -> Iterator[Server]:
 async def connected(dsn: str) -> AsyncIterator[Connection]:
     """Connect for the length of a block.
 
-    errors:  Unusable  says which server doesn't answer, and why
+    errors:  Unusable  the server does not answer; the message has its name and the reason
     """
     try:
         connection = await asyncpg.connect(dsn)
@@ -131,7 +131,7 @@ async def settle(dsn: str) -> None:
         await connection.execute("vacuum (analyze)")
         with contextlib.suppress(
             asyncpg.InsufficientPrivilegeError
-        ):  # then Postgres makes the checkpoint at its own time
+        ):  # the user lacks the right to checkpoint; Postgres checkpoints by itself later
             await connection.execute("checkpoint")
 
 

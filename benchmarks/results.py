@@ -1,4 +1,4 @@
-"""What was measured: figures of runs, kept as JSON, and shown as medians with their spread."""
+"""The results: figures of runs, stored as JSON, and shown as medians with their spread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from charts.units import format_value
 
 @dataclass
 class Measured:
-    """All runs of one contender in one case: `figures` has a value for each run; `note` says why one is missing."""
+    """All runs of one contender in one case: `figures` has a value for each run; `note` explains a missing value."""
 
     case: str
     contender: str
@@ -31,7 +31,7 @@ class Measured:
             self.figures.setdefault(key, []).append(value)
 
     def tells(self, figures: Sequence[Figure]) -> bool:
-        """Say whether any of these figures was measured."""
+        """Return whether any of these figures was measured."""
         return any(figure.key in self.figures for figure in figures)
 
     def told(self, figure: Figure) -> str:
@@ -45,19 +45,22 @@ class Measured:
 
 @dataclass
 class Results:
-    """What was measured on machines of one kind; `runs` says when and where each case ran, always as a whole."""
+    """The results of machines of one kind; `runs` has the time and the machine of each case's run.
+
+    All results of a case come from one run.
+    """
 
     machine: dict[str, str]
     measured: list[Measured] = field(default_factory=list)
     runs: dict[str, str] = field(default_factory=dict)
 
     def begin(self, case: Case, run: str) -> None:
-        """Forget a case's earlier results."""
+        """Remove a case's earlier results."""
         self.measured = [it for it in self.measured if it.case != case.name]
         self.runs[case.name] = run
 
     def of(self, case: Case, contender: Contender) -> Measured:
-        """Find the results of a contender in a case, or begin them."""
+        """Find the results of a contender in a case, or begin new results."""
         for it in self.measured:
             if (it.case, it.contender) == (case.name, contender.name):
                 return it

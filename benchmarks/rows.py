@@ -1,4 +1,4 @@
-"""The rows of a scenario: timers put in, and figures read from the records."""
+"""The rows of a scenario: schedule timers, and read figures from the records."""
 
 import asyncio
 import secrets

@@ -12,7 +12,7 @@ from shardclock_server.sql.claims.claim import Scan, claim_due
 from shardclock_server.sql.session import Session
 
 LOCKED_COUNT, LOCKED_PER_S, LOCKED_S = 15_000, 200, 10
-# They fall due while the transaction is open, and the others' records are told from theirs by the due date.
+# The locked timers are due while the transaction is open. The due date distinguishes their records from other records.
 LOCKED = """
 insert into shardclock.timers (due_date)
 select now() + interval '2.5 s' from generate_series(1, $1::integer)
@@ -59,7 +59,7 @@ async def _paced(session: Session) -> Figures:
 
 
 async def idle(bench: Bench) -> Figures:
-    """Measure the processor time of two idle shards, the coordinator and Postgres, and that of the idle Ray."""
+    """Measure the processor time of two idle shards, the coordinator and Postgres, and of the idle Ray by itself."""
     await bench.start()
     await asyncio.sleep(5)
     mine = [p for p in psutil.Process().children(recursive=True) if _is_ours(p)]

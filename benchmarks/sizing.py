@@ -1,4 +1,4 @@
-"""What a timer costs, for people who plan a cluster: processor, write-ahead log, disk, memory."""
+"""The cost of a timer, for the plan of a cluster: processor, write-ahead log, disk, memory."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ SETTLE_S = 8.0
 
 
 async def cost(bench: Bench) -> Figures:
-    """Fire at three paces, and measure what a timer costs at each: in Postgres, in the shards, on disk."""
+    """Fire at three paces, and measure the cost of a timer at each pace: in Postgres, in the shards, and on disk."""
     await bench.start()
     await asyncio.sleep(SETTLE_S)
     async with bench.session() as session:

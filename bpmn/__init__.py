@@ -1,5 +1,6 @@
-"""Run processes: read BPMN models (`model`), and advance instances by signals (`step`). Expressions are in `feel`.
+"""Run processes in BPMN: `model` reads a model, and `step` advances an instance by a signal; `drawing` reads a drawing.
 
-All of it is pure: no clock, no database, no Ray. A step is a function of the definition, the state and a signal, so it
-can be repeated after a conflict, and tested without waiting for anything.
+All three are pure: they use no clock, no database and no Ray. A step is a function of the definition, the state and
+a signal. So an engine can repeat a step after a conflict, and a test needs no waiting. The package `feel` evaluates the
+expressions.
 """

@@ -1,33 +1,35 @@
-"""A rig that breaks everything, and a checker that proves the promises from what was recorded.
+"""Inject faults into a cluster under load, and judge the cluster's promises from the recording.
 
-What is done:
-    plan       what clients will do and what will be broken, and when: drawn from one seed, before anything runs
-    menus      which faults a run draws from, and how often
-    clients    what all clients share: connections, and the journal of what they asked and were told
-    load       clients of timers: they send what the plan says when it says so, whether or not answers have come
-    models     processes, and the ways through each; process_plan, process_load  clients that start and drive instances
-    nemesis    breaks things as the plan says; faults  what can be broken, and how
-    app        what timers with a target call; acts  what it is to do, and what must come of it
-    letters    an operator who redrives and discards dead letters
-    proxy      the network between the cluster and Postgres, so that it can be cut, slowed, or lose one reply
-    stage      what is broken: a Postgres of the run's own, and a cluster on it
-    clusters   with or without Ray; kept, workers  those without; away  how to wait for what comes back
-    running    one run, from the first client to the last record
+This program, the rig, has three parts. The verdict uses no code of the product.
 
-What is recorded:
-    recorder   commit order, from a logical replication slot that was made before the run
-    app        each call of a handler, by the handler, in a file that only grows
-    history    all that was recorded: pure data; files  the same as JSON lines
+Plan and load:
+    plan             the calls of clients and the faults, drawn from one seed; process_plan: the process instances
+    fault_options    the faults of a run and their frequency, by cluster
+    clients          the connections of clients, and their calls with the answers
+    timer_load       clients of timers, which send each call at its time; process_load: clients of processes
+    process_models   the models of processes, and the paths through each model
+    behaviours       the actions of handlers (in app) and of an endpoint (webhook_receiver, which webhooks starts)
+    dead_letters     redrives and discards dead letters, as an operator does
+    nemesis          injects the planned faults; faults: one function for each fault
+    sandbox          a Postgres for one run, behind the proxy, with a cluster
+    proxy            passes the traffic between cluster and Postgres on, and can cut, hold or slow it, or lose a reply;
+                     frames: of Postgres's protocol
+    clusters         `up` in each of its modes, or keepers alone (keeper_pool, worker_pool); multi_host: on four hosts
+    running          one run, from the first client to the last record; waiting: for conditions
 
-What is said of it:
-    lives      the history told timer by timer, in one pass; instances  the same by instance, signal and task
-    promises   one check each; oracle  when a schedule should have fired, by other code than ours
-    windows    what each fault excuses, and until when; orphans  slots that nobody keeps; takeover  how long it took
-    checker    the verdict: valid, invalid or unknown
-    report     one page, and one picture: picture, marks
-    broken     makes builds that are broken on purpose, as builds says: the checker must find each of them
-    tape       runs written by hand, and process_tape what instances do in them; good_run  one in which all went well;
-               offences, delivery_offences, process_offences  what breaks one promise each
+Recording:
+    recorder         reads transactions in commit order from a logical replication slot; pgoutput decodes them
+    readers          two readers of the command log
+    history          the whole recording; history_files: the same as JSON lines
 
-Data goes one way: plan → load, nemesis → history → checker → report. Nothing of the product is asked for a verdict.
+Verdict:
+    run_index        the history by timer, holder and key, in one pass; process_index: by instance, signal and task
+    promises         one check for each promise; oracle: the occurrences of schedules by independent code
+    fault_windows    the allowed lateness during faults; orphaned_slots: slots without a shard; takeover: the durations
+    checker          the verdict: valid, invalid or unknown
+    report           a page and a picture (picture, fault_marks)
+    broken           runs the broken_builds: the checker must find each build's mistake
+    scripted         hand-written runs: a valid run, and violations of each promise
+
+The data flow: plan → clients and nemesis → history → run_index → checker → report.
 """

@@ -1,6 +1,6 @@
-"""Break everything, and say whether the promises held: python -m chaos --minutes 10.
+"""Inject faults into a cluster under load, and judge its promises: python -m chaos --minutes 10.
 
-exit:    0 valid, 1 a promise was broken, 2 nothing can be said (nothing fired, or the recording has a hole)
+exit:    0 valid, 1 a promise was broken, 2 unknown (nothing fired, or the recording is incomplete)
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from chaos.checker import EXERCISED, PROCESSES, judge
-from chaos.clusters import WORKERS, Cluster, Processes, RayCluster
-from chaos.files import save
+from chaos.clusters import CLUSTERS, MODES, WORKERS, Cluster, ProcessCluster, UpCluster
+from chaos.fault_options import DELIVERY_FAULTS, fault_options
 from chaos.history import Bounds, History, patient
-from chaos.hooks import receiving
-from chaos.menus import DELIVERING, menu
+from chaos.history_files import save
 from chaos.plan import Plan, draw
 from chaos.report import report
 from chaos.running import run
-from chaos.stage import POSTGRES, stage_for
+from chaos.sandbox import POSTGRES, sandbox_for
+from chaos.webhooks import receiving
 
 EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
 CALLS_PER_S = 25.0  # about 150 timers a second
 INSTANCES_PER_S = 5.0
 ENGINES = 2
-CLUSTERS = ("ray", "processes")
 APP = Path(__file__).with_name("app.py")
-# A run that is invalid is judged so as well: was it late only because the machine carried clients and readers, too?
+# An invalid run is judged again with this factor: its timers may be late only because the machine also runs clients and
+# readers.
 DOUBLED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a run is of: the share of the timers that have a target, and whether there are instances of processes.
+    """Describe a kind of run: the share of timers with a target, and whether it has process instances.
 
-    shape:   `least` says by minutes how much a run must break, fire and deliver to prove anything, the longest first
+    shape:   `least` has, by minutes and the longest first, the minimum of faults, firings and deliveries
     """
 
     least: Mapping[int, Bounds]
@@ -60,7 +60,7 @@ class Kind:
 HOUR = Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000)
 TEN_MINUTES = Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000)
 KINDS = {
-    # Deliveries cost the machine more than timers, so few have a target.
+    # Deliveries cost more processor time than timers, so few timers have a target.
     "all": Kind(
         {
             60: replace(HOUR, attempts_min=5_000, instances_min=10_000),
@@ -86,16 +86,16 @@ KINDS = {
 def main() -> int:
     """Read the arguments, do the run, write the report."""
     given = _arguments()
-    kind, length_s, ray = KINDS[given.of], given.minutes * 60, given.cluster == "ray"
+    kind, length_s = KINDS[given.of], given.minutes * 60
     instances_per_s = given.instances_per_s if kind.instances else 0.0
     workers, engines = (WORKERS if kind.targeted else 0), (ENGINES if instances_per_s else 0)
     plan = draw(
         given.seed,
         length_s=length_s,
         calls_per_s=given.calls_per_s,
-        menu=DELIVERING
+        fault_options=DELIVERY_FAULTS
         if given.of == "deliveries"
-        else menu(ray=ray, length_s=length_s, workers=bool(workers), engines=bool(engines)),
+        else fault_options(given.cluster, length_s=length_s, workers=bool(workers), engines=bool(engines)),
         targeted=kind.targeted,
         webhooks=kind.webhooks,
         instances_per_s=instances_per_s,
@@ -107,21 +107,21 @@ def main() -> int:
     _tell(f"the same run again: {again}")
     given.to.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(prefix="sc-") as place,
+        tempfile.TemporaryDirectory(prefix="sc-") as directory,
         (given.to / "cluster.log").open("wb") as log,
         _bar() as bar,
     ):
         cluster: Cluster = (
-            RayCluster(Path(place), app=APP if workers else None, engines=engines, log=log)
-            if ray
-            else Processes(4, workers=workers, engines=engines, log=log)
+            UpCluster(given.cluster, Path(directory), app=APP if workers else None, engines=engines, log=log)
+            if given.cluster in MODES
+            else ProcessCluster(4, workers=workers, engines=engines, log=log)
         )
-        # All traffic with Postgres goes through the rig, which has its processors with the cluster.
+        # All traffic with Postgres goes through the rig, which shares the processors with the cluster.
         history = uvloop.run(_run(plan, cluster, bar, bounds=_least(kind.least, given.minutes)))
     _tell("judging")
-    gc.disable()  # it makes millions of small things, and no garbage
+    gc.disable()  # the judge allocates millions of small objects without cycles
     history = patient(history, given.patience)
-    exercised = kind.exercised if plan.begins else kind.exercised - PROCESSES
+    exercised = kind.exercised if plan.instances else kind.exercised - PROCESSES
     verdict = judge(history, exercised=exercised)
     save(history, given.to)
     page = report(history, verdict, given.to, versions=_versions(given.cluster), repeat=again)
@@ -132,7 +132,7 @@ def main() -> int:
                 _tell(f"    {row}")
     if verdict.status == "invalid" and given.patience < DOUBLED:
         status = judge(patient(history, DOUBLED), exercised=exercised).status
-        _tell(f"with {DOUBLED:g} times the time for all that must not be late: {status}")
+        _tell(f"with {DOUBLED:g} times the allowed lateness: {status}")
     _tell(f"{verdict.status}: {page}")
     return EXITS[verdict.status]
 
@@ -141,7 +141,13 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long clients and faults go on")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
-    parser.add_argument("--cluster", choices=CLUSTERS, default="ray", help="with Ray, or shards alone")
+    parser.add_argument(
+        "--cluster",
+        choices=CLUSTERS,
+        default="standby",
+        help="`shardclock up` with local processes, with Ray, or with Ray and a local stand-by as users start it; or"
+        " shards, workers and engines alone",
+    )
     parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
     parser.add_argument(
         "--instances-per-s", type=float, default=INSTANCES_PER_S, help="instances of processes that are started"
@@ -150,7 +156,7 @@ def _arguments() -> argparse.Namespace:
         "--of",
         choices=KINDS,
         default="all",
-        help="timers alone; or deliveries: half of the timers have a target, and what delivers is killed",
+        help="timers alone; or deliveries: half of the timers have a target, and the processes that deliver are killed",
     )
     parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="where the report is written")
     parser.add_argument(
@@ -160,10 +166,10 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _run(plan: Plan, cluster: Cluster, bar: Progress, *, bounds: Bounds) -> History:
-    async with stage_for(cluster) as stage, receiving(stage):
+    async with sandbox_for(cluster) as sandbox, receiving(sandbox):
         ticking = asyncio.create_task(_tick(bar, plan.length_s))
         try:
-            return await run(plan, stage, bounds=bounds, tell=bar.console.print)
+            return await run(plan, sandbox, bounds=bounds, tell=bar.console.print)
         finally:
             ticking.cancel()
 
@@ -173,7 +179,7 @@ def _least(of: Mapping[int, Bounds], minutes: float) -> Bounds:
 
 
 async def _tick(bar: Progress, length_s: float) -> None:
-    task = bar.add_task("breaking things", total=length_s)
+    task = bar.add_task("injecting faults", total=length_s)
     while True:
         await asyncio.sleep(1.0)
         bar.advance(task)
@@ -186,8 +192,9 @@ def _bar() -> Progress:
 
 def _versions(cluster: str) -> dict[str, object]:
     return {
+        "cluster": cluster,
         "Postgres": POSTGRES,
-        "Ray": version("ray") if cluster == "ray" else "not used",
+        "Ray": version("ray") if cluster in ("ray", "standby") else "not used",
         "Python": platform.python_version(),
         "cores": os.cpu_count(),
     }

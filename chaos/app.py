@@ -1,8 +1,8 @@
-"""What the timers of a chaos run call: handlers that do what the payload says, and write down each call before it.
+"""Define the handlers of a chaos run: each records its call in a file, then performs the action in the payload.
 
-A line is one write to a file that only grows, in the run's own directory: it is whole however the process ends, and no
-part of the product has touched it. This file needs nothing of the rig, for a cluster runs it as any user's app. What
-each act comes to is told in `acts`.
+A line is one write to an append-only file in the run's directory. So a line is complete even if the process dies, and
+the record depends on no part of the product. This file imports nothing of the rig, because a cluster runs this file as
+a user's app. `behaviours` lists the expected end of each delivery.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 
 import shardclock
 
-PLACE = "CHAOS_OF_SHARDCLOCK"  # names the run's directory, in the environment of all that the run has started
+DIRECTORY = "CHAOS_DIRECTORY"  # names the run's directory, in the environment of all processes of the run
 FILE = "attempts.ndjson"
-SLOW_S = 3.0  # longer than a worker is stopped that another one has taken over from
+SLOW_S = 3.0  # longer than the time for which a worker stays frozen after another worker's takeover
 NEVER_S = 3_600.0
 
 
 @shardclock.on_timer("chaos.async", max_attempts=8, timeout="PT5S", retry_min="PT0.1S", retry_max="PT0.4S")
 async def call_async(timer: shardclock.Timer) -> str | None:
-    """Do what the payload says, beside the other calls of this process."""
+    """Perform the action concurrently with other calls in this process."""
     write_down(timer)
     match timer.payload["act"]:
         case "hang" if timer.attempt == 1:
@@ -40,7 +40,7 @@ async def call_async(timer: shardclock.Timer) -> str | None:
 
 @shardclock.on_timer("chaos.plain", max_attempts=8, timeout="PT1.5S", retry_min="PT0.1S", retry_max="PT0.4S")
 def call_plain(timer: shardclock.Timer) -> str | None:
-    """Do what the payload says, in a process that is this call's alone."""
+    """Perform the action as the only call in this process."""
     write_down(timer)
     match timer.payload["act"]:
         case "exit" if timer.attempt == 1:
@@ -51,7 +51,7 @@ def call_plain(timer: shardclock.Timer) -> str | None:
 
 
 def write_down(timer: shardclock.Timer) -> None:
-    """Append what a call was told, and when it began, in the order of `history.Attempt`."""
+    """Append a line with the call's arguments and start time, in the field order of `history.Attempt`."""
     line = [
         timer.timer_key, timer.target, timer.tenant_id, timer.occurrence, timer.attempt, hash_of(timer.payload),
         time.time(), os.getpid(),
@@ -60,7 +60,7 @@ def write_down(timer: shardclock.Timer) -> None:
 
 
 def hash_of(payload: Any) -> str:
-    """Hash a payload, whatever the order of its members."""
+    """Hash a payload, independent of the order of its members."""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -69,10 +69,10 @@ def _end(timer: shardclock.Timer) -> str | None:
     act = timer.payload["act"]
     if act == "die" or (act == "raise" and timer.attempt < 3):
         raise ValueError(f"{act} at attempt {timer.attempt}")
-    # A service task's result becomes variables. The models count in a variable of their own, and want no others.
+    # A service task's result becomes variables, and the models only expect their own counter.
     return None if timer.timer_type == "SERVICE_TASK" else f"{act} at attempt {timer.attempt}"
 
 
 @cache
 def _file() -> int:
-    return os.open(Path(os.environ[PLACE]) / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    return os.open(Path(os.environ[DIRECTORY]) / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -1,10 +1,10 @@
-"""Builds that are broken on purpose, each in one way that has happened to somebody: the checker must find them all.
+"""Run broken builds, each with one realistic mistake; the checker must find every mistake.
 
     python -m chaos.broken
 
-Each is a copy of the sources with a few words replaced, and does the same run as the sound build, on shards without
-Ray. What the sound build's run finds is shown first: it must be nothing, or the others' red would mean nothing.
-exit:    0 the sound build is valid, and every broken one is invalid
+Each build is a copy of the sources with a few words replaced. A broken build does the same run as the sound build, on
+shards without Ray. The sound build runs first and must be valid; otherwise the other results would prove nothing.
+exit:    0 the sound build is valid, and every broken build is invalid
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from chaos.builds import BUILDS, TRIALS, Build, Trial
+from chaos.broken_builds import BUILDS, TRIALS, Build, Trial
 from chaos.checker import judge
-from chaos.clusters import Processes
+from chaos.clusters import ProcessCluster
 from chaos.history import Bounds
-from chaos.plan import Menu, draw
+from chaos.plan import FaultOption, draw
 from chaos.running import run
-from chaos.stage import stage_for
+from chaos.sandbox import sandbox_for
 from tests.support import PACKAGE_NAMES, ROOT
 
 PARTS = (*PACKAGE_NAMES, "shardclock_server", "chaos", "k8s", "tests")
@@ -41,13 +41,13 @@ SEED = 7
 SECONDS = 60.0
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
-LATE_S = 2.5  # two trials at a time on two cores; what a broken build delays, it delays by more
+LATE_S = 2.5  # two trials share two cores; each mistake delays timers by more than this
 TRIAL_S = 400.0
-RESTART_S = 40.0  # longer than what faults one after the other excuse: the others must take over
+RESTART_S = 40.0  # longer than the windows of consecutive faults, so the other shards must take over
 
 
 def main() -> int:
-    """Run the trial of every build, and show what was found."""
+    """Run the trial of each build, and print the results."""
     given = _arguments()
     if given.trial:
         sys.stdout.write(json.dumps(asyncio.run(_trial(TRIALS[given.trial], given.seed, given.seconds))))
@@ -69,27 +69,27 @@ def main() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the checker said of a build's run."""
+    """Hold the checker's verdict on the run of one build."""
 
     status: str
     broken: Sequence[str]
     why: Sequence[str]
 
     def fits(self, build: Build) -> bool:
-        """Say whether it is what must be said of that build."""
+        """Return whether the verdict is the expected one for a build."""
         if not build.breaks:
             return self.status == "valid"
         return self.status == "invalid" and bool(set(self.broken) & set(build.breaks))
 
 
 def try_build(build: Build, *, seed: int = SEED, seconds: float = SECONDS) -> Result:
-    """Make a build in a directory of its own, run its trial there, and clear it away."""
-    with tempfile.TemporaryDirectory(prefix="sc-build-") as place:
-        make(build, Path(place))
+    """Make a build in a temporary directory, and run its trial there."""
+    with tempfile.TemporaryDirectory(prefix="sc-build-") as directory:
+        make(build, Path(directory))
         options = ["--trial", build.trial, "--seed", str(seed), "--seconds", str(seconds)]
         done = subprocess.run(
             [sys.executable, "-m", "chaos.broken", *options],
-            cwd=place,
+            cwd=directory,
             capture_output=True,
             timeout=TRIAL_S,
             check=False,
@@ -99,12 +99,12 @@ def try_build(build: Build, *, seed: int = SEED, seconds: float = SECONDS) -> Re
     return Result(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def make(build: Build, place: Path) -> None:
-    """Copy the sources, and break them."""
+def make(build: Build, directory: Path) -> None:
+    """Copy the sources, and apply the edits of a build."""
     for part in PARTS:
-        shutil.copytree(ROOT / part, place / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / part, directory / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for edit in build.edits:
-        file = place / edit.file
+        file = directory / edit.file
         text = file.read_text(encoding="utf-8")
         if edit.old not in text:
             raise ValueError(f"{build.name}: {edit.file} has no {edit.old!r} any more")
@@ -112,20 +112,20 @@ def make(build: Build, place: Path) -> None:
 
 
 async def _trial(trial: Trial, seed: int, seconds: float) -> dict[str, object]:
-    menu = [Menu(fault, 1, 2.0, 5.0, 2.0) for fault in trial.faults]
+    fault_options = [FaultOption(fault, 1, 2.0, 5.0, 2.0) for fault in trial.faults]
     plan = draw(
         seed,
         length_s=seconds,
         calls_per_s=25.0,
-        menu=menu,
+        fault_options=fault_options,
         targeted=trial.targeted,
         instances_per_s=trial.instances_per_s,
     )
-    cluster = Processes(
+    cluster = ProcessCluster(
         3, workers=trial.workers, engines=trial.engines, restart_s=RESTART_S, build=Path.cwd(), **TUNING
     )
-    async with stage_for(cluster) as stage:
-        history = await run(plan, stage, bounds=Bounds(normal_s=LATE_S, claim_max=CLAIM_MAX), tell=_tell)
+    async with sandbox_for(cluster) as sandbox:
+        history = await run(plan, sandbox, bounds=Bounds(normal_s=LATE_S, claim_max=CLAIM_MAX), tell=_tell)
     verdict = judge(history, exercised=trial.exercised)
     return {
         "status": verdict.status,

@@ -1,4 +1,4 @@
-"""Judge a history: is every promise kept, by what was recorded alone?"""
+"""Judge a history: check every promise, and use only the recorded rows."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from chaos.history import DeliveryDeleted, DeliveryWritten, History, Pending, Recorded
-from chaos.lives import Run, Step, follow
+from chaos.history import History, Pending
+from chaos.history.changes import DeliveryDeleted, DeliveryWritten, Recorded
 from chaos.promises import PROMISES, Promise
+from chaos.run_index import NumberedChange, RunIndex, index_run
 
 Status: TypeAlias = Literal["valid", "invalid", "unknown"]
 
 SHOWN = 10
-# What every run must put to the test; a run without a case of one of these has proved too little.
+# Each run must have cases of these promises; a run without them proves too little.
 EXERCISED = frozenset({"S1", "S2", "S3", "S8", "S9", "S10", "D1", "L2", "L3", "L4"})
-PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})  # and a run with processes to these
+PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})  # a run with processes must also have cases of these
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one promise came to: how many things were checked, how many broke it, and the first that did, readable.
+    """Hold the result of one promise: the number of cases and violations, and the first violations as text.
 
-    `note` says why nothing was checked; empty otherwise.
+    `note` is the reason for a check without cases; otherwise it is empty.
     """
 
     promise: str
@@ -36,27 +37,27 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a history came to. `findings` has one for each promise, in order; `reasons` say why it isn't valid."""
+    """Hold the verdict on a history: one finding for each promise, in order, and the reasons against "valid"."""
 
     status: Status
     findings: Sequence[Finding]
     reasons: Sequence[str] = ()
 
 
-def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: Run | None = None) -> Verdict:
-    """Hold a history against every promise.
+def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: RunIndex | None = None) -> Verdict:
+    """Check a history against every promise.
 
-    invalid: a promise is broken; unknown: nothing fired, too little was broken, the recording has holes, or a promise
-    of `exercised` has no case; else valid.
+    `invalid`: a promise is broken. `unknown`: nothing fired, too few faults took effect, the recording is incomplete,
+    or a promise in `exercised` has no case. Otherwise the history is `valid`.
 
-    shape:   `run` is the same history if it has been followed already
+    shape:   `run` is the index of the same history, if the caller has already made the index
     """
-    run = run or follow(history)
+    run = run or index_run(history)
     findings = [_find(promise, run) for promise in PROMISES]
     broken = [f"{it.promise} {it.title}: {it.violations:,} of {it.cases:,}" for it in findings if it.violations]
     doubts = [
-        *_holes(run),
-        *_too_little(run),
+        *_contradictions(run),
+        *_missing_cases(run),
         *(f"{it.promise} has no case" for it in findings if it.promise in exercised and not it.cases),
     ]
     if not run.firings:
@@ -65,7 +66,7 @@ def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: Run 
     return Verdict(status, findings, [*broken, *doubts])
 
 
-def _find(promise: Promise, run: Run) -> Finding:
+def _find(promise: Promise, run: RunIndex) -> Finding:
     if promise.check is None:
         return Finding(promise.promise, promise.title, 0, 0, note="not built")
     cases = violations = 0
@@ -79,10 +80,10 @@ def _find(promise: Promise, run: Run) -> Finding:
     return Finding(promise.promise, promise.title, cases, violations, shown, "" if cases else "no case")
 
 
-def _too_little(run: Run) -> Iterator[str]:
-    """Say what there was less of than a run of its length must have."""
+def _missing_cases(run: RunIndex) -> Iterator[str]:
+    """Report each count that is below the minimum for a run of this length."""
     faults, bounds = run.history.faults, run.history.bounds
-    for what, count, least in (
+    for noun, count, least in (
         ("kills", sum(fault.name.startswith("kill") for fault in faults), bounds.kills_min),
         ("freezes", sum(fault.kind == "freeze" for fault in faults), bounds.freezes_min),
         ("cuts", sum(fault.kind == "cut" for fault in faults), bounds.cuts_min),
@@ -91,21 +92,21 @@ def _too_little(run: Run) -> Iterator[str]:
         ("instances", len(run.processes.instances), bounds.instances_min),
     ):
         if count < least:
-            yield f"only {count:,} of {least:,} {what}"
+            yield f"only {count:,} of {least:,} {noun}"
 
 
-def _holes(run: Run) -> Iterator[str]:
-    """Say where the recording contradicts itself, as no product's fault could make it: Postgres didn't do that."""
+def _contradictions(run: RunIndex) -> Iterator[str]:
+    """Report contradictions in the recording itself, which no defect of the product can cause."""
     if run.torn:
         yield f"the recording is torn: {run.torn[0]} ({len(run.torn):,} such)"
     commits = run.history.commits
     if any(late.lsn <= early.lsn for early, late in pairwise(commits)):
         yield "the recording is out of order: a commit's lsn is not above the one before it"
-    yield from _strangers(run)
-    yield from _unheard(run)
-    yield from _unseen(run)
+    yield from _unwritten_records(run)
+    yield from _missing_deliveries(run)
+    yield from _missing_instances(run)
     told = {it.timer_key: it for it in run.history.pending}
-    left = {life.timer_key: life.row for life in run.lives.values() if life.pending and life.row is not None}
+    left = {timer.timer_key: timer.row for timer in run.timers.values() if timer.pending and timer.row is not None}
     if wrong := sorted(told.keys() ^ left.keys()):
         where = "in the table" if wrong[0] in told else "in the commits"
         yield f"the recording is incomplete: timer {wrong[0]} is pending only {where} ({len(wrong):,} such)"
@@ -114,8 +115,8 @@ def _holes(run: Run) -> Iterator[str]:
         yield f"the recording is incomplete: timer {min(moved)} is pending in another way ({len(moved):,} such)"
 
 
-def _strangers(run: Run) -> Iterator[str]:
-    """Look for records that were read and never written."""
+def _unwritten_records(run: RunIndex) -> Iterator[str]:
+    """Report log records that a reader read and no commit contains."""
     written = {it.position for commit in run.history.commits for it in commit.changes if isinstance(it, Recorded)}
     if strange := {read.position for read in run.history.reads} - written:
         yield f"the recording is incomplete: {min(strange)} was read and is in no commit ({len(strange):,} such)"
@@ -125,8 +126,8 @@ def _agree(pending: Pending, due_date: object, paused: bool) -> bool:
     return pending.paused == paused and (paused or pending.due_date == due_date)
 
 
-def _unheard(run: Run) -> Iterator[str]:
-    """Look for calls that nobody wrote down, and for deliveries that the table has and the commits have not."""
+def _missing_deliveries(run: RunIndex) -> Iterator[str]:
+    """Report calls that are missing in the app's file, and deliveries that only the table or only the commits have."""
     if run.deliveries and not run.history.attempts:
         yield "the recording is incomplete: there were deliveries, and no handler wrote down a call"
     left = {key for key, steps in run.deliveries.items() if _is_left(steps)}
@@ -137,19 +138,19 @@ def _unheard(run: Run) -> Iterator[str]:
         yield f"the recording is incomplete: {told} ({len(wrong):,} such)"
 
 
-def _unseen(run: Run) -> Iterator[str]:
-    """Look for instances and tasks that the tables have and the commits have not, or the other way round."""
+def _missing_instances(run: RunIndex) -> Iterator[str]:
+    """Report instances and tasks that only the tables or only the commits have."""
     seen = run.processes
-    running = {key for key, life in seen.instances.items() if life.rows and life.ended is None}
-    for what, left, told in (
+    running = {key for key, it in seen.instances.items() if it.rows and it.ended is None}
+    for noun, left, told in (
         ("instance", running, run.history.running),
-        ("task", {key for key, life in seen.tasks.items() if life.gone is None}, run.history.open_tasks),
+        ("task", {key for key, it in seen.tasks.items() if it.gone is None}, run.history.open_tasks),
     ):
         if wrong := sorted(left ^ set(told)):
             where = "in the commits" if wrong[0] in left else "in the table"
-            yield f"the recording is incomplete: {what} {wrong[0]} is left only {where} ({len(wrong):,} such)"
+            yield f"the recording is incomplete: {noun} {wrong[0]} is left only {where} ({len(wrong):,} such)"
 
 
-def _is_left(steps: Sequence[Step]) -> bool:
+def _is_left(steps: Sequence[NumberedChange]) -> bool:
     changes = [change for _, change in steps if isinstance(change, DeliveryWritten | DeliveryDeleted)]
     return bool(changes) and isinstance(changes[-1], DeliveryWritten)

@@ -1,6 +1,7 @@
-"""What all clients of a run share: their connections, and the journal of what they asked and were told.
+"""Lend connections to clients, and record each call with its answer.
 
-A client whose answer is lost does what the docs tell it: it sends the same again, under the same keys, until it knows.
+After a lost answer a client follows the docs: the client repeats the call under the same keys until the outcome is
+known.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
-from chaos.history import Call
+from chaos.history.calls import Call
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
-# For 250 calls a second, and to catch up after an outage: who falls behind cancels endless schedules late, and so has
-# more and more to do. Postgres has 100 connections in all.
+# This number is enough for 250 calls a second and for the backlog after an outage. Slower clients would cancel endless
+# schedules late, which adds to the load. Postgres has 100 connections in all.
 SESSIONS = 60
 ANSWER_S = 5.0
-PATIENCE_S = 100.0  # longer than any outage: a client that gives up would prove nothing
+PATIENCE_S = 100.0  # the limit of a client's retries: longer than any outage
 PAUSE_S = 0.3
 
 Send: TypeAlias = Callable[[Session, Call], Awaitable[Call]]
 
 
 class Clients:
-    """Send what clients ask, each on a connection that is free; `calls` is what they asked and were told."""
+    """Send calls, each on a free connection; `calls` has each call with its answer."""
 
     def __init__(self, dsn: str) -> None:
         self.calls: list[Call] = []
@@ -44,7 +45,7 @@ class Clients:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
-        """Wait for a connection that is free, and keep it for the length of a block."""
+        """Wait for a free connection, and reserve it for the length of a block."""
         session = await self._sessions.get()
         try:
             yield session
@@ -52,7 +53,10 @@ class Clients:
             self._sessions.put_nowait(session)
 
     async def until_known(self, call: Call, send: Send) -> Call:
-        """Send until the outcome is known; the last call comes back, which names the first one as `resends`."""
+        """Repeat a call until its outcome is known.
+
+        Return the last call; its `resends` is the number of the first call.
+        """
         give_up_at = time.monotonic() + PATIENCE_S
         first = call.resends
         while True:

@@ -1,22 +1,24 @@
-"""What fires, delivers and advances, in two kinds: keepers as plain processes, and all of `shardclock up`."""
+"""Start the clusters of a chaos run: keepers as plain processes, or `shardclock up` in one of its modes."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import psutil
 
-from chaos.away import AWAY, LOOK_S, connected, until
 from chaos.history import ALONE_S
-from chaos.kept import Kept
-from chaos.workers import Workers
+from chaos.history.faults import WHOLE_S
+from chaos.keeper_pool import KeeperPool
+from chaos.waiting import POLL_S, UNAVAILABLE, connected, until
+from chaos.worker_pool import WorkerPool
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.shards.settings import ShardSettings
-from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER
+from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER
 from tests.support.cluster_process import ClusterProcess
 from tests.support.engine_process import EngineProcess
 from tests.support.factories import add_holder
@@ -24,37 +26,52 @@ from tests.support.shard_pool import incarnation
 from tests.support.shard_process import ShardProcess
 
 START_S = 60.0
-LED_S = 2.0  # a takeover that a coordinator makes
+# The modes of `shardclock up`: local keepers, keepers in Ray, or keepers in Ray with local ones as a stand-by.
+MODES: Mapping[str, Mapping[str, str]] = {
+    "local": {"SHARDCLOCK_LOCAL": "true"},
+    "ray": {"SHARDCLOCK_STANDBY": "false"},
+    "standby": {"SHARDCLOCK_STANDBY": "true"},
+}
+CLUSTERS = (*MODES, "processes")
+LED_S = 2.0  # the promised time of a takeover that a coordinator leads
+STOOD_BY_S = 2.0  # the promised time of a takeover by the local stand-by
 APP = "chaos_app"
-WORKERS = 2  # what a new database wants
+WORKERS = 2  # the default of a new database
 WANT_ENGINES = "update shardclock.scale set wanted = $1 where role = 'engine'"
-SERVING = "select from shardclock.presence where role = $1 and part is not null and seen_at > started_at"
+SERVING = """
+    select from shardclock.presence
+    where role = $1 and part is not null and seen_at > started_at and node_id <> $2
+"""
 
 
 class Cluster(Protocol):
-    """What fires: started on a DSN, and tended until it is stopped."""
+    """Start, replace and stop the keepers of one cluster on a given database."""
 
     name: str
     takeover_s: float
+    whole_s: float  # the promised time until other shards have replaced the shards of a lost Ray
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
-        """Bring it up, and wait until its shards and workers serve."""
+        """Start the cluster, and wait until its shards and workers serve."""
 
     async def stop(self) -> None:
-        """End it in order."""
+        """Stop it in order."""
 
     def processes(self, word: str) -> list[psutil.Process]:
         """Find its processes with a word in their command lines."""
 
-    async def stand_in(self, holder: int) -> None:
-        """Start another keeper for the slots of one that is there, and wait until it is at work."""
+    async def start_successor(self, holder: int) -> None:
+        """Start a second keeper for the slots of a running one, and wait until it serves."""
+
+    async def restart(self, after_s: float) -> None:
+        """Kill `up` with -9, and start it again after a delay, as a supervisor would."""
 
 
-class Processes:
-    """Shards as plain processes: no Ray and no coordinator, so only leases, the sweep and the fence are at work.
+class ProcessCluster:
+    """Run shards as plain processes, without Ray and coordinator: only leases, the sweep and the fence protect timers.
 
-    One that has died is started anew after a while, as a supervisor would; until then the others must do. With
-    `workers` and `engines` there are so many of these beside them.
+    A dead shard is started again after `restart_s`, as by a supervisor; until then the other shards must take over.
+    `workers` and `engines` are the numbers of workers and engines that run with the shards.
     """
 
     name = "processes"
@@ -70,14 +87,14 @@ class Processes:
         log: IO[bytes] | None = None,
         **tuning: Any,
     ) -> None:
-        self.takeover_s = ALONE_S
+        self.takeover_s, self.whole_s = ALONE_S, WHOLE_S
         self._shards, self._restart_s, self._tuning = shards, restart_s, tuning
         self._build, self._log = build, log
         self._running: dict[int, ShardProcess] = {}
         self._zombies: list[ShardProcess] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._workers_count, self._workers = workers, Workers(workers, build=build, log=log)
-        self._engines_count, self._engines = engines, Kept(ENGINE, engines, self._spawn_engine)
+        self._workers_count, self._workers = workers, WorkerPool(workers, build=build, log=log)
+        self._engines_count, self._engines = engines, KeeperPool(ENGINE, engines, self._spawn_engine)
         self._dsn = self._direct_dsn = ""
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
@@ -93,7 +110,7 @@ class Processes:
         self._tasks.append(asyncio.create_task(self._keep()))
 
     async def stop(self) -> None:
-        """End all of them."""
+        """Kill all keepers."""
         for task in self._tasks:
             task.cancel()
         for process in [*self._running.values(), *self._zombies]:
@@ -102,19 +119,19 @@ class Processes:
         self._engines.stop()
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find handlers' processes: there is nothing else here but keepers."""
+        """Find the processes of handlers; all others here are keepers."""
         return self._workers.processes(word)
 
-    async def stand_in(self, holder: int) -> None:
-        """Start another shard for the slots of one that is there; if that dies, nobody else takes its place.
+    async def start_successor(self, holder: int) -> None:
+        """Start a second keeper for the slots of a running one.
 
-        A worker's or an engine's successor is started anew if it dies, as any of these.
+        A dead shard with a successor is not started again; a successor of a worker or an engine is started again.
         """
-        if self._engines.keeps(holder):
-            await self._engines.stand_in(holder)
+        if self._engines.has(holder):
+            await self._engines.start_successor(holder)
             return
-        if self._workers.keeps(holder):
-            await self._workers.stand_in(holder)
+        if self._workers.has(holder):
+            await self._workers.start_successor(holder)
             return
         shard = next((shard for shard, process in self._running.items() if process.holder == holder), None)
         if shard is None:
@@ -122,6 +139,10 @@ class Processes:
         self._zombies.append(self._running.pop(shard))
         await self._start(shard)
         await until_serving(self._direct_dsn, self._shards + 1)
+
+    async def restart(self, after_s: float) -> None:
+        """Refuse: this cluster has no `up`."""
+        raise NotImplementedError
 
     def _spawn_engine(self, holder: int) -> EngineProcess:
         return EngineProcess(holder, EngineSettings(), self._dsn, build=self._build, log=self._log)
@@ -137,14 +158,14 @@ class Processes:
 
     async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             for shard, process in list(self._running.items()):
                 if process.has_ended():
                     del self._running[shard]
                     self._tasks.append(asyncio.create_task(self._start_again(shard, process)))
 
     async def _start_again(self, shard: int, dead: ShardProcess) -> None:
-        """Start a shard anew, as often as it takes; the place of the dead one is taken away, its leases are not."""
+        """Start a dead shard again, until that succeeds; its assignment is removed, its leases stay."""
         await asyncio.sleep(self._restart_s)
         while True:
             try:
@@ -153,41 +174,47 @@ class Processes:
                         "update shardclock.holders set part = null, part_count = null where holder = $1", dead.holder
                     )
                 await self._start(shard)
-            except AWAY:
-                await asyncio.sleep(LOOK_S)
+            except UNAVAILABLE:
+                await asyncio.sleep(POLL_S)
             else:
                 return
 
 
-class RayCluster:
-    """`shardclock up`: Ray, a coordinator, as many shards and engines as it is told, two workers with an app's file.
+class UpCluster:
+    """Run `shardclock up`: a coordinator, the given number of shards and engines, and two workers with an app.
 
-    Without an `app` it has no worker.
+    The mode is one of `MODES`. Without an `app` the cluster has no worker.
     """
 
-    name = "ray"
-
     def __init__(
-        self, place: Path, shards: int = 3, *, app: Path | None, engines: int = 0, log: IO[bytes] | None = None
+        self,
+        mode: str,
+        directory: Path,
+        shards: int = 3,
+        *,
+        app: Path | None,
+        engines: int = 0,
+        log: IO[bytes] | None = None,
     ) -> None:
-        self.takeover_s = LED_S
+        self.name = mode
+        self.takeover_s, self.whole_s = LED_S, STOOD_BY_S if mode == "standby" else WHOLE_S
         self._app, self._engines = app, engines
-        self._place, self._shards, self._log = place, shards, log
+        self._directory, self._shards, self._log = directory, shards, log
         self._up: ClusterProcess | None = None
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
-        """Start it in a user's directory with the app, and wait until all keepers serve.
+        """Start `up` in a user's directory with the app, and wait until all keepers serve.
 
-        Engines start once a model is deployed: do that before, if there are to be some.
+        Engines start only after a deployment, so deploy the models before this call if the run has engines.
         """
         async with connected(direct_dsn) as admin:
             await admin.execute(WANT_ENGINES, max(1, self._engines))
         if self._app is not None:
-            shutil.copy(self._app, self._place / f"{APP}.py")
+            shutil.copy(self._app, self._directory / f"{APP}.py")
         self._up = await asyncio.to_thread(
             ClusterProcess,
-            self._place,
-            cwd=self._place,
+            self._directory,
+            cwd=self._directory,
             SHARDCLOCK_DSN=dsn,
             **({"SHARDCLOCK_APP": APP} if self._app else {}),
             SHARDCLOCK_SHARDS=str(self._shards),
@@ -195,14 +222,17 @@ class RayCluster:
             SHARDCLOCK_GATEWAY_ENABLED="false",
             SHARDCLOCK_WEBHOOK_HTTP="true",
             SHARDCLOCK_WEBHOOK_ALLOW="127.0.0.0/8",
+            **MODES[self.name],
         )
         await asyncio.to_thread(self._up.until_running)
+        if self.name == "standby":  # faults of Ray need Ray's shards
+            await until_serving(direct_dsn, self._shards, but_not_on=LOCAL_NODE)
         await until_serving(direct_dsn, self._shards)
         await until_serving(direct_dsn, WORKERS if self._app else 0, role=WORKER)
         await until_serving(direct_dsn, self._engines, role=ENGINE)
 
     async def stop(self) -> None:
-        """End it in order, whatever is left of it."""
+        """Stop the cluster in order; faults may have killed or stopped some processes."""
         if self._up is not None:
             for process in self._up.processes():
                 with suppress(psutil.Error):
@@ -217,16 +247,23 @@ class RayCluster:
         assert self._up is not None
         return self._up.processes(word)
 
-    async def stand_in(self, holder: int) -> None:
-        """Leave that to the coordinator."""
+    async def start_successor(self, holder: int) -> None:
+        """Refuse: the coordinator replaces keepers."""
         raise NotImplementedError
 
+    async def restart(self, after_s: float) -> None:
+        """Kill `up` with -9, and start it again after a delay, as a supervisor would."""
+        assert self._up is not None
+        self._up.process.kill()
+        await asyncio.sleep(after_s)
+        await asyncio.to_thread(self._up.start_again)
 
-async def until_serving(dsn: str, count: int, *, role: str = SHARD) -> None:
-    """Wait until so many keepers of a role keep slots and have given a sign of life."""
+
+async def until_serving(dsn: str, count: int, *, role: str = SHARD, but_not_on: str = "") -> None:
+    """Wait until a number of keepers of a role have slots and a heartbeat; the keepers of one node do not count."""
     async with connected(dsn) as admin:
 
         async def serve() -> bool:
-            return len(await admin.fetch(SERVING, role)) >= count
+            return len(await admin.fetch(SERVING, role, but_not_on)) >= count
 
         assert await until(serve, within_s=START_S), f"{count} keepers of role {role} did not come up"

@@ -1,4 +1,4 @@
-"""Break things as the plan says, and write down what was broken, from when to when."""
+"""Inject the planned faults, and record the start and end of each fault."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ import time
 
 import psutil
 
-from chaos.away import AWAY
 from chaos.faults import TYPES
 from chaos.faults.fault import FaultType, Hit, NothingToBreak
-from chaos.history import Call, Fault
-from chaos.plan import Break, Plan
-from chaos.stage import Stage
+from chaos.history.calls import Call
+from chaos.history.faults import Fault
+from chaos.plan import Plan, PlannedFault
+from chaos.sandbox import Sandbox
+from chaos.waiting import UNAVAILABLE
 
-FELT_S = 0.2  # what was broken off later than that has been felt
-RETRIES_S = 20.0  # a fault that meets another one's ruins is tried again for this long
-REST_S = 4.0  # between two that were tried again: they would all come at the moment that Postgres is back
+FELT_S = 0.2  # a fault that fails later than this after its start had an effect
+RETRIES_S = 20.0  # a fault that fails because of an earlier fault is retried for this time
+REST_S = 4.0  # the pause between two retried faults; otherwise all would begin at the moment when Postgres is back
 
 
 class Nemesis:
-    """Do what a plan says to the stage; `faults` is what was broken, `missed` what there was nothing to break for."""
+    """Inject a plan's faults; `faults` has the injected faults, `missed` the reason for each fault without a target."""
 
-    def __init__(self, stage: Stage, plan: Plan) -> None:
+    def __init__(self, sandbox: Sandbox, plan: Plan) -> None:
         self.faults: list[Fault] = []
         self.missed: list[str] = []
         self.calls: list[Call] = []
         self.poisoned: frozenset[int] = frozenset()
-        self._stage = stage
+        self._sandbox = sandbox
         self._plan = plan
         self._numbers = itertools.count(1)
         self._again = asyncio.Lock()
 
     async def run(self) -> None:
-        """Break everything at its time, and wait until all is mended."""
+        """Inject each fault at its time, and wait until all are over."""
         begin = time.monotonic()
         async with asyncio.TaskGroup() as breaks:
-            for number, it in enumerate(self._plan.breaks):
+            for number, it in enumerate(self._plan.faults):
                 await asyncio.sleep(begin + it.at_s - time.monotonic())
                 chance = random.Random(f"{self._plan.seed} {number}")
                 breaks.create_task(self._break(it, chance), name=f"{it.fault} {number}")
 
-    async def _break(self, it: Break, chance: random.Random) -> None:
+    async def _break(self, it: PlannedFault, chance: random.Random) -> None:
         kind = TYPES[it.fault]
         give_up_at = time.monotonic() + RETRIES_S
         missed = await self._try(kind, it, chance)
@@ -54,13 +55,13 @@ class Nemesis:
         if missed:
             self.missed.append(missed)
 
-    async def _try(self, kind: FaultType, it: Break, chance: random.Random) -> str:
-        """Break it, and learn what was broken; why there was nothing to break, if so."""
+    async def _try(self, kind: FaultType, it: PlannedFault, chance: random.Random) -> str:
+        """Inject one fault, and record the fault; return the reason if the fault found no target."""
         began_at = time.time()
         try:
-            hit = await kind.act(self._stage, chance, it.for_s)
-        except (*AWAY, NothingToBreak, LookupError, psutil.Error) as error:
-            # Of two faults at a time one may find nothing left to break, or be broken off by the other half way.
+            hit = await kind.inject(self._sandbox, chance, it.for_s)
+        except (*UNAVAILABLE, NothingToBreak, LookupError, psutil.Error) as error:
+            # One of two simultaneous faults may find no target, or may be interrupted by the other fault.
             if time.time() - began_at <= FELT_S:
                 return f"{it.fault}: {type(error).__name__} {error}"
             hit = Hit(detail={"broken_off": type(error).__name__})
@@ -78,9 +79,10 @@ class Nemesis:
                 began_at=hit.began_at or began_at,
                 ended_at=hit.ended_at or time.time(),
                 victims=hit.victims,
-                recovers_within_s=self._stage.cluster.takeover_s if kind.takeover else kind.recovers_within_s,
-                disturbs=kind.disturbs,
-                leaderless=kind.leaderless,
+                recovers_within_s=self._sandbox.cluster.takeover_s if kind.takeover else kind.recovers_within_s,
+                disturbs=kind.disturbs and hit.led,
+                leaderless=kind.leaderless and hit.led,
+                whole_within_s=hit.whole_within_s,
                 detail=hit.detail,
             )
         )

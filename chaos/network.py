@@ -1,7 +1,7 @@
-"""Hosts on one machine: network namespaces around a router that can part any two of them.
+"""Simulate hosts on one machine: network namespaces around a router that can separate any two of them.
 
-It needs root and iproute2. What is cut is dropped without a word on the router, as a switch that has failed would do
-it: no end learns of it but by waiting.
+The simulation needs root and iproute2. The router drops packets silently, as a failed switch does, so both ends notice
+the loss only by a timeout.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Self, TypeVar
 import psutil
 
 ROUTER = "router"
-PLACES = Path("/run/netns")
+NAMESPACES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 COMMAND_S = 10.0
 
@@ -30,14 +30,14 @@ T = TypeVar("T")
 
 
 class Network:
-    """Some hosts by name, each in a network namespace with an address; gone with its processes when it is closed."""
+    """Run named hosts, each in a network namespace with an address; `close` removes the hosts and their processes."""
 
     def __init__(self, *hosts: str) -> None:
         self.addresses = {host: f"10.77.0.{number}" for number, host in enumerate(hosts, start=1)}
         self._prefix = f"shardclock-{os.getpid()}"
 
     def __enter__(self) -> Self:
-        """Make the namespaces and wire them."""
+        """Create and connect the namespaces."""
         try:
             self._wire()
         except BaseException:
@@ -46,23 +46,25 @@ class Network:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Take all away again."""
+        """Remove the namespaces."""
         self.close()
 
     def command(self, host: str) -> list[str]:
-        """Give the words that run a command on a host."""
+        """Return the words that run a command on a host."""
         return ["ip", "netns", "exec", self._name(host)]
 
     def within(self, host: str, do: Callable[[], T]) -> T:
-        """Do something on a host, in a thread of its own: processes that it starts are on that host, too."""
-        with ThreadPoolExecutor(1, initializer=_enter, initargs=(PLACES / self._name(host),)) as thread:
+        """Call a function on a host, in its own thread; processes that the function starts are on that host, too."""
+        with ThreadPoolExecutor(1, initializer=_enter, initargs=(NAMESPACES / self._name(host),)) as thread:
             return thread.submit(do).result()
 
     def host_of(self, pid: int) -> str | None:
-        """Name the host that a process runs on; None if it is on none of ours, or gone."""
+        """Return the host of a process; None if the process has ended or is on no host of this network."""
         with suppress(OSError):
-            place = Path(f"/proc/{pid}/ns/net").stat().st_ino
-            return next((host for host in self.addresses if (PLACES / self._name(host)).stat().st_ino == place), None)
+            namespace = Path(f"/proc/{pid}/ns/net").stat().st_ino
+            return next(
+                (host for host in self.addresses if (NAMESPACES / self._name(host)).stat().st_ino == namespace), None
+            )
         return None
 
     def processes(self, host: str) -> list[psutil.Process]:
@@ -70,17 +72,17 @@ class Network:
         return [psutil.Process(pid) for pid in self._pids(self._name(host)) if psutil.pid_exists(pid)]
 
     def cut(self, *ways: tuple[str, str]) -> None:
-        """Drop all that goes from one host to another, for each of these ways."""
+        """Drop all packets from one host to another, for each pair."""
         self._rule("add", ways)
 
     def mend(self, *ways: tuple[str, str]) -> None:
-        """Let through again what was cut."""
+        """Let the packets between these pairs of hosts pass again."""
         self._rule("del", ways)
 
     def close(self) -> None:
-        """End every process on these hosts, and the hosts."""
+        """Kill every process on these hosts, and remove the hosts."""
         for name in map(self._name, [*self.addresses, ROUTER]):
-            if (PLACES / name).exists():
+            if (NAMESPACES / name).exists():
                 for pid in self._pids(name):
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
@@ -116,12 +118,12 @@ class Network:
 
 
 def both_ways(host: str, *others: str) -> list[tuple[str, str]]:
-    """List the ways between a host and each of the others."""
+    """List the directions between a host and each of the others."""
     return list(itertools.chain.from_iterable(((host, other), (other, host)) for other in others))
 
 
 def why_not() -> str:
-    """Say why there can be no such network here; empty if there can."""
+    """Return the reason why this machine can't have network namespaces; empty if it can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None:
@@ -136,16 +138,16 @@ def why_not() -> str:
 
 
 def _forward() -> None:
-    """Let this host pass on what is for others, and answer for them when it is asked who has their addresses."""
+    """Make this host forward packets between others, and answer ARP requests for their addresses."""
     ipv4 = Path("/proc/sys/net/ipv4")
     (ipv4 / "ip_forward").write_text("1\n")
     (ipv4 / "conf/all/proxy_arp").write_text("1\n")
 
 
-def _enter(place: Path) -> None:
-    with place.open() as namespace:
-        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), f"can't enter {place}")
+def _enter(namespace: Path) -> None:
+    with namespace.open() as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"can't enter {namespace}")
 
 
 def _ip(*words: str) -> str:

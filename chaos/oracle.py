@@ -1,4 +1,7 @@
-"""When a schedule occurs, worked out without a line of the product's: ISO 8601 repeats of elapsed time, and cron."""
+"""Calculate the occurrences of a schedule without any code of the product.
+
+The oracle supports ISO 8601 repeats of elapsed time, and cron.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,26 @@ REPEAT = re.compile(r"R(-1|\d*)/PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 
 
 class Rule(Protocol):
-    """Tell when a schedule occurs. `count` is how often in all, None without end."""
+    """Calculate the occurrences of one schedule; `count` is their number, None without an end."""
 
     count: int | None
 
     def due(self, first: datetime, number: int) -> datetime | None:
-        """Find the occurrence of this number, given the first; None if that can't be an occurrence at all."""
+        """Return the due date of an occurrence, given the first one; None if that first date can't be an occurrence."""
 
     def latest_first(self, made: datetime) -> datetime:
-        """Find the first occurrence of a schedule that was made at this moment."""
+        """Return the latest possible first occurrence of a schedule that was made at this moment."""
 
 
 class Repeat:
-    """A repeat of elapsed time: due every so often, counted from the first."""
+    """Repeat a period of elapsed time, counted from the first occurrence."""
 
     def __init__(self, count: int | None, period: timedelta) -> None:
         self.count = count
         self.period = period
 
     def due(self, first: datetime, number: int) -> datetime:
-        """Count periods from the first one."""
+        """Count periods from the first occurrence."""
         return first + (number - 1) * self.period
 
     def latest_first(self, made: datetime) -> datetime:
@@ -41,7 +44,7 @@ class Repeat:
 
 
 class Cron:
-    """A cron rule of five or six fields in UTC, stepped through by cronsim, once for all schedules of the run."""
+    """Step through a cron rule of five or six fields in UTC, once for all schedules of the run."""
 
     count: int | None = None
 
@@ -52,7 +55,7 @@ class Cron:
         self._steps: CronSim | None = None
 
     def due(self, first: datetime, number: int) -> datetime | None:
-        """Step from the first one on; what was stepped through is kept."""
+        """Step from the first occurrence to the wanted one, and cache each step."""
         if not self._grid or first < self._grid[0]:
             self._steps, self._grid, self._places = CronSim(self.text, first - timedelta(seconds=1)), [], {}
         while not self._grid or self._grid[-1] < first:
@@ -76,7 +79,7 @@ class Cron:
 
 @cache
 def read_rule(text: str) -> Rule | None:
-    """Read a rule; None if this oracle doesn't know its kind."""
+    """Read a rule; return None if this oracle does not support the rule's kind."""
     match = REPEAT.fullmatch(text)
     if match:
         count, hours, minutes, seconds = match.groups()

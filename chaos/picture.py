@@ -1,4 +1,4 @@
-"""One picture of a run: how late timers were, over time, and what was broken meanwhile."""
+"""Draw the lateness of timers over the time of a run, with its faults."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from chaos.history import FaultKind, History
-from chaos.marks import COLORS, Mark, draw_lanes, height_of, place
+from chaos.fault_marks import COLORS, Mark, draw_lanes, height_of, place
+from chaos.fault_windows import Window, deadline_s, windows_of
+from chaos.history import History
+from chaos.history.faults import FaultKind
 from chaos.takeover import quantile
-from chaos.windows import Window, deadline_s, windows_of
 from charts.legend import Entry, Legend
 from charts.plot import Frame, Plot
 from charts.points import Points, split_at_gaps
@@ -17,21 +18,21 @@ from charts.scales import Axis
 from charts.svg import Picture
 
 WIDTH, MARGIN, HEAD_H, PLOT_H, AXIS_H = 1200.0, 22.0, 66.0, 330.0, 42.0
-NAMES_W = 106.0  # left of the plot: values beside it, the kinds of faults below
-POINTS_MAX = 1_300  # that still make a line and not a smear: about one a pixel
+NAMES_W = 106.0  # the width left of the plot for the axis's values, and below these the kinds of faults
+POINTS_MAX = 1_300  # the largest number of points that still look like a line: about one point a pixel
 TIMES_MAX = 16  # ticks below the plot
-FLOOR_S = 0.0001  # what is below stands at the axis's foot
+FLOOR_S = 0.0001  # smaller values are drawn at the foot of the axis
 
-# From light to dark: max is above p99, and that above p50, so they are told apart without colour too.
+# From light to dark: max is above p99, and p99 above p50, so the curves differ without colour, too.
 CURVES: Mapping[str, tuple[float, str]] = {"max": (1.0, "#86b6e0"), "p99": (0.99, "#2a6fb0"), "p50": (0.5, "#06264d")}
 BOUND, BOUND_DASH = "#b42318", "6 3"
 SHADE, SHADE_OPACITY = "#8c959f", 0.14
 
 
 def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> str:
-    """Draw lag over time as SVG, and each fault as a mark below, in a row for its kind.
+    """Draw lag over time as SVG, and each fault as a mark below the plot, in a row for the fault's kind.
 
-    shape:  `lags` are when a timer fired, and how late it was; it is drawn at the moment when it was due
+    shape:  `lags` are pairs of firing time and lateness; each is drawn at its due date
     """
     frame = Frame(NAMES_W, HEAD_H, WIDTH - NAMES_W - MARGIN, PLOT_H)
     x = frame.x_axis(history.began_at, max(history.ended_at, history.began_at + 1))
@@ -56,7 +57,7 @@ def draw(history: History, lags: Sequence[tuple[float, float]], title: str) -> s
 
 
 def _step(length_s: float) -> float:
-    """Choose over how many seconds a point of a curve is taken: one, unless the run is too long for that."""
+    """Choose the number of seconds for each point of a curve: one second, or more in a long run."""
     return next((s for s in (1, 2, 5, 10, 15, 30, 60) if length_s / s <= POINTS_MAX), 300)
 
 
@@ -69,9 +70,9 @@ def _curves(history: History, lags: Sequence[tuple[float, float]], step_s: float
 
 
 def _bound(history: History) -> Iterator[tuple[float, float]]:
-    """Say how late a timer may be that is due at a moment, as the checker has it: each second, and where it leaps."""
+    """Yield the lateness that the checker allows: for each second, and on both sides of each jump."""
     normal_s, windows = history.bounds.normal_s, windows_of(history.faults, history.bounds)
-    # A timer that is due just before a fault may run into it.
+    # A timer that is due just before a fault may still wait when the fault begins.
     leaps = [window.began_s - normal_s + beside for window in windows for beside in (-0.001, 0.001)]
     paces = [history.began_at + number for number in range(int(history.ended_at - history.began_at) + 1)]
     for at in sorted([*paces, *(leap for leap in leaps if leap > history.began_at)]):
@@ -95,7 +96,7 @@ def _legend(step_s: float) -> Legend:
 
 
 def _draw_windows(plot: Plot, history: History, lanes: Mapping[FaultKind, Sequence[Mark]]) -> None:
-    """Shade the windows in which a fault explains lateness: each in its kind's colour while there are few."""
+    """Shade the windows in which a fault explains lateness: in the colour of its kind if each fault has a label."""
     windows = windows_of(history.faults, history.bounds)
     if all(mark.label for marks in lanes.values() for mark in marks):
         for began_s, until_s, fault in windows:
@@ -106,7 +107,7 @@ def _draw_windows(plot: Plot, history: History, lanes: Mapping[FaultKind, Sequen
 
 
 def _merged(windows: Sequence[Window]) -> list[tuple[float, float]]:
-    """Join windows that overlap: a shade upon a shade would look darker."""
+    """Join overlapping windows, because overlapping shades would look darker."""
     merged: list[tuple[float, float]] = []
     for began_s, until_s, _ in windows:
         if merged and began_s <= merged[-1][1]:

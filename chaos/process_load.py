@@ -1,4 +1,4 @@
-"""Clients of processes: they start instances, complete tasks, publish messages and cancel, as the plan says."""
+"""Start process instances, complete tasks, publish messages and cancel instances as the plan says."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chaos.clients import PATIENCE_S, PAUSE_S, Clients, Send
-from chaos.history import Call
-from chaos.models import MESSAGE, PROCESSES
-from chaos.process_plan import TENANTS, Begin
+from chaos.history.calls import Call
+from chaos.process_models import MESSAGE, PROCESSES
+from chaos.process_plan import TENANTS, PlannedInstance
 from shardclock_server.service.processes import deploy
 from shardclock_server.sql.processes.instances import cancel_instance, find_instance, publish_message, start_process
 from shardclock_server.sql.processes.tasks import complete_task, find_tasks
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-LOOK_S = 0.1  # between two looks at the list of tasks
+POLL_S = 0.1  # the interval of the polls for open tasks
 PAGE = 1_000
-KEPT_S = 3_600.0  # a message that comes before anybody waits for it must still be there
-ASKS_S = 2.0  # without its task for so long, a client asks whether the instance has ended
+KEPT_S = 3_600.0  # a message must stay in the store until its instance waits for the message
+ASKS_S = 2.0  # after this time without a task a client asks whether the instance has ended
 
 
 async def deploy_all(dsn: str) -> None:
@@ -32,84 +32,84 @@ async def deploy_all(dsn: str) -> None:
 
 
 class ProcessLoad:
-    """Start the instances of a plan, and drive them."""
+    """Start the instances of a plan, and perform their clients' actions."""
 
-    def __init__(self, clients: Clients, begins: Sequence[Begin]) -> None:
+    def __init__(self, clients: Clients, instances: Sequence[PlannedInstance]) -> None:
         self._clients = clients
-        self._begins = begins
-        self._tasks: dict[int, int] = {}  # that the list has ever shown, by instance
+        self._instances = instances
+        self._tasks: dict[int, int] = {}  # the known tasks, by instance
 
     async def run(self) -> None:
-        """Start each at its time, and wait until all is done for the last one."""
-        if not self._begins:
+        """Start each instance at its time, and wait for the last action."""
+        if not self._instances:
             return
         begin_s = time.monotonic()
-        looking = asyncio.create_task(self._look())
+        polling = asyncio.create_task(self._poll())
         try:
             async with asyncio.TaskGroup() as clients:
-                for it in self._begins:
+                for it in self._instances:
                     await asyncio.sleep(begin_s + it.at_s - time.monotonic())
                     clients.create_task(self._drive(it), name=f"{it.process_id} {it.key}")
         finally:
-            looking.cancel()
+            polling.cancel()
 
-    async def _drive(self, begin: Begin) -> None:
-        started = await self._clients.until_known(self._call(begin, "start"), _starts(begin))
+    async def _drive(self, planned: PlannedInstance) -> None:
+        started = await self._clients.until_known(self._call(planned, "start"), _starts(planned))
         key = started.instance_key
         if key is None:
             return
         async with asyncio.TaskGroup() as work:
-            if begin.drive_s is not None:
-                work.create_task(self._do(begin, key, begin.drive_s))
-            if begin.stop_s is not None:
-                work.create_task(self._stop(begin, key, begin.stop_s))
-            if begin.again_s is not None:
-                work.create_task(self._start_again(begin, begin.again_s, first=started.resends))
+            if planned.drive_s is not None:
+                work.create_task(self._do(planned, key, planned.drive_s))
+            if planned.stop_s is not None:
+                work.create_task(self._stop(planned, key, planned.stop_s))
+            if planned.again_s is not None:
+                work.create_task(self._start_again(planned, planned.again_s, first=started.resends))
 
-    async def _start_again(self, begin: Begin, after_s: float, *, first: int | None) -> None:
+    async def _start_again(self, planned: PlannedInstance, after_s: float, *, first: int | None) -> None:
         await asyncio.sleep(after_s)
-        await self._clients.until_known(self._call(begin, "start", resends=first), _starts(begin))
+        await self._clients.until_known(self._call(planned, "start", resends=first), _starts(planned))
 
-    async def _do(self, begin: Begin, key: int, after_s: float) -> None:
-        """Do what the instance waits for."""
+    async def _do(self, planned: PlannedInstance, key: int, after_s: float) -> None:
+        """Complete the task of an instance, or publish the message for it."""
         await asyncio.sleep(after_s)
-        if PROCESSES[begin.process_id].message:
-            await self._clients.until_known(self._call(begin, "publish", instance_key=key), _publishes(begin, key))
-        elif task_key := await self._task_of(begin, key):
-            call = self._call(begin, "complete", instance_key=key, task_key=task_key)
-            await self._clients.until_known(call, _completes(begin, task_key))
+        if PROCESSES[planned.process_id].message:
+            await self._clients.until_known(self._call(planned, "publish", instance_key=key), _publishes(planned, key))
+        elif task_key := await self._task_of(planned, key):
+            call = self._call(planned, "complete", instance_key=key, task_key=task_key)
+            await self._clients.until_known(call, _completes(planned, task_key))
 
-    async def _stop(self, begin: Begin, key: int, after_s: float) -> None:
+    async def _stop(self, planned: PlannedInstance, key: int, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        await self._clients.until_known(self._call(begin, "stop", instance_key=key), _stops(begin, key))
+        await self._clients.until_known(self._call(planned, "stop", instance_key=key), _stops(planned, key))
 
-    async def _task_of(self, begin: Begin, key: int) -> int | None:
-        """Wait until the list shows the instance's task; None if the instance has ended without."""
+    async def _task_of(self, planned: PlannedInstance, key: int) -> int | None:
+        """Wait until the list has the instance's task; return None if the instance has ended without a task."""
         give_up_s = time.monotonic() + PATIENCE_S
         asks_s = time.monotonic() + ASKS_S
         while key not in self._tasks and time.monotonic() < give_up_s:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             if time.monotonic() < asks_s:
                 continue
             asks_s = time.monotonic() + ASKS_S
             try:
                 async with self._clients.session() as session:
-                    found = await find_instance(session, key, tenant_id=begin.tenant_id)
+                    found = await find_instance(session, key, tenant_id=planned.tenant_id)
             except StoreUnavailable:
                 continue
             if found is not None and found.found.ended_at is not None:
                 break
         return self._tasks.get(key)
 
-    async def _look(self) -> None:
-        """Keep looking at the list of open tasks."""
+    async def _poll(self) -> None:
+        """Poll the list of open tasks."""
         while True:
             try:
                 async with self._clients.session() as session:
                     await self._list(session)
             except StoreUnavailable:
                 await asyncio.sleep(PAUSE_S)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
     async def _list(self, session: Session) -> None:
         after = 0
@@ -119,44 +119,44 @@ class ProcessLoad:
             if len(page) < PAGE:
                 return
 
-    def _call(self, begin: Begin, verb: str, **more: int | None) -> Call:
-        call = Call(0, "start", begin.tenant_id, 0.0, None, "unknown", name=begin.key, process=begin.process_id)
+    def _call(self, planned: PlannedInstance, verb: str, **more: int | None) -> Call:
+        call = Call(0, "start", planned.tenant_id, 0.0, None, "unknown", name=planned.key, process=planned.process_id)
         return replace(call, verb=verb, **more)  # type: ignore[arg-type]
 
 
-def _starts(begin: Begin) -> Send:
-    variables = {"n": 0, "act": begin.act, "due": f"PT{begin.due_s:.3f}S", "order": begin.key}
+def _starts(planned: PlannedInstance) -> Send:
+    variables = {"n": 0, "act": planned.act, "due": f"PT{planned.due_s:.3f}S", "order": planned.key}
 
     async def send(session: Session, call: Call) -> Call:
         key = await start_process(
             session,
-            begin.process_id,
+            planned.process_id,
             variables=variables,
-            tenant_id=begin.tenant_id,
-            idempotency_key=begin.key,
+            tenant_id=planned.tenant_id,
+            idempotency_key=planned.key,
         )
         return replace(call, outcome="ok", instance_key=key)
 
     return send
 
 
-def _completes(begin: Begin, task_key: int) -> Send:
+def _completes(planned: PlannedInstance, task_key: int) -> Send:
     async def send(session: Session, call: Call) -> Call:
-        variables = {"done": begin.key}
-        done = await complete_task(session, task_key, variables=variables, tenant_id=begin.tenant_id)
+        variables = {"done": planned.key}
+        done = await complete_task(session, task_key, variables=variables, tenant_id=planned.tenant_id)
         return replace(call, outcome="ok", answer="COMPLETED" if done == "COMPLETED" else "NOT_FOUND")
 
     return send
 
 
-def _publishes(begin: Begin, key: int) -> Send:
+def _publishes(planned: PlannedInstance, key: int) -> Send:
     async def send(session: Session, call: Call) -> Call:
         reached = await publish_message(
             session,
             MESSAGE,
-            correlation=begin.key,
-            variables={"done": begin.key},
-            tenant_id=begin.tenant_id,
+            correlation=planned.key,
+            variables={"done": planned.key},
+            tenant_id=planned.tenant_id,
             time_to_live_s=KEPT_S,
         )
         others = [it for it in reached if it != key]
@@ -165,9 +165,9 @@ def _publishes(begin: Begin, key: int) -> Send:
     return send
 
 
-def _stops(begin: Begin, key: int) -> Send:
+def _stops(planned: PlannedInstance, key: int) -> Send:
     async def send(session: Session, call: Call) -> Call:
-        sent = await cancel_instance(session, key, tenant_id=begin.tenant_id)
+        sent = await cancel_instance(session, key, tenant_id=planned.tenant_id)
         return replace(call, outcome="ok", answer="SENT" if sent == "SENT" else "NOT_FOUND")
 
     return send

@@ -1,4 +1,4 @@
-"""Which instances of processes clients will start, and what they will do with each: drawn from the run's seed."""
+"""Draw the process instances of a run and their clients' actions from the run's seed."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
-from chaos.acts import RAISE, RETURN, SLOW
-from chaos.models import PROCESSES
+from chaos.behaviours import RAISE, RETURN, SLOW
+from chaos.process_models import PROCESSES
 
 TENANTS = ("ada", "bob")
 DUE_MEAN_S = 1.5
 DUE_MAX_S = 6.0
-# A completion that comes so close to the timer's due date that either may win.
+# A task's completion this close to the timer's due date may win or lose the race against the timer.
 CLOSE_S = 0.15
-LAST_START_S = 2.0  # before the load's end
+LAST_START_S = 2.0  # the time from the last start to the load's end
 STOPPED_SHARE, RACED_SHARE, NEVER_SHARE, AGAIN_SHARE = 0.1, 0.4, 0.2, 0.15
-# What their service tasks do; slow ones are few, for each holds a place of its handler's.
-ACTS = {RETURN: 16.0, RAISE: 2.0, SLOW: 0.5}
+# The actions of the instances' service tasks; few actions are slow, because a slow one occupies a slot of its handler.
+BEHAVIOURS = {RETURN: 16.0, RAISE: 2.0, SLOW: 0.5}
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """Start an instance, and drive it; moments but `at_s` are counted from the answer to the start.
+class PlannedInstance:
+    """Start an instance and act for its client; all times except `at_s` count from the answer to the start.
 
-    `due_s` is the duration of its timer. Its task is completed, or its message published, after `drive_s` (None: its
-    task never is); with `again_s` the start is sent once more, with `stop_s` the instance is cancelled.
+    `due_s` is the duration of the instance's timer. The task is completed, or the message published, after `drive_s`;
+    with None the task stays open. The start is repeated after `again_s`, and the instance is cancelled after `stop_s`.
     """
 
     at_s: float
@@ -40,23 +40,23 @@ class Begin:
 
     @property
     def key(self) -> str:
-        """Name the start, and the correlation of its message: every tenant uses the same names."""
+        """Return the start's key and the message's correlation key, which are equal; all tenants use the same keys."""
         return f"order {self.number}"
 
 
-def draw_begins(chance: random.Random, *, length_s: float, instances_per_s: float) -> list[Begin]:
-    """Draw them in the order in which they are started."""
-    begins: list[Begin] = []
+def draw_instances(chance: random.Random, *, length_s: float, instances_per_s: float) -> list[PlannedInstance]:
+    """Draw the instances in the order of their starts."""
+    instances: list[PlannedInstance] = []
     numbers: Counter[str] = Counter()
     at_s = 0.0
     while instances_per_s and (at_s := at_s + chance.expovariate(instances_per_s)) < length_s - LAST_START_S:
         tenant_id = chance.choice(TENANTS)
         numbers[tenant_id] += 1
-        begins.append(_begin(chance, at_s, tenant_id, number=numbers[tenant_id]))
-    return begins
+        instances.append(_instance(chance, at_s, tenant_id, number=numbers[tenant_id]))
+    return instances
 
 
-def _begin(chance: random.Random, at_s: float, tenant_id: str, *, number: int) -> Begin:
+def _instance(chance: random.Random, at_s: float, tenant_id: str, *, number: int) -> PlannedInstance:
     process = chance.choice(list(PROCESSES.values()))
     due_s = round(min(0.2 + chance.expovariate(1 / DUE_MEAN_S), DUE_MAX_S), 3)
     drive_s: float | None = chance.uniform(0.0, 2.0)
@@ -64,8 +64,8 @@ def _begin(chance: random.Random, at_s: float, tenant_id: str, *, number: int) -
         drive_s = None
     elif chance.random() < RACED_SHARE:
         drive_s = max(0.0, due_s + chance.uniform(-CLOSE_S, CLOSE_S))
-    (act,) = chance.choices(list(ACTS), list(ACTS.values()))
-    return Begin(
+    (act,) = chance.choices(list(BEHAVIOURS), list(BEHAVIOURS.values()))
+    return PlannedInstance(
         at_s,
         number,
         tenant_id,

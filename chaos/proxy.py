@@ -1,15 +1,14 @@
-"""The network between the cluster and Postgres: a TCP proxy that cuts, holds, slows, or loses one reply.
+"""Pass the traffic between the cluster and Postgres through a TCP proxy that cuts, holds, slows, or loses one reply.
 
-It reads the frames of both directions (a type, a length, a body: Postgres's protocol, version 3), so that it can act at
-a moment that no signal could be timed for: before a claim leaves, when its answer arrives, in the middle of the
+The proxy reads the frames of both directions (a type, a length, a body: Postgres's protocol, version 3). So a fault can
+hit an exact moment, which a signal to a process can't: before a claim leaves, when its answer arrives, or during the
 transaction that fires.
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,25 +16,22 @@ from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
+from chaos.frames import BIND, HEAD_BYTES, PARSE, QUERY, READY, SYNC, read_frames, read_hello
 from shardclock_server.sql.statements import statement
 
 Moment = Literal["before", "inside", "after"]
 Select = Callable[["Link"], bool]
 
-CHUNK_BYTES = 65_536
-HEAD_BYTES = 5  # of a frame: its type and its length, which counts itself
-SSL_REQUEST = 80_877_103
-SYNC, PARSE, BIND, QUERY, READY = b"S", b"P", b"B", b"Q", b"Z"
 WATCHED = ("claim_due", "fire_due", "apply_steps")
 COMMIT = "commit"
 
 
 @dataclass(eq=False)
 class Link:
-    """One connection through the proxy."""
+    """Hold the state of one connection through the proxy."""
 
     application: str
-    port: int  # of the client's end: it tells whose it is
+    port: int  # the client's port, which identifies the process
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,7 +41,7 @@ class Link:
     _prepared: dict[bytes, str | None] = field(default_factory=dict)
 
     def learn(self, kind: bytes, body: bytes) -> None:
-        """Take note of which of the watched statements is being sent."""
+        """Note which of the watched statements is being sent."""
         if kind == PARSE:
             name, text, _ = body.split(b"\0", 2)
             self._prepared[name] = next((it for it in WATCHED if text.startswith(_first_line(it))), None)
@@ -55,14 +51,14 @@ class Link:
             self.doing = COMMIT if body.upper().startswith(b"COMMIT") else None
 
     def close(self) -> None:
-        """Break it off, with a reset for whoever still sends."""
+        """Break the connection off with a reset."""
         for writer in (self.client, self.server):
             writer.transport.abort()
 
 
 @dataclass(eq=False)
 class Trap:
-    """Wait for a statement of a link to reach a moment; then call, and hold the link until `release`."""
+    """Hold a link from a moment of its statement until `release`; `spring` is called first."""
 
     select: Select
     statement: str
@@ -72,7 +68,7 @@ class Trap:
     spring: Callable[[Link], None] = lambda _: None
 
     async def at(self, link: Link, doing: str | None, moment: Moment) -> None:
-        """Let a link pass, unless this is what is waited for."""
+        """Let a link pass, unless the trap waits for this statement at this moment."""
         if self.caught.done() or (doing, moment) != (self.statement, self.moment) or not self.select(link):
             return
         self.spring(link)
@@ -81,13 +77,13 @@ class Trap:
 
 
 class Proxy:
-    """Listen on loopback and pass everything on to a Postgres's socket, as told."""
+    """Listen on loopback and pass all traffic on to the socket of a Postgres, except during a fault."""
 
     @classmethod
     def before(cls, dsn: str) -> Self:
-        """Make one that stands before a database that is named by its socket's directory and port."""
-        (place,), (port,) = (parse_qs(urlsplit(dsn).query)[name] for name in ("host", "port"))
-        return cls(Path(place) / f".s.PGSQL.{port}")
+        """Make a proxy for a database; its DSN has the socket's directory and port."""
+        (directory,), (port,) = (parse_qs(urlsplit(dsn).query)[name] for name in ("host", "port"))
+        return cls(Path(directory) / f".s.PGSQL.{port}")
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -101,7 +97,7 @@ class Proxy:
 
     @property
     def port(self) -> int:
-        """Say where it listens."""
+        """Return its port."""
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -110,7 +106,7 @@ class Proxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
 
     async def close(self) -> None:
-        """Break everything off and stop listening."""
+        """Break all connections off and stop listening."""
         assert self._server is not None
         self._server.close()
         for link in self._links:
@@ -121,11 +117,11 @@ class Proxy:
         await self._server.wait_closed()
 
     def links(self, select: Select) -> list[Link]:
-        """Find the connections that a condition holds for."""
+        """Return the connections that match."""
         return [link for link in self._links if select(link)]
 
     async def cut(self, select: Select, *, for_s: float) -> None:
-        """Break connections off, and refuse new ones for a while."""
+        """Break the matching connections off, and refuse new connections for a while."""
         self._refused.append(select)
         for link in self.links(select):
             link.close()
@@ -135,7 +131,7 @@ class Proxy:
             self._refused.remove(select)
 
     async def half_open(self, select: Select, *, for_s: float) -> None:
-        """Let nothing through for a while, in either direction; nobody is told."""
+        """Hold the traffic of the matching connections in both directions for a while, without closing them."""
         self._held.append(select)
         held = self.links(select)
         for link in held:
@@ -149,7 +145,7 @@ class Proxy:
                     link.open.set()
 
     async def slow(self, select: Select, *, delay_s: float, for_s: float) -> None:
-        """Hold up each piece that passes for so long, in each direction, for a while."""
+        """Delay each chunk of the matching connections in both directions for a while."""
         entry = (select, delay_s)
         self._slowed.append(entry)
         for link in self.links(select):
@@ -162,24 +158,24 @@ class Proxy:
                 link.delay_s = 0.0
 
     def delay(self, select: Select, delay_s: float) -> None:
-        """Hold up each piece that passes for so long, for good."""
+        """Delay each chunk of the matching connections permanently."""
         self._slowed.append((select, delay_s))
 
     def lose_reply(self, select: Select, name: str) -> None:
-        """Let the next run of a statement commit, keep its answer, and break the connection off."""
+        """Let the next run of a statement commit, drop its answer, and break the connection off."""
         _require_watched(name)
         for link in self.links(select):
             link.loses = name
 
     def trap(self, select: Select, name: str, moment: Moment, *, spring: Callable[[Link], None]) -> Trap:
-        """Lay a trap; whoever lays it releases it."""
+        """Set a trap; the caller removes it with `lift`."""
         _require_watched(name)
         trap = Trap(select, name, moment, asyncio.get_running_loop().create_future(), spring=spring)
         self._traps.append(trap)
         return trap
 
     def lift(self, trap: Trap) -> None:
-        """Take a trap away, and let go whoever is in it."""
+        """Remove a trap, and release the link in it."""
         trap.released.set()
         self._traps.remove(trap)
 
@@ -195,7 +191,7 @@ class Proxy:
             client.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        hello, application = await _hello(reader, client)
+        hello, application = await read_hello(reader, client)
         from_server, server = await asyncio.open_unix_connection(self._socket)
         link = Link(application, client.get_extra_info("peername")[1], client, server)
         try:
@@ -206,7 +202,7 @@ class Proxy:
             ways = [asyncio.create_task(way) for way in (self._up(link, reader), self._down(link, from_server))]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                await link.open.wait()  # half-open, neither end hears that the other has gone
+                await link.open.wait()  # half-open: neither end notices that the other has gone
             finally:
                 for way in ways:
                     way.cancel()
@@ -222,8 +218,8 @@ class Proxy:
         self._links.add(link)
 
     async def _up(self, link: Link, reader: asyncio.StreamReader) -> None:
-        """Pass on what the client says, up to where a trap may hold it."""
-        async for said, frames in _frames(reader):
+        """Pass the client's frames on, until a trap holds them."""
+        async for said, frames in read_frames(reader):
             passed = 0
             for kind, begin, end in frames:
                 if kind in (PARSE, BIND, QUERY):
@@ -235,8 +231,8 @@ class Proxy:
             await self._pass(link, link.server, said[passed:])
 
     async def _down(self, link: Link, reader: asyncio.StreamReader) -> None:
-        """Pass on what the server says; an answer is whole when it is ready for the next question."""
-        async for said, frames in _frames(reader):
+        """Pass the server's frames on; an answer is complete at the frame "ready for query"."""
+        async for said, frames in read_frames(reader):
             for kind, *_ in frames:
                 if kind != READY:
                     continue
@@ -263,41 +259,12 @@ class Proxy:
 
 
 def _require_watched(name: str) -> None:
-    """Refuse to wait for what would never be seen."""
+    """Refuse a statement that the proxy does not recognize."""
     if name not in (*WATCHED, COMMIT):
         raise ValueError(f"statement {name} is not watched; add it to WATCHED")
 
 
 @cache
 def _first_line(name: str) -> bytes:
-    """Give what tells a statement from others, in a build that was broken on purpose, too."""
+    """Return the line that identifies a statement, also in a broken build."""
     return statement(name).text.partition("\n")[0].encode()
-
-
-async def _hello(reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> tuple[bytes, str]:
-    """Read the client's first words, and who it says it is; encryption is declined."""
-    while True:
-        size = await reader.readexactly(4)
-        rest = await reader.readexactly(struct.unpack("!I", size)[0] - 4)
-        if struct.unpack("!I", rest[:4])[0] != SSL_REQUEST:
-            break
-        client.write(b"N")
-    words = rest[4:].split(b"\0")
-    said = dict(zip(words[::2], words[1::2], strict=False))
-    return size + rest, said.get(b"application_name", b"").decode()
-
-
-async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, list[tuple[bytes, int, int]]]]:
-    """Give what has arrived, as whole frames, with the kind, the begin and the end of each."""
-    left = b""
-    while chunk := await reader.read(CHUNK_BYTES):
-        said, begin = left + chunk, 0
-        frames: list[tuple[bytes, int, int]] = []
-        while len(said) - begin >= HEAD_BYTES:
-            end = begin + 1 + int.from_bytes(said[begin + 1 : begin + HEAD_BYTES], "big")
-            if end > len(said):
-                break
-            frames.append((said[begin : begin + 1], begin, end))
-            begin = end
-        left = said[begin:]
-        yield said[:begin], frames

@@ -1,7 +1,7 @@
-"""Read the log while a run lasts, through the proxy as everybody: python -m chaos.readers.
+"""Read the log during a run, through the proxy as all clients do: python -m chaos.readers.
 
-It is a process of its own: a flood's 100,000 records would hold up the rig, and with it all traffic through its proxy.
-What was read is a file of positions, eight bytes each, that only grows.
+The readers run in a separate process, because a flood's 100,000 records would block the rig, and so all traffic through
+the rig's proxy. The readers write the positions of their records into an append-only file, eight bytes each.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 
 import asyncpg
 
-from chaos.stage import Stage
+from chaos.sandbox import Sandbox
 from shardclock.log import LogRecord, consume
 from shardclock_server.sql.log.records import follow
 from shardclock_server.sql.session import Connection, Session, StoreUnavailable
 from tests.support.roles import as_role
 
 FILE = "followed"
-# What a consumer's work writes to: its role may do nothing else there.
+# The table for a consumer's work: the consumer's role can write to no other table.
 RECEIVED = (
     "create table chaos_received (number bigserial primary key, position bigint not null);"
     " grant insert on chaos_received to test_consumer;"
@@ -35,16 +35,16 @@ AGAIN_S = 0.1
 
 
 @asynccontextmanager
-async def reading(stage: Stage) -> AsyncIterator[Path]:
-    """Let two read the log: one keeps its place itself and writes the file that is given, one is a consumer group.
+async def reading(sandbox: Sandbox) -> AsyncIterator[Path]:
+    """Run two readers of the log: a follower that writes the yielded file, and a consumer group.
 
-    errors:  AssertionError  the process ended before it was told to
+    errors:  AssertionError  the process ended early
     """
-    async with stage.admin() as admin:
+    async with sandbox.admin() as admin:
         await admin.execute(RECEIVED)
-    file = stage.place / FILE
+    file = sandbox.directory / FILE
     file.touch()
-    command = [sys.executable, "-m", "chaos.readers", stage.dsn, str(file)]
+    command = [sys.executable, "-m", "chaos.readers", sandbox.dsn, str(file)]
     process = await asyncio.create_subprocess_exec(*command, stdout=sys.stderr)
     try:
         yield file
@@ -57,12 +57,12 @@ async def reading(stage: Stage) -> AsyncIterator[Path]:
 
 
 def count_in(file: Path) -> int:
-    """Count the positions that were read so far."""
+    """Count the positions in a file."""
     return file.stat().st_size // array("q").itemsize
 
 
 def positions_in(file: Path) -> Sequence[int]:
-    """Give the positions that were read, in that order."""
+    """Return the positions in a file, in their order."""
     positions = array("q")
     positions.frombytes(file.read_bytes())
     return positions

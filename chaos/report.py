@@ -1,4 +1,4 @@
-"""One page and one picture of a run: what was promised, what was broken, how late timers were, how to repeat it."""
+"""Write a page and a picture of a run: its promises, faults and lateness, and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from itertools import accumulate
 from pathlib import Path
 
 from chaos.checker import Finding, Verdict
-from chaos.history import SIGNAL, Call, Fault, History, Recorded, TimerWritten
-from chaos.lives import Run, follow
+from chaos.fault_windows import windows_of
+from chaos.history import History
+from chaos.history.calls import Call
+from chaos.history.changes import SIGNAL, Recorded, TimerWritten
+from chaos.history.faults import Fault
 from chaos.picture import draw
+from chaos.run_index import RunIndex, index_run
 from chaos.takeover import lags, quantile, recoveries, takeovers
-from chaos.windows import windows_of
 from charts.units import format_value
 
 ENDS = {"TRIGGERED": "fired", "CANCELED": "cancelled", "RESCHEDULED": "rescheduled", "SKIPPED": "skipped"}
-SURE = Context(prec=2, rounding=ROUND_CEILING)  # a bound that is rounded down would say too much
+SURE = Context(prec=2, rounding=ROUND_CEILING)  # a bound must be rounded up
 
 
 def report(history: History, verdict: Verdict, directory: Path, *, versions: Mapping[str, object], repeat: str) -> Path:
-    """Write report.md, which comes back, and lag.svg beside it.
+    """Write report.md and lag.svg into one directory; return the path of the page.
 
-    shape:  `versions` by what they are of (Postgres, Ray, Python, cores ...); `repeat` is a command
+    shape:  `versions` by their component (Postgres, Ray, Python, cores ...); `repeat` is a command
     """
     directory.mkdir(parents=True, exist_ok=True)
-    run = follow(history)
+    run = index_run(history)
     late = lags(history, run=run)
     title = f"{verdict.status}: seed {history.seed}, {_length(history)}, {len(late):,} timers fired"
     title += f", {_count(len(history.faults), 'fault')}"
@@ -39,8 +42,9 @@ def report(history: History, verdict: Verdict, directory: Path, *, versions: Map
 
 
 def sure_below(cases: int) -> str:
-    """Bound the rate of what was never seen in so many cases, at 95 % confidence; empty if that bounds nothing.
+    """Bound the rate of an event that never occurred in a number of cases, at 95 % confidence.
 
+    shape:   empty without a useful bound
     source:  the rule of three: (1 - p)^n = 0.05 at p = 3/n, nearly
     """
     if cases <= 3:
@@ -50,7 +54,7 @@ def sure_below(cases: int) -> str:
 
 
 def calm(late: Sequence[tuple[float, float]], history: History) -> list[float]:
-    """Keep the lags of those timers that waited at no moment in which a fault explains lateness."""
+    """Return the lags of timers that did not wait during any fault's window."""
     windows = windows_of(history.faults, history.bounds)
     begins = [window.began_s for window in windows]
     latest = list(accumulate((window.until_s for window in windows), max))
@@ -69,7 +73,7 @@ def _head(history: History, verdict: Verdict, versions: Mapping[str, object]) ->
             yield from (*_offending(finding), "")
 
 
-def _body(history: History, run: Run, late: Sequence[tuple[float, float]]) -> Iterator[str]:
+def _body(history: History, run: RunIndex, late: Sequence[tuple[float, float]]) -> Iterator[str]:
     yield from ("## Faults", "", *_faults(history, run), "")
     yield from ("## Lag", "", *_lags(history, late), "", "![Lag over time](lag.svg)", "")
     yield from (
@@ -111,17 +115,19 @@ def _offending(finding: Finding) -> Iterator[str]:
     yield from (f"    {line}" for row in finding.shown for line in row.splitlines())
 
 
-def _faults(history: History, run: Run) -> Iterator[str]:
+def _faults(history: History, run: RunIndex) -> Iterator[str]:
     if not history.faults:
         yield "Nothing was broken."
         return
     rows = []
     measures = _measures(history, run)
     for (kind, name), times in Counter((fault.kind, fault.name) for fault in history.faults).items():
-        for what, spans in measures.get((kind, name), {"": []}).items():
+        for measure, spans in measures.get((kind, name), {"": []}).items():
             bounds = sorted({bound_s for _, bound_s in spans if bound_s is not None})
             late = sum(bound_s is not None and seconds > bound_s for seconds, bound_s in spans)
-            rows.append([f"{kind}: {name}", times, what, len(spans) or "", *_spread([seconds for seconds, _ in spans])])
+            rows.append(
+                [f"{kind}: {name}", times, measure, len(spans) or "", *_spread([seconds for seconds, _ in spans])]
+            )
             rows[-1] += [
                 ", ".join(format_value(bound_s, "s") for bound_s in bounds),
                 f"**{late} LATE**" if late else "",
@@ -129,20 +135,20 @@ def _faults(history: History, run: Run) -> Iterator[str]:
     yield from _table(["fault", "times", "how long until", "measured", "p50", "p99", "max", "bound", ""], rows)
 
 
-def _measures(history: History, run: Run) -> dict[tuple[str, str], dict[str, list[tuple[float, float | None]]]]:
-    """Gather by kind and name of fault, and by what was measured: how long it took, and the bound."""
+def _measures(history: History, run: RunIndex) -> dict[tuple[str, str], dict[str, list[tuple[float, float | None]]]]:
+    """Group the measured times and their bounds by kind and name of fault, and by measure."""
     found: dict[tuple[str, str], dict[str, list[tuple[float, float | None]]]] = {}
 
-    def add(fault: Fault, what: str, seconds: float | None, bound_s: float | None) -> None:
+    def add(fault: Fault, measure: str, seconds: float | None, bound_s: float | None) -> None:
         if seconds is not None:
-            found.setdefault((fault.kind, fault.name), {}).setdefault(what, []).append((seconds, bound_s))
+            found.setdefault((fault.kind, fault.name), {}).setdefault(measure, []).append((seconds, bound_s))
 
     for takeover in takeovers(history, run=run):
         add(takeover.fault, "its last timer was taken over", takeover.seconds, takeover.bound_s)
     for recovery in recoveries(history, run=run):
         bound_s = recovery.fault.recovers_within_s
         add(recovery.fault, "a timer fired", recovery.first_s, bound_s)
-        # A timer that is due at the very end may be as late as any.
+        # A timer that is due at the very end of a fault may be late by the normal lag as well.
         healed_s = None if bound_s is None else bound_s + history.bounds.normal_s
         add(recovery.fault, "none was late", recovery.normal_s, healed_s)
     return found
@@ -167,7 +173,7 @@ def _spread(seconds: Sequence[float]) -> list[str]:
 
 
 def _timers(history: History) -> str:
-    """Count what became of timers, from what was committed."""
+    """Count the changes of timers in the commits."""
     counts: Counter[str] = Counter()
     for commit in history.commits:
         for change in commit.changes:
@@ -181,8 +187,8 @@ def _timers(history: History) -> str:
     return f"Timers: {ends}; {len(history.pending):,} pending at the end."
 
 
-def _deliveries(run: Run) -> str:
-    """Count handlers' calls, and tell how soon after its firing the first one of each delivery began."""
+def _deliveries(run: RunIndex) -> str:
+    """Count handlers' calls, with the delay from a firing to the first call of its delivery."""
     attempts = run.history.attempts
     first: dict[int, float] = {}
     for attempt in attempts:
@@ -201,14 +207,14 @@ def _deliveries(run: Run) -> str:
     return f"{told}; from firing to the first call p50 {p50}, p99 {p99}, at most {most}."
 
 
-def _processes(run: Run) -> str:
-    """Count instances by their ends, and tell how soon after its sending each signal was taken."""
+def _processes(run: RunIndex) -> str:
+    """Count instances by their end, with the delay from the sending of a signal to its step."""
     seen = run.processes
-    ends = Counter(life.row.outcome or "RUNNING" for life in seen.instances.values() if life.rows)
+    ends = Counter(instance.row.outcome or "RUNNING" for instance in seen.instances.values() if instance.rows)
     if not ends:
         return "Processes: none."
     signals = [it for it in seen.signals.values() if it.sent is not None]
-    late = sum(told.stale for life in seen.instances.values() for told in life.told())
+    late = sum(taken.stale for instance in seen.instances.values() for taken in instance.signals())
     late += sum(len(it.spent) for it in signals)
     told = ", ".join(f"{count:,} {end.lower()}" for end, count in ends.most_common())
     waits = [run.committed_s[it.gone] - run.committed_s[it.sent] for it in signals if it.gone and it.sent is not None]
@@ -239,5 +245,5 @@ def _length(history: History) -> str:
     return f"{history.ended_at - history.began_at:,.0f} s"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

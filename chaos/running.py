@@ -1,4 +1,4 @@
-"""One run: let clients and nemesis loose on a stage, wait until all has come back, and collect the history."""
+"""Run clients and faults on a sandbox, wait until timers and deliveries have ended, and collect the history."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chaos.away import until
 from chaos.clients import Clients
-from chaos.history import Attempt, Bounds, History, Pending, Read
-from chaos.letters import Operator
-from chaos.load import Load
+from chaos.dead_letters import Operator
+from chaos.history import Bounds, History, Pending, Read
+from chaos.history.calls import Attempt
 from chaos.nemesis import Nemesis
 from chaos.plan import Plan
 from chaos.process_load import ProcessLoad, deploy_all
 from chaos.readers import count_in, positions_in, reading
 from chaos.recorder import Recorder
-from chaos.stage import Stage
+from chaos.sandbox import Sandbox
+from chaos.timer_load import Load
+from chaos.waiting import until
 from tests.support.roles import as_role
 
 FREEZE_S = 2.0
-STILL_S = 0.5  # how long the rig may stand still before it says so: it holds up all traffic meanwhile
-CALM_S = 90.0  # for what is due to fire, and for the readers to come to the end, after the last fault
+BLOCKED_S = 0.5  # a longer block of the rig is reported, because a blocked rig holds up all traffic
+CALM_S = 90.0  # the limit for due timers and readers after the last fault
 LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """
-# What a client scheduled while the database's clock was ahead may be due in an hour: nobody waits for that.
+# A delay that was counted while the database's clock was ahead may end in an hour; the run does not wait for that.
 PENDING = """
     select exists (select from shardclock.timers where due_date < now() + interval '1 min')
         or exists (select from shardclock.deliveries)
@@ -40,43 +41,43 @@ RUNNING = "select instance_key from shardclock.instances where ended_at is null 
 OPEN_TASKS = "select task_key from shardclock.tasks order by task_key"
 UNDELIVERED = "select timer_key from shardclock.deliveries order by timer_key"
 DEAD_LETTERS = "select timer_key from shardclock.dead_letters order by timer_key"
-ATTEMPTS = "attempts.ndjson"  # where `app` writes
+ATTEMPTS = "attempts.ndjson"  # written by `app`
 
 Tell = Callable[[str], None]
 
 
-async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> History:
-    """Do a whole run, and give all that was recorded."""
+async def run(plan: Plan, sandbox: Sandbox, *, bounds: Bounds, tell: Tell) -> History:
+    """Run a plan, and return its history."""
     recorder, clients, nemesis = (
-        Recorder(stage.direct_dsn),
-        Clients(as_role(stage.dsn, "scheduler")),
-        Nemesis(stage, plan),
+        Recorder(sandbox.direct_dsn),
+        Clients(as_role(sandbox.dsn, "scheduler")),
+        Nemesis(sandbox, plan),
     )
     await recorder.start()
-    if plan.begins:
-        await deploy_all(as_role(stage.direct_dsn, "scheduler"))
-    tell(f"starting the cluster ({stage.cluster.name})")
-    await stage.cluster.start(as_role(stage.dsn, "shard"), stage.direct_dsn)
+    if plan.instances:
+        await deploy_all(as_role(sandbox.direct_dsn, "scheduler"))
+    tell(f"starting the cluster ({sandbox.cluster.name})")
+    await sandbox.cluster.start(as_role(sandbox.dsn, "shard"), sandbox.direct_dsn)
     began_at = time.time()
-    operator = Operator(as_role(stage.dsn, "shard"))
-    async with reading(stage) as followed, _operated(operator), _frozen(), _watched(tell):
-        tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
+    operator = Operator(as_role(sandbox.dsn, "shard"))
+    async with reading(sandbox) as followed, _operated(operator), _frozen(), _watched(tell):
+        tell(f"{plan.length_s:.0f} s of load, {len(plan.faults)} faults, seed {plan.seed}")
         try:
             async with asyncio.TaskGroup() as work:
                 work.create_task(Load(clients, plan).run())
-                work.create_task(ProcessLoad(clients, plan.begins).run())
+                work.create_task(ProcessLoad(clients, plan.instances).run())
                 work.create_task(nemesis.run())
         finally:
             await clients.close()
-        tell("all is mended; waiting for what is due to fire, and to be delivered")
-        await _until_calm(stage, followed, operator)
+        tell("all faults are over; waiting for due timers and deliveries")
+        await _until_calm(sandbox, followed, operator)
     ended_at = time.time()
-    await stage.cluster.stop()
-    tell("reading what was committed")
+    await sandbox.cluster.stop()
+    tell("reading the commits")
     await recorder.drain()
     for missed in nemesis.missed:
-        tell(f"not broken: {missed}")
-    async with stage.admin() as admin:
+        tell(f"not injected: {missed}")
+    async with sandbox.admin() as admin:
         pending = [Pending(*row) for row in await admin.fetch(LEFT)]
         received = await admin.fetch("select position from chaos_received order by number")
         undelivered = [row["timer_key"] for row in await admin.fetch(UNDELIVERED)]
@@ -97,7 +98,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
         pending=pending,
         poisoned=nemesis.poisoned,
-        attempts=read_attempts(stage.place),
+        attempts=read_attempts(sandbox.directory),
         undelivered=undelivered,
         dead_letters=dead_letters,
         running=running,
@@ -105,19 +106,19 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
     )
 
 
-def read_attempts(place: Path) -> list[Attempt]:
-    """Read what handlers wrote down, by moment; nothing if none was called.
+def read_attempts(directory: Path) -> list[Attempt]:
+    """Read the calls that handlers recorded, ordered by time; empty if no handler was called.
 
-    errors:  ValueError, TypeError  a line is not whole: handlers write each at once, so the file was damaged
+    errors:  ValueError, TypeError  a line is incomplete: the file was damaged, because each line is one write
     """
-    file = place / ATTEMPTS
+    file = directory / ATTEMPTS
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     return sorted((Attempt(*json.loads(line)) for line in lines), key=lambda attempt: attempt.began_at)
 
 
 @asynccontextmanager
 async def _operated(operator: Operator) -> AsyncIterator[None]:
-    """Let somebody look through the dead letters meanwhile."""
+    """Run the operator of dead letters during a block."""
     task = asyncio.create_task(operator.run())
     try:
         yield
@@ -129,7 +130,7 @@ async def _operated(operator: Operator) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _frozen() -> AsyncIterator[None]:
-    """Keep what is recorded from the collector: to look through all of it for garbage holds up everybody's traffic."""
+    """Freeze the recorded objects in the collector, because a full collection would block the rig and all traffic."""
 
     async def work() -> None:
         while True:
@@ -145,16 +146,16 @@ async def _frozen() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _watched(tell: Tell) -> AsyncIterator[None]:
-    """Tell when the rig itself stood still, and so whose fault a delay was."""
+    """Report when the rig itself was blocked, because a block explains a delay."""
 
     async def work() -> None:
         awake = time.monotonic()
         while True:
-            await asyncio.sleep(STILL_S / 10)
-            still_s = time.monotonic() - awake
-            awake += still_s
-            if still_s > STILL_S:
-                tell(f"{datetime.now(UTC):%H:%M:%S}: the rig itself stood still for {still_s:.1f} s")
+            await asyncio.sleep(BLOCKED_S / 10)
+            blocked_s = time.monotonic() - awake
+            awake += blocked_s
+            if blocked_s > BLOCKED_S:
+                tell(f"{datetime.now(UTC):%H:%M:%S}: the rig itself was blocked for {blocked_s:.1f} s")
 
     task = asyncio.create_task(work())
     try:
@@ -163,11 +164,11 @@ async def _watched(tell: Tell) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def _until_calm(stage: Stage, followed: Path, operator: Operator) -> None:
-    """Wait until timers and deliveries have ended and readers are at the log's end; bounded, the checker judges."""
+async def _until_calm(sandbox: Sandbox, followed: Path, operator: Operator) -> None:
+    """Wait, within a limit, until timers and deliveries have ended and readers are at the log's end."""
 
     async def calm() -> bool:
-        async with stage.admin() as admin:
+        async with sandbox.admin() as admin:
             if await admin.fetchval(PENDING):
                 return False
             if not operator.has_done([row["timer_key"] for row in await admin.fetch(DEAD_LETTERS)]):

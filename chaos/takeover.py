@@ -1,4 +1,4 @@
-"""How long it took until timers fired again after something was broken, and how late timers were all along."""
+"""Measure takeovers and recoveries after faults, and the lateness of all timers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chaos.history import Fault, History
-from chaos.lives import Firing, Run, follow
-from chaos.orphans import SLOTS, promised_of, slots_of
-from chaos.windows import Window, has_victims, is_set_by, windows_of
+from chaos.fault_windows import Window, has_victims, is_set_by, windows_of
+from chaos.history import History
+from chaos.history.faults import Fault
+from chaos.orphaned_slots import SLOTS, promised_of, slots_of
+from chaos.run_index import Firing, RunIndex, index_run
 
-WATCHED_S = 15.0  # a lease and a sweep, and some: who fell due later, somebody else had taken over
+WATCHED_S = 15.0  # a lease, a sweep and a margin; timers that were due later belong to the successor
 
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """How late the worst timer of a killed, frozen or cut shard was: the worst of so many that fell due meanwhile.
+    """Describe the worst lateness among a lost shard's timers that were due during the loss; `timers` is their number.
 
-    `seconds` is None if none fell due; `bound_s` is what was promised, None if nothing was.
+    `seconds` is None if no timer was due; `bound_s` is None without a promise.
     """
 
     fault: Fault
@@ -31,9 +32,9 @@ class Takeover:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How long after the store was back (or the head was killed) the first timer fired, and the last late one.
+    """Describe the time from the end of a fault to the first firing, and to the last late firing.
 
-    `first_s` is None if nothing fired before the next fault began; `normal_s` is 0.0 if no timer was late.
+    `first_s` is None if nothing fired before the next fault; `normal_s` is 0.0 if no timer was late.
     """
 
     fault: Fault
@@ -41,12 +42,12 @@ class Recovery:
     normal_s: float
 
 
-def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
-    """Measure each fault that had victims; a timer that another fault may have held up is left out.
+def takeovers(history: History, *, run: RunIndex | None = None) -> list[Takeover]:
+    """Measure each fault with victims; timers that another fault may have delayed are left out.
 
-    shape:   `run` is the same history if it has been followed already
+    shape:   `run` is the index of the same history, if the caller has it already
     """
-    run = run or follow(history)
+    run = run or index_run(history)
     promised_s = promised_of(run)
     windows = [_until_taken_over(it, promised_s) for it in windows_of(history.faults, history.bounds)]
     lost = {id(fault): slots_of(run, fault) for fault in history.faults if has_victims(fault)}
@@ -68,12 +69,12 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
     return found
 
 
-def recoveries(history: History, *, run: Run | None = None) -> list[Recovery]:
-    """Measure each fault of kind store or head, until the next fault begins; one that ends within another is left out.
+def recoveries(history: History, *, run: RunIndex | None = None) -> list[Recovery]:
+    """Measure each fault of kind store or head until the next fault; faults that end during another fault are left out.
 
     shape:   as `takeovers`
     """
-    run = run or follow(history)
+    run = run or index_run(history)
     firings = sorted(run.firings, key=lambda firing: firing.fired_s)
     disturbing = [fault for fault in history.faults if fault.disturbs]
     found = []
@@ -89,29 +90,29 @@ def recoveries(history: History, *, run: Run | None = None) -> list[Recovery]:
     return found
 
 
-def lags(history: History, *, run: Run | None = None) -> list[tuple[float, float]]:
-    """List each firing in commit order: when by Postgres's clock, in seconds since 1970, and how late, in seconds.
+def lags(history: History, *, run: RunIndex | None = None) -> list[tuple[float, float]]:
+    """List each firing in commit order: its time by Postgres's clock, in seconds since 1970, and its lateness.
 
-    shape:   as `takeovers`; a timer that was made or moved when it was due already counts from then
+    shape:   as `takeovers`; a timer that was already due when it was made or moved counts from that commit
     """
-    return [(it.fired_s, it.fired_s - it.ready_s) for it in (run or follow(history)).firings]
+    return [(it.fired_s, it.fired_s - it.ready_s) for it in (run or index_run(history)).firings]
 
 
 def quantile(values: Sequence[float], q: float) -> float:
-    """Pick the value at a quantile, by nearest rank; `values` need no order, and must not be empty."""
+    """Return the value at a quantile, by nearest rank; `values` need no order, and must not be empty."""
     return sorted(values)[max(0, math.ceil(len(values) * q) - 1)]
 
 
 def _until_taken_over(window: Window, promised_s: Mapping[int, float | None]) -> Window:
-    """Hold up the timers of a lost shard for as long as taking over may take."""
+    """Extend the window of a lost shard's fault to the promised time of the takeover."""
     within_s = promised_s[window.fault.number] if has_victims(window.fault) else None
     return window if within_s is None else window._replace(until_s=window.fault.began_at + within_s)
 
 
 def _is_held_up(firing: Firing, others: Sequence[Window], lost: dict[int, frozenset[int]]) -> bool:
-    """Say whether another fault may have kept a timer waiting: one of its own shard, or of everybody's.
+    """Return whether another fault may have delayed a timer: a fault of the timer's shard or of the whole cluster.
 
-    shape:   `others` by beginning
+    shape:   `others` ordered by their start
     """
     slot = firing.record.timer_key % SLOTS
     return any(

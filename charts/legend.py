@@ -13,7 +13,7 @@ SAMPLE_GAP, ENTRY_GAP = 4.0, 12.0
 
 @dataclass(frozen=True)
 class Entry:
-    """A name, and how its sample looks; a text without a sample if it has no colour."""
+    """A name with its sample; without a colour only a text."""
 
     name: str
     color: str = ""
@@ -23,7 +23,7 @@ class Entry:
 
     @property
     def sample_width(self) -> float:
-        """Say how far its name stands from its left edge."""
+        """Return the distance of its name from its left edge."""
         return 0.0 if not self.color else SAMPLE_GAP + (BOX_W if self.sample == "box" else LINE_W)
 
     def draw(self, picture: Picture, x: float, y: float) -> None:

@@ -70,7 +70,7 @@ class Plot:
         self.picture.polyline(self._places(points), color=color, dash=dash)
 
     def window(self, start: float, end: float, *, color: str, opacity: float, edge: bool = False) -> None:
-        """Shade a range of x from top to bottom, with a dotted line where it starts if `edge`."""
+        """Shade a range of x from top to bottom, with a dotted line at its start if `edge`."""
         left, right, top, bottom = self.x.place(start), self.x.place(end), self.frame.y, self.frame.bottom
         corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
         self.picture.polygon(corners, fill=color, opacity=opacity)

@@ -1,4 +1,4 @@
-"""Series of points, and where they have gaps."""
+"""Series of points, and their gaps."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,7 +6,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def split_at_gaps(points: Points, step: float) -> Iterator[Points]:
-    """Split a series where points are missing: where two are further apart than one and a half steps."""
+    """Split a series at missing points: between two points that are more than one and a half steps apart."""
     start = 0
     for end in range(1, len(points)):
         if points[end][0] - points[end - 1][0] > step * 1.5:

@@ -1,4 +1,4 @@
-"""From values to places on an axis, and the round values to mark on it."""
+"""From values to positions on an axis, and the round values to mark on it."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Axis:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Find where a value stands; one beyond the axis stands at its end."""
+        """Return the position of a value; a value outside of the axis has the position of its end."""
         share = (self._on(value) - self._on(self.low)) / ((self._on(self.high) - self._on(self.low)) or 1)
         return self.start + min(max(share, 0.0), 1.0) * (self.end - self.start)
 

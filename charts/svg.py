@@ -7,14 +7,14 @@ from typing import Literal
 from charts.colors import FAINT, INK, WHITE
 
 FONT = "DejaVu Sans, Verdana, Helvetica, sans-serif"
-LETTER_WIDTH = 0.61  # of the font's size, on average
+LETTER_WIDTH = 0.61  # the mean width of a letter, in parts of the font's size
 
 Anchor = Literal["start", "middle", "end"]
 Place = tuple[float, float]
 
 
 class Picture:
-    """Collect shapes, the later above the earlier; the same shapes always give the same text."""
+    """Collect shapes, later ones above earlier ones; the same shapes always give the same text."""
 
     def __init__(self, width: float, height: float, *, background: str = WHITE) -> None:
         self.width, self.height = width, height
@@ -43,7 +43,7 @@ class Picture:
             self._add("polyline", points=_listed(places), fill="none", stroke=color, stroke_width=1.5, **_dashed(dash))
 
     def polygon(self, corners: Sequence[Place], *, fill: str, opacity: float) -> None:
-        """Fill what lies between corners."""
+        """Fill the area between corners."""
         self._add("polygon", points=_listed(corners), fill=fill, fill_opacity=opacity)
 
     def text(
@@ -57,7 +57,7 @@ class Picture:
         anchor: Anchor = "start",
         bold: bool = False,
     ) -> None:
-        """Write a text that starts, has its middle, or ends at x, on the base line y."""
+        """Write a text with its start, middle or end at x, on the base line y."""
         weight = "bold" if bold else "normal"
         attributes = _attributes(x=x, y=y, font_size=size, fill=color, text_anchor=anchor, font_weight=weight)
         self._shapes.append(f"<text {attributes}>{escape(text)}</text>")
@@ -78,7 +78,7 @@ class Picture:
 
 
 def text_width(text: str, *, size: float = 11) -> float:
-    """Estimate the width of a text: the font is the viewer's, and is not known here."""
+    """Estimate the width of a text: the viewer's font is not known here."""
     return len(text) * size * LETTER_WIDTH
 
 

@@ -6,7 +6,7 @@ BINARY = ((2**40, " TiB"), (2**30, " GiB"), (2**20, " MiB"), (2**10, " KiB"), (1
 
 
 def format_value(value: float, unit: str, *, digits: int = 3) -> str:
-    """Write a value as people read it, with its unit.
+    """Write a value for people, with its unit.
 
     units:  s, bytes, Bps, cps, percentunit; any other is a plain number
     """
@@ -20,7 +20,7 @@ def format_value(value: float, unit: str, *, digits: int = 3) -> str:
 
 
 def is_binary(unit: str) -> bool:
-    """Say whether a unit's round values are powers of two."""
+    """Return whether a unit's round values are powers of two."""
     return unit in ("bytes", "Bps")
 
 

@@ -1,22 +1,23 @@
 """The command line: `shardclock --help`.
 
-Results go to stdout, as tables for people or, with `--json`, for programs; everything else goes to stderr. Exit codes:
-0 done, or so already (an endpoint that was disabled before); 1 not done as asked (a refused line, a timer that had
-fired already, a demo that failed); 2 bad input or settings; 3 no answer from Postgres or Ray; 4 the schema needs
-`shardclock migrate`; 5 the command has run, and its answer could not be written.
+Results go to stdout, as tables for people or, with `--json`, as JSON for programs. Everything else goes to stderr.
 
-    app       the program
-    commands  its commands by their names, loaded when they are asked for
-    exits     its errors and their exit codes
-    options   the options that several commands share
-    output    tables, JSON and messages
-    streams   standard output and error, and an answer that can't be written
-    session   the database session of a command
-    recording a record in the audit for each act of an operator
+Exit codes: 0 done, or done before (such as an endpoint that was disabled already); 1 not done as asked (a refused line,
+a timer that had fired already, a job that does not exist, a failed demo); 2 bad input or settings; 3 no answer from
+Postgres or Ray; 4 the schema needs `shardclock migrate`; 5 the command has run, and its answer could not be written.
 
-Every other module holds a few commands (`run`, `schedule`, `verbs` …), or what several of them need (`single` for one
-timer, `bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints
-the result.
+    app        the program
+    commands   the commands by name, imported on demand
+    exits      errors and their exit codes
+    options    the options that several commands share
+    output     tables, JSON and messages
+    streams    standard output and error; an answer that can't be written
+    session    the database session of a command
+    recording  the audit's record of each operator's command
+
+Each other module has a few commands (`run`, `schedule`, `verbs` …) or their shared parts (`single` for one timer,
+`bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints the
+result.
 """
 
 import gc
@@ -28,15 +29,15 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run `shardclock` with this process's arguments."""
-    # Nothing that modules make while they are loaded is garbage: to look for it took a fifth of a command's time. The
-    # program enables it again, when its command is loaded.
+    # The objects of the imports stay alive, and the search for garbage among them took a fifth of a command's time. The
+    # program enables the collector again when the command is imported.
     gc.disable()
     _end_without_inspection()
     _search_pythonpath_last()
     try:
-        # Warnings are for developers, and a shell may make each of them an error.
+        # Warnings are for developers, and a variable of the shell may turn each warning into an error.
         with warnings.catch_warnings(action="ignore"):
-            if _runs_local(sys.argv[1:]):
+            if _has_local_host(sys.argv[1:]):
                 from shardclock_server.cluster.host_process import start_local_host_ahead
 
                 start_local_host_ahead()
@@ -47,21 +48,27 @@ def main() -> NoReturn:
         gc.enable()
 
 
-def _runs_local(words: list[str]) -> bool:
-    """Guess whether this is `up --local`; a wrong guess costs time alone, because `up` reads the settings."""
-    is_named = os.environ.get("SHARDCLOCK_LOCAL", "").lower() in {"1", "true"}
-    return words[:1] == ["up"] and "--help" not in words and (is_named or "--local" in words)
+def _has_local_host(words: list[str]) -> bool:
+    """Guess whether this is an `up` with local keepers; a wrong guess only costs time: `up` reads the settings."""
+    if words[:1] != ["up"] or "--help" in words:
+        return False
+    is_local = "--local" in words or _setting("LOCAL") in {"1", "true"}
+    return is_local or (not _setting("RAY_ADDRESS") and _setting("STANDBY") not in {"0", "false"})
+
+
+def _setting(name: str) -> str:
+    return os.environ.get(f"SHARDCLOCK_{name}", "").lower()
 
 
 def _end_without_inspection() -> None:
-    """Start anew without PYTHONINSPECT, with which Python ends every program by a traceback and exit code 1."""
+    """Start again without PYTHONINSPECT, with which Python ends each program with a traceback and exit code 1."""
     if sys.flags.inspect and os.environ.get("PYTHONINSPECT"):
         others = {name: value for name, value in os.environ.items() if name != "PYTHONINSPECT"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], others)  # noqa: S606 - our own program
 
 
 def _search_pythonpath_last() -> None:
-    """Find an app's modules on PYTHONPATH, and no module there that has the name of a library."""
+    """Move PYTHONPATH to the end of the search path: an app's modules are found, but can't replace a library."""
     given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100 - pathlib loads slowly
     if given:
         sys.path[:] = [*(path for path in sys.path if os.path.abspath(path) not in given), *given]  # noqa: PTH100

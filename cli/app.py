@@ -1,6 +1,7 @@
-"""The program `shardclock`: it runs a command, and an error ends it with one line."""
+"""The program `shardclock`: run a command; an error ends it with one line."""
 
 import gc
+import json
 import os
 import sys
 from importlib.metadata import version
@@ -11,15 +12,15 @@ import typer
 
 from shardclock_server.cli import streams
 from shardclock_server.cli.commands import Commands, only_prints
-from shardclock_server.cli.exits import exit_of
-from shardclock_server.cli.output import ANSWER_LOST, say, tell
+from shardclock_server.cli.exits import CommandFailure, failure_of
+from shardclock_server.cli.output import ANSWER_LOST, print_line, print_note
 from shardclock_server.cluster.settings import unknown_settings
 from shardclock_server.timers.refusal import Refusal, shortened
 
 app = typer.Typer(
     name="shardclock",
     cls=Commands,
-    help="A durable timer cluster: Postgres remembers each timer, Ray actors fire it, exactly once and on time.",
+    help="A durable timer cluster: Postgres stores each timer, and Ray actors fire it exactly once and on time.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,7 +30,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        say(f"shardclock {version('shardclock')}")
+        print_line(f"shardclock {version('shardclock')}")
         raise typer.Exit
 
 
@@ -39,44 +40,54 @@ def _options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version, and exit.")
     ] = False,
 ) -> None:
-    gc.enable()  # the command is loaded
+    gc.enable()  # the command is imported by now
 
 
 def run() -> NoReturn:
-    """Run the command that the arguments name, and exit with its code; an error ends it with one line on stderr."""
+    """Run the command of the arguments, and exit with its code; an error ends it with one line on stderr."""
     streams.prepare()
     try:
-        _check_words(sys.argv[1:])
+        _check_arguments(sys.argv[1:])
         for sentence in unknown_settings(os.environ):
-            tell(f"shardclock: {sentence}")
+            print_note(f"shardclock: {sentence}")
         code = app(standalone_mode=False)
         streams.flush_answer()
     except (click.exceptions.Abort, KeyboardInterrupt):
         code = 130
     except streams.AnswerLost as lost:
         streams.discard_answer()
-        _tell_lost(lost, sys.argv[1:])
+        _print_lost(lost, sys.argv[1:])
         code = ANSWER_LOST
     except Exception as error:
-        ended = exit_of(error)
-        if ended is None:
+        failure = failure_of(error)
+        if failure is None:
             raise
-        code, message = ended
-        for line in message.splitlines():
-            tell(f"shardclock: {line}")
+        _print_failure(failure, as_json="--json" in sys.argv[1:])
+        code = failure.code.exit_code
     sys.exit(code or 0)
 
 
-def _tell_lost(lost: streams.AnswerLost, words: list[str]) -> None:
+def _print_failure(failure: CommandFailure, *, as_json: bool) -> None:
+    """Print the end of a command by an error to stderr: as lines for people, or as one JSON object for programs."""
+    if as_json:
+        print_note(
+            json.dumps({"code": failure.code.name, "detail": failure.message, **failure.members}, ensure_ascii=False)
+        )
+        return
+    for line in failure.message.splitlines():
+        print_note(f"shardclock: {line}")
+
+
+def _print_lost(lost: streams.AnswerLost, words: list[str]) -> None:
     is_page = "--help" in words or words == ["--version"]
     if lost.is_reader_gone and (is_page or only_prints(words)):
-        return  # `| head` has read enough
+        return  # the reader, such as `head`, has closed the pipe
     ran = "" if is_page else "; the command has run, and its answer is lost: look before you repeat it"
-    tell(f"shardclock: {lost}{ran}")
+    print_note(f"shardclock: {lost}{ran}")
 
 
-def _check_words(words: list[str]) -> None:
-    """Refuse arguments that are not valid text: Postgres could neither store nor find them."""
+def _check_arguments(words: list[str]) -> None:
+    """Refuse arguments that are not valid text: Postgres can't store or compare them."""
     for word in words:
         try:
             word.encode()

@@ -1,42 +1,58 @@
-"""The command about the audit: who did what, and when."""
+"""The command about the audit."""
 
 from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import tell_if_full
-from shardclock_server.cli.output import DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.lists import print_if_full, print_none
+from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.audit import LISTED_MAX
 from shardclock_server.service.filters import moment_of
-from shardclock_server.sql.audit.acts import Act, list_acts
+from shardclock_server.sql.audit.acts import AuditFilter, AuditRecord, list_acts
 from shardclock_server.sql.session import Session
 
 
 def audit(
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DATE", help="From this moment on; if not given, from the first.")
+        str | None, typer.Option("--since", metavar="DATE", help="Only records since this moment. Default: all.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
+    verb: Annotated[
+        str | None,
+        typer.Option(
+            "--verb", metavar="VERB", help="Only records of this verb, such as 'endpoints disable' or 'endpoints'."
+        ),
+    ] = None,
+    actor: Annotated[
+        str | None,
+        typer.Option(
+            "--actor", metavar="NAME", help="Only records of this API key (its name or prefix) or this database role."
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
+    ] = 100,
     as_json: Json = False,
 ) -> int:
-    """List what operators did, the newest first."""
+    """List the audit records of operators' changes, newest first."""
     begin = None if since is None else moment_of("--since", since)
+    wanted = AuditFilter(begin, verb, actor)
 
     async def do(session: Session) -> int:
-        found = await list_acts(session, since=begin, limit=limit)
+        found = await list_acts(session, wanted, limit=limit)
         if as_json:
             print_json(found)
         elif found:
-            print_table("", ["when", "who", "from", "tenant", "verb", "what", "outcome"], [_row(act) for act in found])
-            tell_if_full(found, limit, most=LISTED_MAX)
+            header = ["when", "actor", "from", "tenant", "verb", "parameters", "outcome"]
+            print_table("", header, [_row(act) for act in found])
+            print_if_full(found, limit, most=LISTED_MAX)
         else:
-            tell("no operator has done anything yet" if begin is None else "no operator has done anything since")
+            print_none("records", "no operator has done anything yet", filtered=wanted != AuditFilter())
         return DONE
 
     return with_session(do)
 
 
-def _row(act: Act) -> tuple[object, ...]:
-    who = act.role if act.key_prefix is None else f"{act.key_prefix} ({act.key_name})"
-    return act.recorded_at, who, act.address, act.tenant_id, act.verb, act.what, act.outcome
+def _row(act: AuditRecord) -> tuple[object, ...]:
+    actor = act.role if act.key_prefix is None else f"{act.key_prefix} ({act.key_name})"
+    return act.recorded_at, actor, act.address, act.tenant_id, act.verb, act.parameters, act.outcome

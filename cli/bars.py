@@ -1,4 +1,4 @@
-"""The bars of a change of many things, on a terminal: how many were found, and how many of them were changed."""
+"""Progress bars of a bulk change on a terminal: the number of found rows, and the number of changed rows."""
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
@@ -7,7 +7,7 @@ from shardclock_server.cli.output import err
 
 
 def bars_of(noun: str) -> Bars:
-    """Make bars that count things by their noun, such as timers."""
+    """Create bars that count rows by their noun, such as timers."""
     return Bars(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -19,8 +19,8 @@ def bars_of(noun: str) -> Bars:
     )
 
 
-class OnBars:
-    """Show the progress of a bulk change."""
+class ProgressBars:
+    """The bars of one bulk change."""
 
     def __init__(self, bars: Bars, verb: str) -> None:
         self._bars = bars
@@ -28,9 +28,9 @@ class OnBars:
         self._change = bars.add_task(verb, total=None, visible=False)
 
     def found(self, things: int, *, all_found: bool) -> None:
-        """Show how many were found."""
+        """Show the number of found rows."""
         self._bars.update(self._find, completed=things, total=things if all_found else None)
 
     def changed(self, things: int, *, of: int) -> None:
-        """Show of how many the change was sent."""
+        """Show the number of rows for which the change was sent."""
         self._bars.update(self._change, completed=things, total=of, visible=True)

@@ -1,21 +1,22 @@
-"""A change of many timers: count them, with --yes change them, and print the outcome."""
+"""Change many timers: count them, change them with --yes, and print the result."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from shardclock_server.cli.bars import OnBars, bars_of
+from shardclock.api.codes import NOT_DONE
+from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.field_names import in_options
-from shardclock_server.cli.output import DONE, NOT_DONE, print_json, print_table, tell
+from shardclock_server.cli.output import DONE, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
-from shardclock_server.service.bulk_change import BulkChange, Change
+from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
-from shardclock_server.sql.clients.history import Filter
+from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The words for a change of many timers; `shown` is added to the numbers in the JSON."""
+    """The wording of a bulk change; `shown` holds further fields of the JSON."""
 
     verb: str
     participle: str
@@ -24,47 +25,47 @@ class Wording:
     shown: dict[str, str | None] = field(default_factory=dict)
 
 
-def change_many(wanted: Filter, change: Change, words: Wording, *, yes: bool, as_json: bool) -> int:
-    """Count the timers that a filter finds, and with `yes` change them.
+def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, yes: bool, as_json: bool) -> int:
+    """Count the timers of a filter, and change them with `yes`.
 
-    errors:  InvalidTimer  the change is refused, before anything was changed
-             BulkBroken    Postgres stopped answering half way; what was done until then is printed
+    errors:  InvalidTimer  the first change is refused: nothing was changed
+             BulkBroken    Postgres stopped answering half way; the counts until then are printed
     """
     bulk = BulkChange(wanted, change)
 
     async def do(session: Session) -> None:
         with bars_of("timers") as bars:
-            await bulk.run(session, OnBars(bars, words.verb), dry_run=not yes)
+            await bulk.run(session, ProgressBars(bars, wording.verb), dry_run=not yes)
 
     try:
         with_session(do)
     except BulkBroken as broken:
-        _print(bulk, words, yes=yes, as_json=as_json)
-        raise BulkBroken(f"{broken}; {words.again}") from broken
+        _print(bulk, wording, yes=yes, as_json=as_json)
+        raise BulkBroken(f"{broken}; {wording.again}") from broken
     except KeyboardInterrupt:
-        _print(bulk, words, yes=yes, as_json=as_json)
+        _print(bulk, wording, yes=yes, as_json=as_json)
         raise
-    _print(bulk, words, yes=yes, as_json=as_json)
+    _print(bulk, wording, yes=yes, as_json=as_json)
     if bulk.refusal is not None:
-        tell(f"shardclock: {in_options(str(bulk.refusal))}; those before it were {words.participle}")
+        print_note(f"shardclock: {in_options(str(bulk.refusal))}; those before it were {wording.participle}")
         return NOT_DONE
     return DONE
 
 
-def _print(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> None:
-    """Print the numbers, and remarks about the timers that were not changed."""
+def _print(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> None:
+    """Print the counts, and remarks about the timers that were not changed."""
     numbers = {"matched": bulk.matched, "changed": bulk.changed}
     if as_json:
-        print_json(numbers | {"unsure": bulk.unsure, "left_out": bulk.left_out} | words.shown)
+        print_json(numbers | {"unsure": bulk.unsure, "left_out": bulk.left_out} | wording.shown)
     else:
         print_table("", list(numbers), [list(numbers.values())])
-    for remark in _remarks(bulk, words, yes=yes, as_json=as_json):
-        tell(remark)
+    for remark in _remarks(bulk, wording, yes=yes, as_json=as_json):
+        print_note(remark)
 
 
-def _remarks(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> Iterator[str]:
+def _remarks(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> Iterator[str]:
     if bulk.unsure:
-        yield f"up to {bulk.unsure:,} more may have been {words.participle}: the answer was lost"
+        yield f"up to {bulk.unsure:,} more may have been {wording.participle}: the answer was lost"
     left = bulk.matched - bulk.changed - bulk.unsure
     if as_json:
         return
@@ -76,6 +77,6 @@ def _remarks(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> I
     if not bulk.matched:
         yield "no other timer matches" if bulk.left_out else "no timer matches"
     elif not yes:
-        yield f"nothing was changed; add --yes to {words.verb} them"
+        yield f"nothing was changed; add --yes to {wording.verb} them"
     elif left > 0 and bulk.refusal is None:
-        yield f"left as they are: {left:,}, which {words.left}"
+        yield f"left as they are: {left:,}, which {wording.left}"

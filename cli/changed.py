@@ -1,22 +1,23 @@
-"""What commands print that change many rows, or say what they would change."""
+"""Print the result of a bulk change or of its dry run."""
 
 from collections.abc import Mapping, Sequence
 
-from shardclock_server.cli.output import DONE, NOT_DONE, print_json, tell
-from shardclock_server.service.many import Changed, Key
+from shardclock.api.codes import NOT_DONE
+from shardclock_server.cli.output import DONE, print_json, print_note
+from shardclock_server.service.bulk_wording import BulkResult, Key
 
 
-def print_changed(changed: Changed[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:
-    """Print what was done or, without `yes`, would be; in JSON the rows as they are `shown`. Return how it ends."""
+def print_changed(changed: BulkResult[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:
+    """Print the result, or without `yes` the dry run; JSON has the rows of `shown`, too. Return the exit code."""
     if as_json:
         numbers = {"more": changed.more, "again_in_s": changed.again_in_s}
-        print_json({**shown, "said": changed.sentence, "done": yes, **numbers})
+        print_json({**shown, "message": changed.sentence, "done": yes, **numbers})
     else:
-        tell(f"{changed.sentence}{_way_on(changed, yes=yes)}")
+        print_note(f"{changed.sentence}{_way_on(changed, yes=yes)}")
     return DONE if changed.keys else NOT_DONE
 
 
-def _way_on(changed: Changed[Key], *, yes: bool) -> str:
+def _way_on(changed: BulkResult[Key], *, yes: bool) -> str:
     if not changed.keys:
         return ""
     if not yes:

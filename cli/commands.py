@@ -1,4 +1,4 @@
-"""The commands by their names, each loaded when it is asked for: loading all took a third of a command's time."""
+"""The commands by name. A command is imported on demand: importing all of them took a third of a command's time."""
 
 from collections.abc import Iterator, Mapping
 from pkgutil import resolve_name
@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from shardclock_server.cli.recording import record_verbs
 
-# In the order of `shardclock --help`. The functions of `cli`, and the groups of commands that it has.
+# In the order of `shardclock --help`. Each value names a module of `cli`, and in it a function or a group of commands.
 COMMANDS: Mapping[str, str] = {
     "up": "run:up",
     "gateway": "run:gateway",
@@ -48,36 +48,48 @@ COMMANDS: Mapping[str, str] = {
     "jobs": "jobs:jobs",
     "keys": "keys:keys",
     "processes": "processes:processes",
+    "schedules": "schedules:schedules",
     "tasks": "tasks:tasks",
     "tenants": "tenants:tenants",
 }
-# `ramp -1` is a wrong rate, `scale -1` a wrong number: neither is an unknown option. psql checks its own options.
+# The argument `-1` of `ramp` or `scale` is a wrong number, not an unknown option. psql checks its options itself.
 PRINTING = frozenset({"list", "show", "explain", "preview", "tail", "status", "targets", "audit", "forecast", "psql"})
 GROUPS = frozenset(
-    {"consumers", "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "tasks", "tenants"}
+    {
+        "consumers",
+        "dead-letters",
+        "deliveries",
+        "endpoints",
+        "jobs",
+        "keys",
+        "processes",
+        "schedules",
+        "tasks",
+        "tenants",
+    }
 )
 TAKE_ANY_OPTION = frozenset({"ramp", "scale", "psql"})
 
 
 def only_prints(words: list[str]) -> bool:
-    """Say whether the words name a command that changes nothing."""
+    """Return whether the words name a command that changes nothing."""
     return words[0] in PRINTING or (words[0] in GROUPS and words[1:2] in (["list"], ["show"]))
 
 
 class Commands(TyperGroup):
-    """The group of all commands; its help loads them all, for what each says of itself."""
+    """The group of all commands; only its help imports all of them, to print their summaries."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands: Any = _Loaded()
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        """Name the commands, and load none."""
+        """Return the names of the commands, without importing any."""
         return list(self.commands)
 
 
 class _Loaded(Mapping[str, Any]):
-    """Holds those commands that were asked for."""
+    """A mapping that imports a command at its first use."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
@@ -95,7 +107,7 @@ class _Loaded(Mapping[str, Any]):
 
 
 def _load(name: str, place: str) -> Any:
-    """Make one command, or one group of commands. Typer needs a program around it, which has nothing else."""
+    """Build one command, or one group of commands, inside an otherwise empty program, as Typer requires."""
     part = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     part.callback()(_is_group)
     found = resolve_name(f"shardclock_server.cli.{place}")
@@ -109,4 +121,4 @@ def _load(name: str, place: str) -> Any:
 
 
 def _is_group() -> None:
-    """Keep typer from making one command of a program that has but one."""
+    """Make a program with a single command a group: otherwise Typer would drop the command's name."""

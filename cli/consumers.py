@@ -1,34 +1,36 @@
-"""The commands about consumer groups of the log: consumers, with aside, reset and drop."""
+"""The commands about consumer groups of the log."""
 
 from typing import Annotated
 
 import typer
 
+from shardclock.api.codes import NOT_DONE
+from shardclock.api.refusals.log import UNKNOWN_GROUP
 from shardclock.log.async_groups import knows_group
-from shardclock_server.cli.lists import lists, tell_if_full
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.lists import lists, print_if_full
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.consumers import END, START, position_of
-from shardclock_server.service.words import counted, span_of
+from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.log.groups import Group, drop_group, list_aside, list_groups, reset_group
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import Refusal
 
-ASIDE_MAX = 10_000  # records in one list
+ASIDE_MAX = 10_000  # the most records in one list
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make the change; without it, only show the change.")]
 
 consumers = typer.Typer(
-    help="List the groups that read the log, and how far behind each is; the subcommands act on one group.",
+    help="List the groups that read the log, with the lag of each; the subcommands change one group.",
     invoke_without_command=True,
 )
 
 
 @lists(consumers)
 def list_(as_json: Json = False) -> int:
-    """List the groups that read the log, and how far behind each is."""
+    """List the groups that read the log, with the lag of each."""
 
     async def do(session: Session) -> int:
         groups = await list_groups(session)
@@ -47,7 +49,7 @@ def list_(as_json: Json = False) -> int:
             ]
             print_table("", columns, [_row(group) for group in groups])
         else:
-            tell("no group has read the log yet")
+            print_note("no group has read the log yet")
         return DONE
 
     return with_session(do)
@@ -57,24 +59,24 @@ def list_(as_json: Json = False) -> int:
 def aside(
     group: Name,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=ASIDE_MAX, help="At most N records.")
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=ASIDE_MAX, help="The limit of records.")
     ] = 100,
     as_json: Json = False,
 ) -> int:
-    """Show the records that a group has set aside because work on them failed too often, the newest first."""
+    """Show the records that were set aside for a group after too many failed attempts, newest first."""
 
     async def do(session: Session) -> int:
         found = await list_aside(session, group, limit=limit)
         if not found and not await knows_group(session, group):
-            return _unknown(group)
+            raise Refusal.of(UNKNOWN_GROUP, group=group)
         if as_json:
             print_json(found)
         elif found:
             rows = [(it.set_aside_at, it.position, it.timer_key, it.intent, it.attempts, it.error) for it in found]
             print_table("", ["set aside", "position", "timer_key", "intent", "attempts", "error"], rows)
-            tell_if_full(found, limit, most=ASIDE_MAX)
+            print_if_full(found, limit, most=ASIDE_MAX)
         else:
-            tell(f"{group} has set nothing aside")
+            print_note(f"{group} has set nothing aside")
         return DONE
 
     return with_session(do)
@@ -91,28 +93,28 @@ def reset(
     ] = None,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", min=1, max=SLOTS, help="How many partitions the group reads the log in."),
+        typer.Option(
+            "--partitions", min=1, max=SLOTS, help="The number of partitions in which the group reads the log."
+        ),
     ] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Let a group read on from another place, or in other partitions; keep the records that it has set aside."""
+    """Move a group to another position, or to another number of partitions; the records set aside for it stay."""
     if to is None and partitions is None:
         raise Refusal("say --to where, or in how many --partitions, or both")
 
     async def do(session: Session) -> int:
         known = await _find(session, group)
-        if known is None:
-            return NOT_DONE
         place = None if to is None else await position_of(session, to, called="--to")
         where = "where it is" if place is None else f"behind position {place}"
         parts = counted(partitions or known.partitions, "partition")
         if not yes:
-            said = f"{group} would read on {where}, in {parts}; nothing was changed; add --yes to do it"
-            return _print_done(said, as_json=as_json, done=False)
+            message = f"{group} would read on {where}, in {parts}; nothing was changed; add --yes to do it"
+            return _print_done(message, as_json=as_json, done=False)
         place = await reset_group(session, group, position=place, partitions=partitions)
         if place is None:
-            return _unknown(group)
+            raise Refusal.of(UNKNOWN_GROUP, group=group)
         return _print_done(f"{group} reads on behind position {place}, in {parts}", as_json=as_json)
 
     return with_session(do)
@@ -120,41 +122,34 @@ def reset(
 
 @consumers.command()
 def drop(group: Name, yes: Yes = False, as_json: Json = False) -> int:
-    """Forget a group and the records that it has set aside; the log then no longer keeps old days for the group."""
+    """Delete a group and the records set aside for it; the log no longer keeps old days for the group."""
 
     async def do(session: Session) -> int:
         known = await _find(session, group)
-        if known is None:
-            return NOT_DONE
         what = f"{group}, with {counted(known.lag_records, 'record')} to read and {known.set_aside:,} set aside,"
         if not yes:
-            said = f"{what} would be forgotten; nothing was changed; add --yes to do it"
-            return _print_done(said, as_json=as_json, done=False)
+            message = f"{what} would be forgotten; nothing was changed; add --yes to do it"
+            return _print_done(message, as_json=as_json, done=False)
         if not await drop_group(session, group):
-            return _unknown(group)
+            raise Refusal.of(UNKNOWN_GROUP, group=group)
         return _print_done(f"{what} is forgotten", as_json=as_json)
 
     return with_session(do)
 
 
-async def _find(session: Session, name: str) -> Group | None:
+async def _find(session: Session, name: str) -> Group:
     found = next((it for it in await list_groups(session) if it.group_name == name), None)
     if found is None:
-        _unknown(name)
+        raise Refusal.of(UNKNOWN_GROUP, group=name)
     return found
 
 
-def _print_done(said: str, *, as_json: bool, done: bool = True) -> int:
+def _print_done(message: str, *, as_json: bool, done: bool = True) -> int:
     if as_json:
-        print_json({"said": said, "done": done})
+        print_json({"message": message, "done": done})
     else:
-        tell(said)
+        print_note(message)
     return DONE if done else NOT_DONE
-
-
-def _unknown(name: str) -> int:
-    tell(f"shardclock: there is no group {shortened(name)}: `shardclock consumers` lists them")
-    return NOT_DONE
 
 
 def _row(group: Group) -> tuple[object, ...]:

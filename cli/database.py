@@ -10,43 +10,47 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
-from shardclock_server.cli.output import DONE, NOT_THERE, tell
+from shardclock.api.codes import NO_ANSWER
+from shardclock_server.cli.output import DONE, print_note
 from shardclock_server.cluster.database import named, open_database
 from shardclock_server.cluster.settings import load_settings
-from shardclock_server.embedded.postmaster import psql_of_ours, without_libpq
+from shardclock_server.embedded.postmaster import bundled_psql, without_libpq
 
-IN_QUERY = "password="  # libpq also reads a password in the DSN's query
+IN_QUERY = "password="  # the parameter of a DSN's query in which libpq also reads a password
 
 
 def dsn() -> int:
-    """Print the database's DSN with its password: the one that was configured, or the embedded Postgres's."""
+    """Print the DSN, with its password, of the configured database or of the embedded Postgres."""
     database = named(load_settings())
     print(database.dsn.reveal())
     if not database.is_there:
-        tell("it isn't running: `shardclock up` starts it, `shardclock psql` starts it until psql ends")
+        print_note("it isn't running: `shardclock up` starts it, `shardclock psql` starts it until psql ends")
     return DONE
 
 
 def psql(
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[PSQL_OPTION]...", help="Such as -c 'select 1'.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[PSQL_OPTION]...", help="Arguments of psql, such as -c 'select 1'.", show_default=False
+        ),
     ] = None,
 ) -> int:
-    """Open psql on the database; start the embedded Postgres if it is needed and not running."""
-    program = psql_of_ours() or shutil.which("psql")
+    """Open psql on the database; if the embedded Postgres is the database, start it first."""
+    program = bundled_psql() or shutil.which("psql")
     if program is None:
-        tell(
+        print_note(
             "shardclock: there is no psql, neither beside the embedded Postgres nor on PATH; install postgresql-client"
         )
-        return NOT_THERE
+        return NO_ANSWER
     with open_database(load_settings()) as database:
-        # The shell's variables are for another Postgres, if none was named.
+        # Without a configured database, libpq's variables of the shell belong to another Postgres.
         environment = without_libpq(os.environ) if database.is_embedded else os.environ
         return _run(program, database.dsn.reveal(), arguments or [], environment)
 
 
 def without_password(dsn: str) -> tuple[str, str | None]:
-    """Separate a DSN and its password, because every user of the machine can read command lines."""
+    """Split a DSN into its rest and its password, because all users of a machine can read command lines."""
     parts = urlsplit(dsn)
     user, _, host = parts.netloc.rpartition("@")
     user, _, password = user.partition(":")
@@ -60,7 +64,7 @@ def without_password(dsn: str) -> tuple[str, str | None]:
 def _run(program: str, dsn: str, arguments: list[str], environment: Mapping[str, str]) -> int:
     bare, password = without_password(dsn)
     environment = {**environment, **({"PGPASSWORD": password} if password else {})}
-    # exec would replace this process, which must still release an embedded Postgres. Ctrl-C is for psql, not for us.
+    # No exec: this process must still release an embedded Postgres. Only psql must react to Ctrl-C.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run([program, bare, *arguments], env=environment, check=False).returncode

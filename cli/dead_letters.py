@@ -1,40 +1,52 @@
-"""The commands about deliveries that were given up: dead-letters, with redrive and discard."""
+"""The commands about dead letters: list, redrive, discard."""
 
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.bars import OnBars, bars_of
+from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.changed import print_changed
-from shardclock_server.cli.lists import lists, tell_if_full, tell_none
+from shardclock_server.cli.lists import lists, print_if_full, print_none
 from shardclock_server.cli.options import OfTenant
-from shardclock_server.cli.output import DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.bulk_run import BulkBroken
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letter_run import DeadLetterRun
-from shardclock_server.service.dead_letters import AT_ONCE_MAX, Act, act_on, discarding, redriving
+from shardclock_server.service.dead_letters import AT_ONCE_MAX, DeadLetterChange, change_letters, discarding, redriving
 from shardclock_server.service.filters import moment_of
-from shardclock_server.service.many import Changed
-from shardclock_server.sql.deliveries.dead_letters import DeadLetter, DeadLetterFilter, find_dead_letters
+from shardclock_server.sql.deliveries.dead_letters import (
+    DeadLetter,
+    DeadLetterFilter,
+    find_dead_letters,
+    group_dead_letters,
+)
 from shardclock_server.sql.session import CLIENT_PLANS, EACH_TIME, Session
 from shardclock_server.timers.refusal import Refusal
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
-Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
-Before = Annotated[str | None, typer.Option("--died-before", metavar="DATE", help="Only those given up before.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")]
+Target = Annotated[str | None, typer.Option("--target", help="Only dead letters of this target, of any tenant.")]
+Before = Annotated[
+    str | None,
+    typer.Option("--died-before", metavar="DATE", help="Only dead letters that were given up before this moment."),
+]
+ReasonLine = Annotated[
+    str | None,
+    typer.Option("--reason-line", metavar="TEXT", help="Only dead letters with this first line of the reason."),
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="The limit of rows.")]
 AtOnce = Annotated[
     int | None,
     typer.Option(
-        "--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N, those that were given up first."
+        "--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="The limit of dead letters; the oldest come first."
     ),
 ]
-Every = Annotated[bool, typer.Option("--all", help="All dead letters, or with filters all of these.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
+Every = Annotated[bool, typer.Option("--all", help="All dead letters that match the filters.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make the change; without it, only show the change.")]
 
 dead_letters = typer.Typer(
-    help="List the deliveries that were given up; the subcommands redrive or discard them.",
+    help="List the deliveries that were given up; the subcommands redrive or discard dead letters.",
     invoke_without_command=True,
 )
 
@@ -44,11 +56,12 @@ def list_(
     target: Target = None,
     tenant: OfTenant = None,
     died_before: Before = None,
+    reason_line: ReasonLine = None,
     limit: Limit = 100,
     as_json: Json = False,
 ) -> int:
-    """List the deliveries that were given up, the last one first."""
-    wanted = _filter(None, target, tenant, died_before)
+    """List the deliveries that were given up, newest first."""
+    wanted = _filter(None, target, tenant, died_before, reason_line)
 
     async def do(session: Session) -> int:
         found = await _newest(session, wanted, limit)
@@ -57,9 +70,29 @@ def list_(
         elif found:
             columns = ["timer_key", "target", "tenant", "name", "given up", "attempts", "reason"]
             print_table("", columns, [_row(letter) for letter in found])
-            tell_if_full(found, limit, most=AT_ONCE_MAX)
+            print_if_full(found, limit, most=AT_ONCE_MAX)
         else:
-            tell_none("dead letters", "there are no dead letters", filtered=wanted != DeadLetterFilter())
+            print_none("dead letters", "there are no dead letters", filtered=wanted != DeadLetterFilter())
+        return DONE
+
+    return with_session(do)
+
+
+@dead_letters.command()
+def groups(target: Target = None, tenant: OfTenant = None, as_json: Json = False) -> int:
+    """Group the newest 10,000 dead letters by target and by the first line of the reason, the largest group first."""
+
+    async def do(session: Session) -> int:
+        found = await group_dead_letters(session, target=target, tenant_id=tenant)
+        if as_json:
+            groups = [group._asdict() for group in found.groups]
+            print_json({"groups": groups, "counted": found.counted, "is_all": found.is_all})
+        elif found.groups:
+            print_table("", ["target", "tenant", "reason", "dead letters", "since", "last"], found.groups)
+            if not found.is_all:
+                print_note(f"only the newest {found.counted:,} dead letters are counted")
+        else:
+            print_none("dead letters", "there are no dead letters", filtered=(target, tenant) != (None, None))
         return DONE
 
     return with_session(do)
@@ -72,23 +105,27 @@ def redrive(
     target: Target = None,
     tenant: OfTenant = None,
     died_before: Before = None,
+    reason_line: ReasonLine = None,
     limit: AtOnce = None,
     per_s: Annotated[
-        int | None, typer.Option("--rate", metavar="PER_SECOND", min=1, help="So many become due in a second.")
+        int | None,
+        typer.Option(
+            "--rate", metavar="PER_SECOND", min=1, help="The number of deliveries that become due in a second."
+        ),
     ] = None,
     enable: Annotated[
-        bool, typer.Option("--enable", help="Enable their endpoints first, if these are disabled.")
+        bool, typer.Option("--enable", help="Enable disabled endpoints of these dead letters first.")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Deliver dead letters again, from their first attempt on."""
-    wanted = _chosen(timer_key, target, tenant, died_before, every=every)
+    """Deliver dead letters again, beginning with their first attempt."""
+    wanted = _chosen(timer_key, _filter(timer_key, target, tenant, died_before, reason_line), every=every)
 
-    def act(session: Session) -> Act:
+    def change_of(session: Session) -> DeadLetterChange:
         return redriving(session, per_s=per_s, enable=enable, enable_called="--enable")
 
-    return _do(act, wanted, limit, yes=yes, as_json=as_json)
+    return _do(change_of, wanted, limit, yes=yes, as_json=as_json)
 
 
 @dead_letters.command()
@@ -98,47 +135,53 @@ def discard(
     target: Target = None,
     tenant: OfTenant = None,
     died_before: Before = None,
+    reason_line: ReasonLine = None,
     limit: AtOnce = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for the records.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, kept in the records.")] = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
     """Discard dead letters for good."""
-    wanted = _chosen(timer_key, target, tenant, died_before, every=every)
+    wanted = _chosen(timer_key, _filter(timer_key, target, tenant, died_before, reason_line), every=every)
     return _do(lambda session: discarding(session, reason=reason), wanted, limit, yes=yes, as_json=as_json)
 
 
 async def _newest(session: Session, wanted: DeadLetterFilter, limit: int) -> list[DeadLetter]:
-    """Find dead letters, the one that was given up last first, page by page."""
+    """Find dead letters, the most recently given up first, page by page."""
     found: list[DeadLetter] = []
     more = True
     while more and len(found) < limit:
-        after = found[-1].place if found else None
+        after = found[-1].cursor if found else None
         page, more = await find_dead_letters(session, wanted, limit=limit - len(found), after=after)
         found += page
     return found
 
 
 def _do(
-    act_of: Callable[[Session], Act], wanted: DeadLetterFilter, limit: int | None, *, yes: bool, as_json: bool
+    change_of: Callable[[Session], DeadLetterChange],
+    wanted: DeadLetterFilter,
+    limit: int | None,
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> int:
-    """Act on the dead letters that are meant: on `limit` of them, or on all that there are now.
+    """Change `limit` of the selected dead letters or, without a limit, all present letters.
 
-    errors:  BulkBroken  Postgres stopped answering half way; what was done until then is printed
+    errors:  BulkBroken  Postgres stopped answering half way; the counts until then are printed
     """
     run: DeadLetterRun | None = None
 
-    async def do(session: Session) -> Changed[int]:
+    async def do(session: Session) -> BulkResult[int]:
         nonlocal run
-        act = act_of(session)
+        change = change_of(session)
         if limit is not None:
-            return await act_on(session, act, wanted, limit=limit, dry_run=not yes)
-        run = DeadLetterRun(act, wanted)
+            return await change_letters(session, change, wanted, limit=limit, dry_run=not yes)
+        run = DeadLetterRun(change, wanted)
         with bars_of("dead letters") as bars:
-            await run.run(session, OnBars(bars, "change"), dry_run=not yes)
+            await run.run(session, ProgressBars(bars, "change"), dry_run=not yes)
         return run.outcome(dry_run=not yes)
 
-    def show(changed: Changed[int]) -> int:
+    def show(changed: BulkResult[int]) -> int:
         return print_changed(changed, {"timer_keys": list(changed.keys)}, yes=yes, as_json=as_json)
 
     try:
@@ -147,23 +190,23 @@ def _do(
         if run is not None and run.changed:
             show(run.outcome(dry_run=False))
         if run is not None and run.unsure:
-            tell(f"up to {run.unsure:,} more may have been changed: the answer was lost")
+            print_note(f"up to {run.unsure:,} more may have been changed: the answer was lost")
         if isinstance(broken, KeyboardInterrupt):
             raise
         raise BulkBroken(f"{broken}; the same command again does the rest") from broken
 
 
-def _chosen(
-    timer_key: int | None, target: str | None, tenant: str | None, died_before: str | None, *, every: bool
-) -> DeadLetterFilter:
+def _chosen(timer_key: int | None, wanted: DeadLetterFilter, *, every: bool) -> DeadLetterFilter:
     if (timer_key is None) == (not every):
         raise Refusal("say either one dead letter, by its timer's key, or many, by --all and filters")
-    return _filter(timer_key, target, tenant, died_before)
+    return wanted
 
 
-def _filter(timer_key: int | None, target: str | None, tenant: str | None, died_before: str | None) -> DeadLetterFilter:
+def _filter(
+    timer_key: int | None, target: str | None, tenant: str | None, died_before: str | None, reason_line: str | None
+) -> DeadLetterFilter:
     before = None if died_before is None else moment_of("--died-before", died_before)
-    return DeadLetterFilter(timer_key, target, tenant, before)
+    return DeadLetterFilter(timer_key, target, tenant, before, reason_line)
 
 
 def _row(letter: DeadLetter) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""The commands about deliveries that are on their way: deliveries, with show, retry and cancel."""
+"""The commands about deliveries: list, show, retry, cancel."""
 
 import json
 import shlex
@@ -6,14 +6,15 @@ from typing import Annotated
 
 import typer
 
+from shardclock.api.refusals.deliveries import UNKNOWN_DELIVERY
 from shardclock_server.cli.changed import print_changed
-from shardclock_server.cli.delivery_words import fields_of_delivery
-from shardclock_server.cli.lists import lists, tell_more, tell_none
+from shardclock_server.cli.delivery_fields import fields_of_delivery
+from shardclock_server.cli.lists import lists, print_more, print_none
 from shardclock_server.cli.options import OfTenant, Reason
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, cell, print_json, print_records, print_table, tell
+from shardclock_server.cli.output import DONE, Json, cell, print_json, print_note, print_records, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import deliveries as use_cases
-from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, ShownDelivery
+from shardclock_server.service.deliveries import AT_ONCE_MAX, LISTED_MAX, DeliveryResult, ShownDelivery
 from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
@@ -21,16 +22,20 @@ from shardclock_server.timers.refusal import Refusal
 
 ERROR_CHARS_SHOWN = 80
 
-Key = Annotated[int, typer.Argument(metavar="TIMER_KEY", min=1, max=BIGINT_MAX, help="Of the timer that fired.")]
+Key = Annotated[
+    int, typer.Argument(metavar="TIMER_KEY", min=1, max=BIGINT_MAX, help="The key of the timer that fired.")
+]
 MaybeKey = Annotated[
     int | None,
-    typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="Of the timer that fired.", show_default=False),
+    typer.Argument(
+        metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="The key of the timer that fired.", show_default=False
+    ),
 ]
-Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
-Failing = Annotated[bool, typer.Option("--failing", help="Only those of which an attempt has failed.")]
+Target = Annotated[str | None, typer.Option("--target", help="Only deliveries to this target, of any tenant.")]
+Failing = Annotated[bool, typer.Option("--failing", help="Only deliveries with a failed attempt.")]
 
 deliveries = typer.Typer(
-    help="List the deliveries that are on their way; the subcommands show, retry and cancel them.",
+    help="List the pending deliveries; the subcommands show, retry and cancel one.",
     invoke_without_command=True,
 )
 
@@ -40,15 +45,18 @@ def list_(
     target: Target = None,
     tenant: OfTenant = None,
     failing: Failing = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
+    ] = 100,
     page: Annotated[
-        str | None, typer.Option("--page", metavar="TOKEN", help="Continue where the last list ended.")
+        str | None,
+        typer.Option("--page", metavar="TOKEN", help="Continue after this page: the token that the last list printed."),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """List the deliveries that are on their way.
+    """List the pending deliveries.
 
-    By target and tenant, the soonest first. With --json: {"deliveries": [...], "next_page": TOKEN or null}.
+    The order is target, tenant, due date. With --json: {"deliveries": [...], "next_page": TOKEN or null}.
     """
     wanted = DeliveryFilter(target, tenant, failing=failing)
 
@@ -61,9 +69,9 @@ def list_(
             print_table("", columns, [_row(delivery) for delivery in found.deliveries])
         else:
             filtered = wanted != DeliveryFilter() or page is not None
-            tell_none("deliveries", "there are no deliveries", filtered=filtered)
+            print_none("deliveries", "there are no deliveries", filtered=filtered)
         if found.next is not None and not as_json:
-            tell_more(f"--page {shlex.quote(found.next)}")
+            print_more(f"--page {shlex.quote(found.next)}")
         return DONE
 
     return with_session(do)
@@ -71,13 +79,12 @@ def list_(
 
 @deliveries.command()
 def show(timer_key: Key, as_json: Json = False) -> int:
-    """Show what became of a timer's delivery, why its attempts failed, and what happened to the timer last."""
+    """Show a timer's delivery with its failed attempts, and the timer's last records."""
 
     async def do(session: Session) -> int:
         found = await use_cases.show(session, timer_key)
         if found is None:
-            tell(f"shardclock: timer {timer_key} has no delivery")
-            return NOT_DONE
+            raise Refusal.of(UNKNOWN_DELIVERY, timer_key=timer_key)
         if as_json:
             print_json({"delivery": found.delivery, "records": found.records})
         else:
@@ -93,16 +100,17 @@ def retry(
     target: Target = None,
     tenant: OfTenant = None,
     failing: Failing = False,
-    every: Annotated[
-        bool, typer.Option("--all", help="All that wait for an attempt, or with filters all of these.")
-    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="All waiting deliveries that match the filters.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="Of many: at most N.")
+        int,
+        typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="With --all: the limit of deliveries."),
     ] = AT_ONCE_MAX,
-    yes: Annotated[bool, typer.Option("--yes", help="Of many: do it, instead of saying so.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --all: make the change; without it, only show the change.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
-    """Make the next attempt of a delivery due now, or of all that wait for one: of a target, or with --all of any."""
+    """Make the next attempt of one delivery due now; or of all delayed deliveries to a target, with --all to any."""
     if (timer_key is None) == (target is None and not every):
         raise Refusal("say either one delivery, by its timer's key, or many, by --target or --all")
     if timer_key is not None and (tenant is not None or failing):
@@ -120,7 +128,7 @@ def retry(
 
 @deliveries.command()
 def cancel(timer_key: Key, reason: Reason = None, as_json: Json = False) -> int:
-    """End a delivery that no worker has in hand: its target is not called any more."""
+    """End a delivery that no worker or program has claimed: its target is not called any more."""
 
     async def do(session: Session) -> int:
         return _print_answer(await use_cases.cancel(session, timer_key, reason=reason), as_json=as_json)
@@ -128,16 +136,12 @@ def cancel(timer_key: Key, reason: Reason = None, as_json: Json = False) -> int:
     return with_session(do)
 
 
-def _print_answer(answer: Answer, *, as_json: bool) -> int:
+def _print_answer(answer: DeliveryResult, *, as_json: bool) -> int:
     if as_json:
         print_json({"state": answer.state})
     else:
-        tell(f"{'' if answer.done else 'shardclock: '}{answer.sentence}{_way_out(answer)}")
-    return DONE if answer.done else NOT_DONE
-
-
-def _way_out(answer: Answer) -> str:
-    return "; `shardclock dead-letters` redrives or discards it" if answer.state == "DEAD" else ""
+        print_note(answer.sentence)
+    return DONE
 
 
 def _print_shown(found: ShownDelivery) -> None:
@@ -151,7 +155,7 @@ def _print_shown(found: ShownDelivery) -> None:
 
 
 def _row(it: FoundDelivery) -> tuple[object, ...]:
-    state = "in hand" if it.state == "IN_HAND" else "waiting"
+    state = "claimed" if it.state == "IN_HAND" else "waiting"
     return (
         it.timer_key,
         it.target,

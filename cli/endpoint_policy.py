@@ -1,4 +1,4 @@
-"""The options of an endpoint's policy, and the policy that they make."""
+"""The options of an endpoint's policy, and the policy that they describe."""
 
 from typing import Annotated
 
@@ -18,54 +18,69 @@ OF_POLICY = (
 
 Concurrency = Annotated[
     int | None,
-    typer.Option("--concurrency", min=1, max=CONCURRENCY.most, help="At once from one worker; by default 50."),
+    typer.Option(
+        "--concurrency", min=1, max=CONCURRENCY.most, help="The limit of concurrent calls by one worker. Default: 50."
+    ),
 ]
 Rate = Annotated[
     float | None,
-    typer.Option("--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="At most, from one worker."),
+    typer.Option(
+        "--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="The limit of calls a second by one worker."
+    ),
 ]
 Timeout = Annotated[
-    str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; by default 15s.")
+    str | None, typer.Option("--timeout", metavar="DURATION", help="The time limit of a call, 1s to 30s. Default: 15s.")
 ]
 MaxAttempts = Annotated[
-    int | None, typer.Option("--max-attempts", min=1, max=ATTEMPTS.most, help="By default 20; within three days.")
+    int | None, typer.Option("--max-attempts", min=1, max=ATTEMPTS.most, help="The limit of attempts. Default: 20.")
 ]
 ExpiresAfter = Annotated[
     str | None,
-    typer.Option("--expires-after", metavar="DURATION", help="No first attempt so long after its due date."),
+    typer.Option(
+        "--expires-after", metavar="DURATION", help="The time after the due date until which a first attempt may begin."
+    ),
 ]
 GiveUpAfter = Annotated[
     str | None,
-    typer.Option("--give-up-after", metavar="DURATION", help="No attempt so long after its firing; by default 3d."),
+    typer.Option(
+        "--give-up-after",
+        metavar="DURATION",
+        help="The time after the firing until which an attempt may begin. Default: 3d.",
+    ),
 ]
 RetryMin = Annotated[
-    str | None, typer.Option("--retry-min", metavar="DURATION", help="The first pause, and the least; by default 5s.")
+    str | None,
+    typer.Option(
+        "--retry-min",
+        metavar="DURATION",
+        help="The pause after the first failure, and the shortest pause. Default: 5s.",
+    ),
 ]
 RetryMax = Annotated[
-    str | None, typer.Option("--retry-max", metavar="DURATION", help="The longest pause; by default 12h.")
+    str | None, typer.Option("--retry-max", metavar="DURATION", help="The longest pause. Default: 12h.")
 ]
-NoRate = Annotated[bool, typer.Option("--no-rate", help="Send as many as there are.")]
-NoExpiresAfter = Annotated[bool, typer.Option("--no-expires-after", help="Send also what is due since long ago.")]
-NoGiveUpAfter = Annotated[bool, typer.Option("--no-give-up-after", help="Make all attempts, however long it takes.")]
+NoRate = Annotated[bool, typer.Option("--no-rate", help="Remove the limit of calls a second.")]
+NoExpiresAfter = Annotated[bool, typer.Option("--no-expires-after", help="Remove the limit of --expires-after.")]
+NoGiveUpAfter = Annotated[bool, typer.Option("--no-give-up-after", help="Remove the limit of --give-up-after.")]
 
 
 def numbers(concurrency: int | None, rate: float | None, max_attempts: int | None) -> dict[str, float | None]:
-    """Return what was said of an endpoint's policy in numbers.
+    """Return the policy fields that are numbers.
 
-    errors:  Refusal  a number out of its bounds
+    errors:  Refusal  a number is out of range
     """
-    if rate is not None and not RATE.least <= rate <= RATE.most:  # nan is in each range, as typer compares
+    if rate is not None and not RATE.least <= rate <= RATE.most:  # typer's own check accepts nan
         raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE.least:g} to {RATE.most:,}")
-    said = {"concurrency": concurrency, "rate_per_s": rate, "max_attempts": max_attempts}
-    return {field: value for field, value in said.items() if value is not None}
+    given = {"concurrency": concurrency, "rate_per_s": rate, "max_attempts": max_attempts}
+    return {field: value for field, value in given.items() if value is not None}
 
 
-def lengths(**said: str | None) -> dict[str, float | None]:
-    """Return the lengths of time that an endpoint's options say, each by its option's name.
+def lengths(**given: str | None) -> dict[str, float | None]:
+    """Return the policy fields that are lengths of time, in seconds.
 
-    errors:  Refusal  no length of time, or one out of its bounds
+    errors:  Refusal  a text is not a length of time, or is out of range
     """
-    return {f"{name}_s": _length_s(name, text) for name, text in said.items() if text is not None}
+    return {f"{name}_s": _length_s(name, text) for name, text in given.items() if text is not None}
 
 
 def _length_s(name: str, text: str) -> float:
@@ -79,9 +94,9 @@ def _length_s(name: str, text: str) -> float:
 
 
 def lifted(**limits: tuple[object, bool]) -> dict[str, float | None]:
-    """Return which limits of an endpoint's policy are lifted: of each what was given, and whether it is to go.
+    """Return the limits that an option removes; `limits` has pairs of the limit's value and the option that removes it.
 
-    errors:  Refusal  one is given, and is to go
+    errors:  Refusal  one limit has both a value and the option that removes it
     """
     for field, (given, is_lifted) in limits.items():
         if given is not None and is_lifted:

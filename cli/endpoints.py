@@ -1,10 +1,13 @@
-"""The commands about endpoints: list them, add, change, test, rotate, enable, disable and remove one."""
+"""The commands about endpoints: list, show attempts, add, change, test, rotate, enable, disable and remove."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import astuple
 from typing import Annotated
 
 import typer
 
+from shardclock.api.codes import NOT_DONE
+from shardclock.api.refusals.tenants import UNKNOWN_ENDPOINT
 from shardclock_server.cli.endpoint_policy import (
     OF_POLICY,
     Concurrency,
@@ -23,33 +26,34 @@ from shardclock_server.cli.endpoint_policy import (
     numbers,
 )
 from shardclock_server.cli.file_text import is_file, read_text
-from shardclock_server.cli.lists import lists, tell_if_full, tell_none
+from shardclock_server.cli.lists import lists, print_if_full, print_none
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
+from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service import endpoints as use_cases
 from shardclock_server.service.endpoints import (
     Done,
     EndpointChange,
+    EndpointInUse,
     NewSecret,
-    StillNamed,
-    TooManySecrets,
-    UnknownEndpoint,
 )
+from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import EndpointRules
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
-Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it, even if pending timers name it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The endpoint's name; timers have the target webhook:NAME.")]
+Url = Annotated[str, typer.Option("--url", help="The URL that receives webhooks: https://…")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make the change even if pending timers name the endpoint.")]
 Asymmetric = Annotated[
-    bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a): the receiver gets only the public key.")
+    bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a), so that the receiver has only the public key.")
 ]
+BODY_SHOWN = 60  # characters of an answer in the table; --json has all
+
 endpoints = typer.Typer(
-    help="List the endpoints that webhooks are sent to; the subcommands add, test and change them.",
+    help="List the endpoints, the receivers of webhooks; the subcommands add, test and change endpoints.",
     invoke_without_command=True,
 )
 
@@ -57,21 +61,23 @@ endpoints = typer.Typer(
 @lists(endpoints)
 def list_(
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most N.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="The limit of rows.")] = 100,
     as_json: Json = False,
 ) -> int:
-    """List the endpoints that webhooks are sent to."""
+    """List the endpoints, the receivers of webhooks."""
 
     async def do(session: Session) -> int:
         found = await list_endpoints(session, tenant_id=tenant, limit=limit)
         if as_json:
             print_json(found)
         elif found:
-            print_table("", ["tenant", "target", "url", "state", "on the way"], [_row(it) for it in found])
-            tell_if_full(found, limit)
+            print_table(
+                "", ["tenant", "target", "url", "state", "on the way", "failing", "since"], [_row(it) for it in found]
+            )
+            print_if_full(found, limit)
         else:
             none = "there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one"
-            tell_none("endpoints", none, filtered=tenant is not None)
+            print_none("endpoints", none, filtered=tenant is not None)
         return DONE
 
     return with_session(do)
@@ -84,12 +90,14 @@ def add(
     headers: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", metavar="'NAME: VALUE'", help="Sent with each; or @FILE with one a line; may be repeated."
+            "--header",
+            metavar="'NAME: VALUE'",
+            help="A header of each webhook; or @FILE, one a line; may be repeated.",
         ),
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option("--secret", help="What they are signed with: @FILE, or - for stdin; if not given, one is drawn."),
+        typer.Option("--secret", help="The secret that signs webhooks: @FILE, or - for stdin. Default: a new one."),
     ] = None,
     asymmetric: Asymmetric = False,
     concurrency: Concurrency = None,
@@ -103,14 +111,14 @@ def add(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Add an endpoint, and print what its receiver verifies webhooks with, once."""
+    """Add an endpoint, and print once the secret or the public key with which its receiver verifies webhooks."""
     if secret is not None and asymmetric:
         raise Refusal("--secret brings its own kind: leave --asymmetric out")
     wanted = use_cases.new_endpoint(
         EndpointName(tenant, name),
         url,
         headers=_headers(headers or ()),
-        secret=use_cases.drawn_secret(asymmetric=asymmetric) if secret is None else read_text("--secret", secret),
+        secret=use_cases.generate_secret(asymmetric=asymmetric) if secret is None else read_text("--secret", secret),
         policy={
             **numbers(concurrency, rate, max_attempts),
             **lengths(
@@ -129,16 +137,16 @@ def add(
 @endpoints.command()
 def change(
     name: Name,
-    url: Annotated[str | None, typer.Option("--url", help="Where webhooks are sent: https://…")] = None,
+    url: Annotated[str | None, typer.Option("--url", help="The URL that receives webhooks: https://…")] = None,
     headers: Annotated[
         list[str] | None,
         typer.Option(
             "--header",
             metavar="'NAME: VALUE'",
-            help="Sent with each, instead of all that it had; or @FILE with one a line; may be repeated.",
+            help="A header of each webhook, in place of all former headers; or @FILE, one a line; may be repeated.",
         ),
     ] = None,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Send no headers of its own any more.")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Remove all headers of the endpoint.")] = False,
     concurrency: Concurrency = None,
     rate: Rate = None,
     no_rate: NoRate = False,
@@ -153,7 +161,7 @@ def change(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Change an endpoint; what is not named stays. It counts for what is on its way, too, which is signed as before."""
+    """Change fields of an endpoint; other fields and the secrets stay. Waiting deliveries get the change, too."""
     if headers and no_headers:
         raise Refusal("--header and --no-headers exclude each other; leave one of them out")
     policy = {
@@ -181,12 +189,12 @@ def change(
 @endpoints.command()
 def rotate(
     name: Name,
-    end: Annotated[bool, typer.Option("--end", help="Drop all secrets but the newest.")] = False,
+    end: Annotated[bool, typer.Option("--end", help="Drop all secrets except the newest.")] = False,
     asymmetric: Asymmetric = False,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Add a secret and print it, once. Until --end, webhooks are signed with the old ones, too."""
+    """Add a secret and print it once. Until --end, the old secrets sign webhooks, too."""
     key = EndpointName(tenant, name)
     if end:
         return _run(lambda session: use_cases.end_rotation(session, key), as_json=as_json)
@@ -195,26 +203,47 @@ def rotate(
 
 @endpoints.command(name="test")
 def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Send one webhook from this machine now, and print what the endpoint answers."""
+    """Send one webhook from this machine now, and print the endpoint's answer."""
     key, rules = EndpointName(tenant, name), _rules()
 
     async def do(session: Session) -> int:
         endpoint = await use_cases.find_open(session, key, rules=rules)
-        tried = await use_cases.try_out(endpoint, key, rules=rules)
+        tried = await use_cases.send_test(endpoint, key, rules=rules)
         ms = round(tried.duration_s * 1000)
         if as_json:
             print_json({"delivered": tried.delivered, "ms": ms, "answer": tried.answer})
         else:
-            took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"  # that says it itself
-            tell(f"{key.target}: {tried.answer}{took}")
+            took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"  # a timeout's text has the time
+            print_note(f"{key.target}: {tried.answer}{took}")
         return DONE if tried.delivered else NOT_DONE
 
-    return _with_session(do)
+    return with_session(do)
+
+
+@endpoints.command()
+def attempts(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
+    """List the last 20 attempts to deliver to an endpoint, the newest first, with the beginning of each answer."""
+    key = EndpointName(tenant, name)
+
+    async def do(session: Session) -> int:
+        if not await list_endpoints(session, tenant_id=tenant, name=name, limit=1):
+            raise Refusal.of(UNKNOWN_ENDPOINT, tenant_id=tenant, name=name)
+        found = await find_attempts(session, key)
+        if as_json:
+            print_json(found)
+        elif found:
+            columns = ["timer_key", "attempt", "ended", "status", "ms", "failure", "answer"]
+            print_table("", columns, [(*astuple(it)[:-1], it.body[:BODY_SHOWN]) for it in found])
+        else:
+            print_note(f"endpoint {key.target} has no attempts yet")
+        return DONE
+
+    return with_session(do)
 
 
 @endpoints.command()
 def enable(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Send to an endpoint again that was disabled, or answered 410."""
+    """Enable a disabled endpoint, also after a 410 answer."""
     key = EndpointName(tenant, name)
     return _run(lambda session: use_cases.enable(session, key), as_json=as_json)
 
@@ -222,23 +251,21 @@ def enable(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -
 @endpoints.command()
 def disable(
     name: Name,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever finds it.")] = "by hand",
+    reason: Annotated[str, typer.Option("--reason", help="The reason, which lists and the log show.")] = "by hand",
     yes: Yes = False,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
+    """Disable an endpoint: its deliveries become dead letters, and new timers can't name it."""
     key = EndpointName(tenant, name)
-    return _run(
-        lambda session: use_cases.disable(session, key, why=reason, though_named=yes), verb="disable", as_json=as_json
-    )
+    return _run(lambda session: use_cases.disable(session, key, why=reason, force=yes), verb="disable", as_json=as_json)
 
 
 @endpoints.command()
 def remove(name: Name, yes: Yes = False, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Remove an endpoint: deliveries on their way to it become dead letters."""
+    """Remove an endpoint; its deliveries become dead letters."""
     key = EndpointName(tenant, name)
-    return _run(lambda session: use_cases.remove(session, key, though_named=yes), verb="remove", as_json=as_json)
+    return _run(lambda session: use_cases.remove(session, key, force=yes), verb="remove", as_json=as_json)
 
 
 def _rules() -> EndpointRules:
@@ -247,9 +274,9 @@ def _rules() -> EndpointRules:
 
 
 def _run(
-    use_case: Callable[[Session], Awaitable[Done | NewSecret | StillNamed]], *, verb: str = "", as_json: bool
+    use_case: Callable[[Session], Awaitable[Done | NewSecret | EndpointInUse]], *, verb: str = "", as_json: bool
 ) -> int:
-    """Do what was asked, and print the answer; `verb` is what --yes would do though timers name the endpoint."""
+    """Run a use case and print the answer; --yes confirms `verb` if pending timers have the endpoint as target."""
 
     async def do(session: Session) -> int:
         match await use_case(session):
@@ -260,34 +287,21 @@ def _run(
                 shown_once = f"{sentence}; its receiver verifies webhooks with this, which is not shown again:"
                 _print(shown_once, {"done": sentence, "secret": verifier}, as_json=as_json)
                 if not as_json:
-                    say(verifier)
+                    print_line(verifier)
                 return DONE
-            case StillNamed(_, timers) as named:
+            case EndpointInUse(_, timers) as named:
                 way_out = f"{named.sentence}; add --yes to {verb} it"
                 _print(way_out, {"done": None, "pending_timers": timers}, as_json=as_json)
                 return NOT_DONE
 
-    return _with_session(do)
+    return with_session(do)
 
 
 def _print(sentence: str, fields: dict[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(fields)
     else:
-        tell(sentence)
-
-
-def _with_session(work: Callable[[Session], Awaitable[int]]) -> int:
-    """Do a command's work; add the command line's way out to a refusal.
-
-    errors:  Refusal  the use case's sentence, and which command or option helps
-    """
-    try:
-        return with_session(work)
-    except UnknownEndpoint as refusal:
-        raise Refusal(f"{refusal}: `shardclock endpoints` lists them") from None
-    except TooManySecrets as refusal:
-        raise Refusal(f"{refusal}, by --end") from None
+        print_note(sentence)
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:
@@ -295,7 +309,7 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
     for text in (line for given in texts for line in _lines(given)):
         name, colon, value = text.partition(":")
         if not colon:
-            # Not even the name is shown: what stands here may be a token alone.
+            # Don't show the name either: the text may be a bare token.
             raise Refusal("--header has no colon; write it like 'authorization: Bearer …'")
         if name.strip().lower() in (known.lower() for known in headers):
             raise Refusal(f"--header {shortened(name)} stands there twice; write it once")
@@ -311,4 +325,4 @@ def _lines(text: str) -> list[str]:
 
 def _row(it: ListedEndpoint) -> tuple[object, ...]:
     state = "enabled" if it.disabled_at is None else f"disabled: {it.disabled_why}"
-    return it.tenant_id, f"{WEBHOOK}{it.name}", it.url, state, it.waiting
+    return it.tenant_id, f"{WEBHOOK}{it.name}", it.url, state, it.waiting, it.failing, it.failing_since

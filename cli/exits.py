@@ -1,61 +1,87 @@
-"""How an error ends a command: in one line, with an exit code for its kind."""
+"""Map an error to its code, with the exit code, and to one line."""
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
+from shardclock.api.codes import CONFLICT, NOT_ALLOWED, REFUSED, UNAVAILABLE, WRONG_SCHEMA, RefusalCode
 from shardclock_server.cli.field_names import in_options
-from shardclock_server.cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA
 from shardclock_server.cluster.node import DSN, DSN_FILE
-from shardclock_server.sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
+from shardclock_server.sql.session import NOT_ALLOWED as NO_RIGHT
+from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal, shortened
 
-# By their names: an error that was raised has loaded its module, and no command loads those of all others.
-EXITS: Mapping[str, int] = {
-    "shardclock_server.timers.refusal.Refusal": BAD_INPUT,
-    "shardclock_server.cluster.settings.InvalidSettings": BAD_INPUT,
-    "shardclock_server.workers.app.AppRefused": BAD_INPUT,
-    "shardclock_server.sql.session.StoreUnavailable": NOT_THERE,
-    "shardclock_server.embedded.postmaster.EmbeddedPostgresError": NOT_THERE,
-    "shardclock_server.service.lines.ImportBroken": NOT_THERE,
-    "shardclock_server.service.bulk_run.BulkBroken": NOT_THERE,
-    "shardclock_server.cluster.failed.ClusterFailed": NOT_THERE,
-    "shardclock_server.cluster.scratch.NoPlace": NOT_THERE,
-    "shardclock_server.metrics.refusals.CannotListen": NOT_THERE,
-    "shardclock_server.gateway.settings.CannotServe": NOT_THERE,
+
+@dataclass(frozen=True, slots=True)
+class CommandFailure:
+    """The end of a command by an error: its code, one line or more for people, and further fields for programs."""
+
+    code: RefusalCode
+    message: str
+    members: Mapping[str, str | int | None]
+
+
+# By name, not by class: importing all these modules would slow each command down, and a raised error's module is
+# imported already.
+CODES_BY_CLASS: Mapping[str, RefusalCode] = {
+    "shardclock_server.cluster.settings.InvalidSettings": REFUSED,
+    "shardclock_server.workers.app.AppRefused": REFUSED,
+    "shardclock_server.sql.session.StoreUnavailable": UNAVAILABLE,
+    "shardclock_server.embedded.postmaster.EmbeddedPostgresError": UNAVAILABLE,
+    "shardclock_server.service.lines.ImportBroken": UNAVAILABLE,
+    "shardclock_server.service.bulk_run.BulkBroken": UNAVAILABLE,
+    "shardclock_server.cluster.failed.ClusterFailed": UNAVAILABLE,
+    "shardclock_server.cluster.scratch.NoPlace": UNAVAILABLE,
+    "shardclock_server.metrics.refusals.CannotListen": UNAVAILABLE,
+    "shardclock_server.gateway.settings.CannotServe": UNAVAILABLE,
     "shardclock_server.gateway.settings.UnfitSchema": WRONG_SCHEMA,
-    "shardclock_server.sql.cluster.rights.LacksRights": NOT_THERE,
-    "shardclock_server.cli.recording.NotRecorded": NOT_THERE,
-    "shardclock_server.sql.migrate.TablesInUse": NOT_DONE,
-    "shardclock_server.sql.session.StatementRefused": NOT_DONE,
-    "shardclock_server.sql.migrate.WrongEncoding": BAD_INPUT,
+    "shardclock_server.sql.cluster.rights.LacksRights": UNAVAILABLE,
+    "shardclock_server.cli.recording.NotRecorded": UNAVAILABLE,
+    "shardclock_server.sql.migrate.TablesInUse": CONFLICT,
+    "shardclock_server.sql.migrate.WrongEncoding": REFUSED,
     "shardclock_server.sql.migrate.WrongSchema": WRONG_SCHEMA,
 }
 
 
-def exit_of(error: Exception) -> tuple[int, str] | None:
-    """Return the exit code for an error, and what to say about it; None if it is a bug."""
-    if _is_refused_entry(error):
-        return NOT_THERE, f"{error}; is {named} right?" if (named := _dsn_variable()) else str(error)
+def failure_of(error: Exception) -> CommandFailure | None:
+    """Return the code and the message of an error; None: the error is a bug."""
+    code = code_of(error)
+    if code is None:
+        return None
+    members = error.members if isinstance(error, Refusal) else {}
+    return CommandFailure(code, _message_of(error), members)
+
+
+def code_of(error: Exception) -> RefusalCode | None:
+    """Return the code of an error; None: the error is a bug."""
+    if isinstance(error, Refusal):
+        return error.code
+    if isinstance(error, StatementRefused):
+        if _is_refused_entry(error):
+            return UNAVAILABLE
+        return error.code or (NOT_ALLOWED if error.sqlstate == NO_RIGHT else CONFLICT)
     for kind in type(error).__mro__:
-        code = EXITS.get(f"{kind.__module__}.{kind.__qualname__}")
+        code = CODES_BY_CLASS.get(f"{kind.__module__}.{kind.__qualname__}")
         if code is not None:
-            return code, _message_of(error)
-    # Typer has its own copy of click, whose errors have no public name. They are recognized by their method.
-    if hasattr(error, "format_message"):
-        return BAD_INPUT, f"{_refused_number(error) or error.format_message()} (see `shardclock --help`)"
-    return None
+            return code
+    # Typer has its own copy of click. The errors of this copy have no public name, but only they have this method.
+    return REFUSED if hasattr(error, "format_message") else None
 
 
-def _is_refused_entry(error: Exception) -> bool:
-    """Say whether Postgres, or a pooler before it, refused to connect: wrong user, password or database."""
+def _is_refused_entry(error: object) -> bool:
+    """Return whether Postgres, or a pooler before it, refused the connection: wrong user, password or database."""
     return isinstance(error, StatementRefused) and error.sqlstate.startswith(("08", "28", "3D"))
 
 
-def _message_of(error: Exception) -> str:
-    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
+def _message_of(error: Any) -> str:
+    if hasattr(error, "format_message"):
+        return f"{_refused_number(error) or error.format_message()} (see `shardclock --help`)"
+    if _is_refused_entry(error):
+        return f"{error}; is {named} right?" if (named := _dsn_variable()) else str(error)
+    if isinstance(error, StatementRefused) and error.sqlstate == NO_RIGHT:
         return f"{error}: which role may do this is in docs/operate/security.md"
     if isinstance(error, StoreUnavailable):
         named = _dsn_variable()
@@ -63,19 +89,20 @@ def _message_of(error: Exception) -> str:
         return f"Postgres does not answer: {error}; {doubts}"
     if type(error).__name__ == "EmbeddedPostgresError":
         return f"{error}; SHARDCLOCK_DATA_DIR names another directory, SHARDCLOCK_DSN a Postgres of your own"
-    return in_options(str(error)) if isinstance(error, Refusal) else str(error)
+    is_for_users = isinstance(error, Refusal) or (isinstance(error, StatementRefused) and error.code is not None)
+    return in_options(str(error)) if is_for_users else str(error)
 
 
 def _dsn_variable() -> str | None:
-    """Return the variable that names the database; None if it is the embedded one."""
+    """Return the variable that names the database; None: the database is the embedded one."""
     given = {name.upper() for name, value in os.environ.items() if value}
     return next((name for name in (DSN, DSN_FILE) if name in given), None)
 
 
 def _refused_number(error: Any) -> str | None:
-    """Return a sentence about an option or argument that is no number, or out of its bounds; None: it is neither.
+    """Return a sentence about an option or argument that is no number or is out of range; None: it is another error.
 
-    typer's own sentence is pydantic's, which is for programmers and leaves the value out.
+    typer would print pydantic's sentence, which is written for programmers and does not show the value.
     """
     cause = error.__cause__ or error.__context__
     if not isinstance(cause, ValidationError):

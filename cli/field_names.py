@@ -1,4 +1,4 @@
-"""The name of each field in SQL and in lines of JSON, and its option on the command line."""
+"""Map fields to options: SQL and JSON use the names of fields, the command line uses the names of options."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 OPTIONS = {
     "assignee": "--assignee",
     "business_key": "--business-key",
+    "changed_before": "--changed-before",
+    "changed_from": "--changed-from",
     "for_user": "--for-user",
     "due_before": "--due-before",
     "due_date": "--at",
@@ -14,9 +16,11 @@ OPTIONS = {
     "schedule": "--every",
     "missed": "--missed",
     "name": "--name",
+    "name_contains": "--name-contains",
     "name_prefix": "--name-prefix",
     "on_conflict": "--on-conflict",
     "operation": "--operation",
+    "order_by": "--order-by",
     "page": "--page",
     "payload": "--payload",
     "process_instance_key": "--process-instance",
@@ -26,11 +30,11 @@ OPTIONS = {
     "zone": "--zone",
 }
 NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
-ELSEWHERE = re.compile(r" (by|as) (on_conflict|zone)\b")  # in the way out that a refusal names
+ELSEWHERE = re.compile(r" (by|as|set) (on_conflict|zone)\b")  # a field's name in a refusal's way out
 
 
 def in_options(refusal: str, called: Mapping[str, str] = OPTIONS) -> str:
-    """Replace the name of a field by that of its option in a refusal from SQL."""
+    """Replace a field's name by its option's name in a refusal from SQL."""
     named = NAMED_FIELD.match(refusal)
     renamed = called[named[1]] + refusal[named.end() :] if named else refusal
     return ELSEWHERE.sub(lambda found: f" {found[1]} {OPTIONS[found[2]]}", renamed)

@@ -1,4 +1,7 @@
-"""A text that an option gives, or a file or standard input in its place: arguments are seen in process lists."""
+"""Read an option's text, or the file or standard input that it names.
+
+Secrets belong into a file or standard input, because process lists show arguments.
+"""
 
 import sys
 from codecs import BOM_UTF8
@@ -12,15 +15,15 @@ TEXT_BYTES_MAX = 8_192
 
 
 def is_file(text: str) -> bool:
-    """Say whether an option gives @FILE, or - for standard input, and not the text itself."""
+    """Return whether an option's text is @FILE, or - for standard input."""
     return text in STDIN or text.startswith("@")
 
 
 def read_text(option: str, text: str) -> str:
-    """Read the text that an option gives: as it is, from @FILE, or from - for standard input.
+    """Read an option's text: the text itself, @FILE, or - for standard input.
 
-    shape:   what was read is not empty, and has no space at its ends
-    errors:  Refusal  names the option and the file, and nothing that stands in it
+    shape:   a file's text is not empty, and has no space at its ends
+    errors:  Refusal  the file can't be read; the message names the option and the file, and never shows the content
     """
     if not is_file(text):
         return text
@@ -38,10 +41,10 @@ def read_text(option: str, text: str) -> str:
 
 
 def read_bytes(text: str, *, bytes_max: int) -> bytes:
-    """Read the file that @FILE or - names, without a byte order mark at its beginning.
+    """Read the file of @FILE or -, without a byte order mark.
 
-    shape:   at most one byte more than `bytes_max`, by which the caller sees that it is too long
-    errors:  OSError  it can't be read
+    shape:   at most one byte more than `bytes_max`, so that the caller can detect a longer file
+    errors:  OSError  the file can't be read
     """
     with nullcontext(sys.stdin.buffer) if text in STDIN else Path(text[1:]).open("rb") as file:
         return file.read(len(BOM_UTF8) + bytes_max + 1).removeprefix(BOM_UTF8)[: bytes_max + 1]

@@ -1,4 +1,4 @@
-"""The commands that move work: switch moves it from one cluster to another, leave from one node to others."""
+"""The commands that move work: switch, from one cluster to another; leave, from one node to others."""
 
 import asyncio
 import socket
@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
+from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.options import WAIT_S_MAX
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.drain import leave as move_away
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of
-from shardclock_server.service.words import counted
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ENGINE, SHARD, Holder, list_holders
 from shardclock_server.sql.cluster.leadership import hand_over, read_policy
 from shardclock_server.sql.metrics.processes import measure_processes
@@ -25,11 +26,11 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
-LEASE_S = 10.0  # within this time only the named cluster may take the lead; then any cluster may
+LEASE_S = 10.0  # during this time only the named cluster may take the lead, afterwards any cluster
 
 
 def switch(
-    cluster_id: Annotated[str, typer.Argument(metavar="CLUSTER_ID", help="The cluster that shall fire from now on.")],
+    cluster_id: Annotated[str, typer.Argument(metavar="CLUSTER_ID", help="The cluster that fires from now on.")],
     wait_s: Annotated[
         float,
         typer.Option(
@@ -37,12 +38,12 @@ def switch(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="Wait at most this long until its shards and engines are ready, then again until they keep all slots.",
+            help="The longest wait until its shards and engines are ready, and again until they keep all slots.",
         ),
     ] = 30.0,
     as_json: Json = False,
 ) -> int:
-    """Let another cluster on this database fire, once its shards and engines are ready."""
+    """Give the lead to another cluster on this database, when its shards and engines are ready."""
 
     silent_s = load_settings().coordinator.silent_s
 
@@ -72,53 +73,55 @@ def leave(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="After this time, end the shards that are still here.",
+            help="End the shards that are still on this host after this time.",
         ),
     ] = 25.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask, even if no shard is left then.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for a confirmation if no shard is left.")] = False,
 ) -> int:
-    """Have this host's shards moved to other nodes before the host leaves: a Kubernetes preStop hook runs this."""
+    """Move this host's shards to other nodes before the host leaves; a Kubernetes preStop hook runs this."""
     settings, host = load_settings(), socket.gethostname()
     if (
         not yes
         and (
-            last := with_session(partial(_last_shards, host=host, silent_s=settings.coordinator.silent_s), is_look=True)
+            last := with_session(
+                partial(_last_shards, host=host, silent_s=settings.coordinator.silent_s), is_read_only=True
+            )
         )
         and not _confirms(last, host)
     ):
         return NOT_DONE
 
     async def do(session: Session) -> int:
-        ended = await move_away(session, settings, host, within_s=within_s, tell=tell)
-        tell(f"ended {counted(ended, 'shard')} still on {host}" if ended else f"no shard is left on {host}")
+        ended = await move_away(session, settings, host, within_s=within_s, tell=print_note)
+        print_note(f"ended {counted(ended, 'shard')} still on {host}" if ended else f"no shard is left on {host}")
         return DONE
 
     return with_session(do)
 
 
 async def _last_shards(session: Session, host: str, silent_s: float) -> int:
-    """Count the living shards of a host; 0 if there are others elsewhere."""
+    """Count a host's live shards if all live shards are on this host; 0 if another host has live shards, too."""
     living = living_of(await list_holders(session), silent_s)
     return len(living) if all(holder.host == host for holder in living) else 0
 
 
 def _confirms(last: int, host: str) -> bool:
-    """Ask the user whether it is meant; without a terminal, refuse."""
+    """Ask the user for a confirmation; without a terminal, refuse."""
     found = f"{counted(last, 'shard')} on {host}, and none elsewhere: unless some start there, nothing fires then"
     if not sys.stdin.isatty():
-        tell(f"shardclock: {found}; add --yes if that is meant")
+        print_note(f"shardclock: {found}; add --yes if that is meant")
         return False
     return typer.confirm(f"{found}. Go on?", err=True)
 
 
 async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, *, silent_s: float) -> bool:
-    """Wait until a cluster has as many living shards and engines as are wanted.
+    """Wait until a cluster has as many live shards and engines as are wanted.
 
-    With fewer shards it would fire late; without engines all instances would stand still.
+    With fewer shards, the cluster would fire late; without engines, no instance would advance.
 
-    errors:  Refusal  the cluster has no shard at all, or is on hold
+    errors:  Refusal  the cluster has no shard, or is on hold
     """
-    deadline, told = time.monotonic() + wait_s, False
+    deadline, is_printed = time.monotonic() + wait_s, False
     while True:
         wanted, holders = await _wanted(session), await list_holders(session)
         ready = Counter(
@@ -134,16 +137,16 @@ async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, 
             if not ready[SHARD]:
                 raise Refusal(f"{_unknown(cluster_id, holders)}; start it, or name another")
             fewer = f", or `shardclock scale {short}s={ready[short]}` first" if ready[short] else ""
-            tell(f"shardclock: {missing}, so nothing was switched: wait longer{fewer}")
+            print_note(f"shardclock: {missing}, so nothing was switched: wait longer{fewer}")
             return False
-        if not told:
-            tell(f"{missing if ready[SHARD] else _unknown(cluster_id, holders)}; waiting")
-            told = True
+        if not is_printed:
+            print_note(f"{missing if ready[SHARD] else _unknown(cluster_id, holders)}; waiting")
+            is_printed = True
         await asyncio.sleep(POLL_S)
 
 
 async def _wanted(session: Session) -> dict[str, int]:
-    """Say how many shards are wanted, and how many engines if some process was deployed."""
+    """Return the wanted number of shards and, if a process is deployed, of engines."""
     wanted = {SHARD: (await read_policy(session, SHARD)).wanted}
     if engines := (await measure_processes(session, most=1)).engines_wanted:
         wanted[ENGINE] = engines
@@ -157,9 +160,9 @@ def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
 
 
 async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> dict[str, int]:
-    """Wait until the cluster keeps every slot, of the shards and of the engines if some are wanted.
+    """Wait until the cluster keeps all slots of the shards and, if engines are wanted, of the engines.
 
-    shape:   how many of each role keep slots; 0 if not all slots of the role are the cluster's in time
+    shape:   per role the number of keepers with slots; 0 if another cluster still keeps slots of the role
     """
     deadline = time.monotonic() + wait_s
     while True:

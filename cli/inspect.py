@@ -8,44 +8,30 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.table import Column
 
-from shardclock_server.cli.delivery_words import fields_of_delivery
-from shardclock_server.cli.lists import tell_more
+from shardclock_server.cli.delivery_fields import fields_of_delivery
+from shardclock_server.cli.lists import print_more
 from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     LISTED_MAX,
-    DueBefore,
-    DueFrom,
     Key,
     Name,
-    NamePrefix,
-    OfTarget,
-    ProcessInstance,
     Tenant,
     Zone,
     clock_of,
-    filter_of,
     repeat_of,
-    which_of,
+    timer_ref_of,
 )
-from shardclock_server.cli.output import (
-    DONE,
-    NOT_DONE,
-    Json,
-    hex_of,
-    on_clock,
-    print_json,
-    print_records,
-    print_table,
-    tell,
-)
+from shardclock_server.cli.output import DONE, Json, hex_of, on_clock, print_json, print_records, print_table
 from shardclock_server.cli.session import with_session
-from shardclock_server.service.filters import moment_of
+from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, takes_filter
+from shardclock_server.service.filters import GivenFilter, moment_of
 from shardclock_server.service.single_change import UnknownTimer
-from shardclock_server.sql.clients.history import TimerState, find_timer, find_timers, records_of
+from shardclock_server.sql.clients.history import TimerState, find_timer, records_of
+from shardclock_server.sql.clients.search import find_timers
 from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
-from shardclock_server.timers.preview import preview as foresee
+from shardclock_server.timers.preview import preview as list_preview
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
@@ -53,60 +39,69 @@ STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 FORESEEN_MAX = 1_000
 
 
+@takes_filter
 def list_(
     state: Annotated[str, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = "pending",
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Only this tenant; if not given: all, or default if --name is given.")
+        str | None,
+        typer.Option(
+            "--tenant",
+            help="Only timers of this tenant. Default: all tenants; by name or by change, the tenant default.",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Only timers of this name.")] = None,
-    name_prefix: NamePrefix = None,
-    due_from: DueFrom = None,
-    due_before: DueBefore = None,
-    process_instance: ProcessInstance = None,
-    target: OfTarget = None,
-    zone: Annotated[
-        str | None, typer.Option("--zone", metavar="ZONE", help="Show dates, and read those given, in this time zone.")
+    given: GivenFilter = NO_FILTER,
+    order_by: Annotated[
+        str | None,
+        typer.Option(
+            "--order-by",
+            metavar="ORDER",
+            help="due, or change: the last change first; ended timers have the order change.",
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
+    zone: Annotated[
+        str | None,
+        typer.Option("--zone", metavar="ZONE", help="The time zone of the shown dates and of the dates in options."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
     page: Annotated[
-        str | None, typer.Option("--page", metavar="TOKEN", help="Continue where the last list ended.")
+        str | None,
+        typer.Option("--page", metavar="TOKEN", help="Continue after this page: the token that the last list printed."),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """List pending timers, soonest first, or paused ones, or ended ones, newest first.
+    """List timers: pending timers soonest first, paused timers by key, or ended timers newest first.
 
     With --json: {"timers": [...], "next_page": TOKEN or null}, dates in UTC.
     """
     if state.lower() not in STATES:
         raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
     clock = clock_of(zone)
-    if name is not None and tenant is None:
-        tenant = DEFAULT_TENANT
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target, clock=clock)
+    needs_tenant = name is not None or order_by == "change"
+    wanted = filter_of(tenant, given, clock=clock, needs_tenant=needs_tenant)
 
     async def do(session: Session) -> int:
-        found = await find_timers(session, state.upper(), wanted, name=name, size=limit, page=page)
+        found = await find_timers(session, state.upper(), wanted, name=name, order_by=order_by, size=limit, page=page)
         if as_json:
             print_json({"timers": found.timers, "next_page": found.next})
             return DONE
         rows = [_row(timer, clock) for timer in found.timers]
         print_table("", ["timer_key", "state", "due", "ended", "tenant", "target", "name", "schedule"], rows)
         if found.next is not None:
-            tell_more(f"--page {shlex.quote(found.next)}")
+            print_more(f"--page {shlex.quote(found.next)}")
         return DONE
 
     return with_session(do)
 
 
 def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Show one timer, and what happened to it last."""
-    which = which_of(timer_key, name, tenant)
+    """Show one timer and its last records."""
+    which = timer_ref_of(timer_key, name, tenant)
 
     async def do(session: Session) -> int:
         timer = await find_timer(session, which)
         if timer is None:
-            tell(f"shardclock: {UnknownTimer(which)}")
-            return NOT_DONE
+            raise UnknownTimer(which)
         records = await records_of(session, which)
         delivery = await find_delivery(session, timer.timer_key)
         if as_json:
@@ -124,16 +119,18 @@ def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENA
 def preview(
     rule: Annotated[str, typer.Argument(metavar="RULE", help="An ISO 8601 repeat, or cron such as '0 8 * * MON'.")],
     zone: Zone = None,
-    count: Annotated[int, typer.Option("-n", min=1, max=FORESEEN_MAX, help="How many to show.")] = 10,
+    count: Annotated[int, typer.Option("-n", min=1, max=FORESEEN_MAX, help="The limit of rows.")] = 10,
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="DATE", help="As if scheduled at this moment; if not given, now on this machine."
+            "--from",
+            metavar="DATE",
+            help="The moment at which the timer would be scheduled. Default: now on this machine.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show when a schedule will fire, and where a change of the clock matters; needs no database."""
+    """Show the next dates of a schedule, with notes at dates that a change of the clock moves; needs no database."""
     beside = clock_of(zone)
     rule = repeat_of("RULE", rule)
     schedule = parse_schedule(rule, beside.key if beside else "UTC")
@@ -141,12 +138,12 @@ def preview(
     now = datetime.now(UTC).replace(microsecond=0)
     created = now if start is None else moment_of("--from", start, clock)
     first_of(schedule, created)
-    foreseen = foresee(schedule, created, count=count)
+    previewed = list_preview(schedule, created, count=count)
     if as_json:
-        print_json([{"number": f.number, "due_date": f.moment, "local": f.local, "note": f.edge} for f in foreseen])
+        print_json([{"number": f.number, "due_date": f.moment, "local": f.local, "note": f.edge} for f in previewed])
     else:
         columns = [Column("number"), Column(str(schedule.zone), no_wrap=True), Column("in UTC", no_wrap=True), Column()]
-        rows = [(f.number, _spaced(f.local), _spaced(canonical_moment(f.moment)), f.edge) for f in foreseen]
+        rows = [(f.number, _spaced(f.local), _spaced(canonical_moment(f.moment)), f.edge) for f in previewed]
         print_table("", columns, rows)
     return DONE
 

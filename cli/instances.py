@@ -5,15 +5,16 @@ from typing import Annotated, cast, get_args
 
 import typer
 
+from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.changed import print_changed
-from shardclock_server.cli.lists import tell_if_full, tell_none
+from shardclock_server.cli.lists import print_if_full, print_none
 from shardclock_server.cli.options import DEFAULT_TENANT, LISTED_MAX, WAIT_S_MAX, OfTenant, Tenant
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.process_options import Variables, read_variables
-from shardclock_server.cli.process_words import print_fields, print_instance, print_sent
-from shardclock_server.cli.session import tell_engines, with_session, with_signals
+from shardclock_server.cli.process_output import print_fields, print_instance, print_sent
+from shardclock_server.cli.session import notify_engines, with_notification, with_session
 from shardclock_server.service import processes as service
-from shardclock_server.service.cancellation import cancel_many
+from shardclock_server.service.instance_cancellation import cancel_many
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.instances import FoundStep, StateFilter
 from shardclock_server.sql.session import Session
@@ -25,23 +26,35 @@ InstanceKey = Annotated[int, typer.Argument(metavar="INSTANCE_KEY", min=1, help=
 
 
 def start(
-    process_id: Annotated[str, typer.Argument(metavar="PROCESS", help="Its id in the model.", show_default=False)],
+    process_id: Annotated[
+        str, typer.Argument(metavar="PROCESS", help="The process's id in the model.", show_default=False)
+    ],
     variables: Variables = None,
     tenant: Tenant = DEFAULT_TENANT,
     version: Annotated[
-        int | None, typer.Option("--version", min=1, help="This version; if not given, the newest.")
+        int | None, typer.Option("--version", min=1, help="The version of the process. Default: the newest.")
     ] = None,
     once: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="Given again within a day, nothing more is started."),
+        typer.Option(
+            "--idempotency-key",
+            metavar="KEY",
+            help="A key for this start: a second start with this key within a day starts nothing.",
+        ),
     ] = None,
     business_key: Annotated[
         str | None,
-        typer.Option("--business-key", metavar="KEY", help="By which it is found; several may have the same."),
+        typer.Option(
+            "--business-key",
+            metavar="KEY",
+            help="The caller's own name for the instance, for searches; several instances may have the same name.",
+        ),
     ] = None,
     wait_s: Annotated[
         float,
-        typer.Option("--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="Wait at most this long for its end."),
+        typer.Option(
+            "--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="The longest wait for the instance's end."
+        ),
     ] = 0.0,
     as_json: Json = False,
 ) -> int:
@@ -58,31 +71,31 @@ def start(
             idempotency_key=once,
             business_key=business_key,
         )
-        await tell_engines(session)
+        await notify_engines(session)
         if not wait_s:
             print_fields({"instance_key": key}, as_json=as_json)
             return DONE
         found = await service.wait_for_end(session, key, within_s=wait_s)
         print_instance(found, None, as_json=as_json)
         if found.found.ended_at is None:
-            tell(f"shardclock: instance {key} has not ended within {wait_s:g} s; it goes on")
+            print_note(f"shardclock: instance {key} has not ended within {wait_s:g} s; it goes on")
         return DONE if found.found.state == "COMPLETED" else NOT_DONE
 
     return with_session(do)
 
 
 def list_(
-    process_id: Annotated[str | None, typer.Option("--process", help="Only of this process.")] = None,
+    process_id: Annotated[str | None, typer.Option("--process", help="Only instances of this process.")] = None,
     business_key: Annotated[
-        str | None, typer.Option("--business-key", metavar="KEY", help="Only those whose start gave it.")
+        str | None, typer.Option("--business-key", metavar="KEY", help="Only instances with this business key.")
     ] = None,
     state: Annotated[str | None, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = None,
     tenant: OfTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="The limit of rows.")] = 20,
     before: Annotated[int | None, typer.Option("--before", help="Continue after this instance_key.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List instances, the newest first."""
+    """List instances, newest first."""
     if state is not None and state.lower() not in STATES:
         raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
 
@@ -101,7 +114,7 @@ def list_(
         elif not found:
             none = "no instance has begun; `shardclock processes start` starts one, and an engine begins it"
             filters = (process_id, business_key, state, tenant, before)
-            tell_none("instances", none, filtered=any(it is not None for it in filters))
+            print_none("instances", none, filtered=any(it is not None for it in filters))
         else:
             columns = ["instance_key", "process", "version", "business_key", "state", "incidents", "started", "ended"]
             print_table(
@@ -121,14 +134,14 @@ def list_(
                     for it in found
                 ],
             )
-            tell_if_full(found, limit, way_on=f"--before {found[-1].instance_key}")
+            print_if_full(found, limit, way_on=f"--before {found[-1].instance_key}")
         return DONE
 
     return with_session(do)
 
 
 def show(instance_key: InstanceKey, as_json: Json = False) -> int:
-    """Show one instance: what it waits for, its variables, and what has happened in it."""
+    """Show one instance: its waits, its variables and its history."""
 
     async def do(session: Session) -> int:
         found = await service.find(session, instance_key)
@@ -143,18 +156,18 @@ def cancel(
         int | None, typer.Argument(metavar="[INSTANCE_KEY]", min=1, help="The instance.", show_default=False)
     ] = None,
     business_key: Annotated[
-        str | None, typer.Option("--business-key", metavar="KEY", help="Those whose start gave it, if they run.")
+        str | None, typer.Option("--business-key", metavar="KEY", help="All running instances with this business key.")
     ] = None,
     process_id: Annotated[
-        str | None, typer.Option("--process", help="With --business-key: only of this process.")
+        str | None, typer.Option("--process", help="With --business-key: only instances of this process.")
     ] = None,
     tenant: OfTenant = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="With --business-key: cancel all of them, if there are several.")
+        bool, typer.Option("--yes", help="With --business-key: cancel the instances even if there are several.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Cancel an instance, or with --business-key those that have it, with all that they wait for."""
+    """Cancel one instance, or all running instances with a business key, together with all their waits."""
     if (instance_key is None) == (business_key is None):
         raise Refusal("say which: give either the key of an instance, or --business-key")
     if instance_key is not None and (process_id is not None or tenant is not None):
@@ -162,8 +175,9 @@ def cancel(
 
     async def cancel_one(session: Session, key: int) -> int:
         outcome = await instances.cancel_instance(session, key)
-        why_not = "" if outcome == "SENT" else service.why_not_canceled(key, outcome)
-        return print_sent(outcome == "SENT", key, why_not, is_so=outcome == "CANCELED", as_json=as_json)
+        if outcome not in ("SENT", "CANCELED"):
+            raise service.not_canceled(key, outcome)
+        return print_sent(key, sent=outcome == "SENT", as_json=as_json)
 
     async def do(session: Session) -> int:
         if business_key is None:
@@ -176,26 +190,28 @@ def cancel(
         code = print_changed(done, {"instance_keys": done.keys}, yes=is_meant, as_json=as_json)
         return code if is_meant else NOT_DONE
 
-    return with_signals(do)
+    return with_notification(do)
 
 
 def set_(
     instance_key: InstanceKey,
     variables: Annotated[str, typer.Argument(metavar="JSON", help="A JSON object, @FILE, or -.", show_default=False)],
-    token: Annotated[int, typer.Option("--token", min=1, help="Whose variables; 1: those of the process.")] = 1,
+    token: Annotated[
+        int, typer.Option("--token", min=1, help="The token that has the variables; 1: the process itself.")
+    ] = 1,
     as_json: Json = False,
 ) -> int:
     """Set variables of an instance."""
     given = read_variables(variables, option="JSON")
 
     async def do(session: Session) -> int:
-        # A second of imports, which no other command needs.
+        # Imported here, because the import takes a second and only these commands need it.
         from shardclock_server.service import token_moves
 
         sent = await token_moves.set_variables(session, instance_key, given, token=token)
         return await _end_sent(session, sent, instance_key, "its variables can't be set", as_json=as_json)
 
-    return with_signals(do)
+    return with_notification(do)
 
 
 def move(
@@ -203,10 +219,12 @@ def move(
     terminated: Annotated[
         list[int] | None, typer.Option("--terminate", metavar="TOKEN", help="A token that ends.")
     ] = None,
-    begun: Annotated[list[str] | None, typer.Option("--begin", metavar="NODE", help="Where one begins.")] = None,
+    begun: Annotated[
+        list[str] | None, typer.Option("--begin", metavar="NODE", help="A node at which a token begins.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Let tokens of an instance end, and others begin; all of it or nothing."""
+    """End tokens of an instance, and begin others; all of these changes are made, or none."""
     if not terminated and not begun:
         raise Refusal("nothing is to be moved; give --terminate TOKEN, --begin NODE, or both")
 
@@ -223,13 +241,17 @@ def move(
         )
         return await _end_sent(session, sent, instance_key, "no token of it can be moved", as_json=as_json)
 
-    return with_signals(do)
+    return with_notification(do)
 
 
-async def _end_sent(session: Session, sent: bool, instance_key: int, in_vain: str, *, as_json: bool) -> int:
-    """Print whether an instance was told; of one that was not, say why, and what is `in_vain`."""
-    why_not = "" if sent else (await service.why_not_told(session, instance_key, in_vain)).sentence
-    return print_sent(sent, instance_key, why_not, as_json=as_json)
+async def _end_sent(session: Session, sent: bool, instance_key: int, why: str, *, as_json: bool) -> int:
+    """Print that the command was sent to the instance; `why` describes a refused command.
+
+    errors:  Refusal  the command was not sent
+    """
+    if not sent:
+        raise await service.not_sent(session, instance_key, why)
+    return print_sent(instance_key, as_json=as_json)
 
 
 async def _all_steps(session: Session, instance_key: int) -> list[FoundStep]:

@@ -1,6 +1,6 @@
-"""The commands about jobs: list, show and check them, run one by hand, cancel, disable, configure, and look back.
+"""The commands about jobs: list, show, check, run, cancel, disable, enable, configure, history, logs.
 
-Those that make and remove jobs are in `cli.job_making`.
+`cli.job_changes` has the commands that add and remove jobs.
 """
 
 import json
@@ -9,18 +9,18 @@ from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.job_making import add, apply, remove
+from shardclock.api.codes import NOT_DONE
+from shardclock_server.cli.job_changes import add, apply, remove
+from shardclock_server.cli.job_output import print_job, print_jobs, print_run, print_runs
 from shardclock_server.cli.job_watch import watch
-from shardclock_server.cli.job_words import print_job, print_jobs, print_run, print_runs
-from shardclock_server.cli.lists import lists, tell_if_full
+from shardclock_server.cli.lists import lists, print_if_full
 from shardclock_server.cli.options import WAIT_S_MAX, Reason
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
+from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.job_check import check_job
 from shardclock_server.service.job_runs import HISTORY_MAX, history_of, logs_of
 from shardclock_server.service.jobs import (
-    NoRun,
     cancel_job,
     configure_job,
     disable_job,
@@ -38,7 +38,7 @@ RUNS_SHOWN = 5
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The job's name.")]
 
 jobs = typer.Typer(
-    help="List the jobs of the app; the subcommands show, run, cancel, disable and configure one.",
+    help="List the jobs of the app; the subcommands show, run, cancel, disable and configure one job.",
     invoke_without_command=True,
 )
 for command in (add, apply, remove):
@@ -47,7 +47,7 @@ for command in (add, apply, remove):
 
 @lists(jobs)
 def list_(as_json: Json = False) -> int:
-    """List the jobs: what each does now, when it starts next, and how its last runs ended."""
+    """List the jobs with their state, their next start and their last outcome."""
 
     async def do(session: Session) -> int:
         found = await list_jobs(session)
@@ -56,7 +56,7 @@ def list_(as_json: Json = False) -> int:
         elif found:
             print_jobs(found)
         else:
-            tell("there are no jobs; an app declares them by @shardclock.job (docs/jobs.md)")
+            print_note("there are no jobs; an app declares them by @shardclock.job (docs/jobs.md)")
         return DONE
 
     return with_session(do)
@@ -64,7 +64,7 @@ def list_(as_json: Json = False) -> int:
 
 @jobs.command()
 def show(name: Name, as_json: Json = False) -> int:
-    """Show all that is known of one job, and its last runs."""
+    """Show all fields of one job, and its last runs."""
 
     async def do(session: Session) -> int:
         job = await find_job(session, name)
@@ -80,14 +80,14 @@ def show(name: Name, as_json: Json = False) -> int:
 
 @jobs.command()
 def check(name: Name, as_json: Json = False) -> int:
-    """Say nothing if a job does its work; fail, and say why, if its success is overdue, or it is disabled or paused."""
+    """Check a job: print nothing if it works; fail with the reason if a success is overdue or the job is stopped."""
 
     async def do(session: Session) -> int:
         checked = await check_job(session, name)
         if as_json:
             print_json(checked)
         elif checked.why_not is not None:
-            tell(f"shardclock: {checked.why_not}")
+            print_note(f"shardclock: {checked.why_not}")
         return DONE if checked.why_not is None else NOT_DONE
 
     return with_session(do)
@@ -98,16 +98,20 @@ def run(
     name: Name,
     config: Annotated[
         str | None,
-        typer.Option("--config", metavar="JSON", help="For this run alone: JSON, @FILE, or - for standard input."),
+        typer.Option(
+            "--config",
+            metavar="JSON",
+            help="The configuration of this run alone: JSON, @FILE, or - for standard input.",
+        ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end; fail if it fails.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end, and fail if the run fails.")] = False,
     within_s: Annotated[
         float | None,
-        typer.Option("--within", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="With --wait: wait at most this long."),
+        typer.Option("--within", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="With --wait: the longest wait."),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Start a job now; its next start stays when it is."""
+    """Start a job now; the date of the next start stays."""
     if within_s is not None and not wait:
         raise Refusal("--within goes with --wait; add it, or leave --within out")
     given = None if config is None else _read_config("--config", config)
@@ -123,23 +127,16 @@ def run(
         return with_session(do)
     except KeyboardInterrupt:
         if wait:
-            tell(f"the run goes on; `shardclock jobs cancel {name}` ends it")
+            print_note(f"the run goes on; `shardclock jobs cancel {name}` ends it")
         raise
 
 
 @jobs.command()
 def cancel(name: Name, reason: Reason = None, as_json: Json = False) -> int:
-    """Tell the present run of a job to end; its next start stays when it is."""
+    """End the present run of a job; the date of the next start stays."""
 
     async def do(session: Session) -> int:
-        try:
-            state = await cancel_job(session, name, reason=reason)
-        except NoRun as refusal:
-            if as_json:
-                print_json({"state": refusal.state})
-            else:
-                tell(f"shardclock: {refusal}")
-            return NOT_DONE
+        state = await cancel_job(session, name, reason=reason)
         _print_change({"state": state}, name, as_json=as_json)
         return DONE
 
@@ -149,16 +146,16 @@ def cancel(name: Name, reason: Reason = None, as_json: Json = False) -> int:
 @jobs.command()
 def disable(
     name: Name,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for whoever finds it.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, which lists and the log show.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Keep a job from starting until it is enabled, and tell its present run to end."""
+    """Prevent new starts of a job until it is enabled, and end its present run."""
     return _to_state(name, lambda session: disable_job(session, name, reason=reason), as_json=as_json)
 
 
 @jobs.command()
 def enable(name: Name, as_json: Json = False) -> int:
-    """Let a disabled job start again."""
+    """Allow a disabled job to start again."""
     return _to_state(name, lambda session: enable_job(session, name), as_json=as_json)
 
 
@@ -171,7 +168,7 @@ def configure(
     ],
     as_json: Json = False,
 ) -> int:
-    """Give a job another configuration: its next run has it, until the app declares another one."""
+    """Set a job's configuration for its next runs; it stays until the app declares another one."""
     given = _read_config("config", config)
 
     async def do(session: Session) -> int:
@@ -188,10 +185,12 @@ def configure(
 @jobs.command()
 def history(
     name: Name,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=HISTORY_MAX, help="At most N.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=HISTORY_MAX, help="The limit of rows.")
+    ] = 20,
     as_json: Json = False,
 ) -> int:
-    """List the last runs of a job, the newest first; the log of commands has the older ones."""
+    """List the last runs of a job, newest first; the command log has the older runs."""
 
     async def do(session: Session) -> int:
         runs = await history_of(session, name, limit=limit)
@@ -199,9 +198,9 @@ def history(
             print_json(runs)
         elif runs:
             print_runs("", runs)
-            tell_if_full(runs, limit, most=HISTORY_MAX)
+            print_if_full(runs, limit, most=HISTORY_MAX)
         else:
-            tell(f"job {shortened(name)} has not run yet")
+            print_note(f"job {shortened(name)} has not run yet")
         return DONE
 
     return with_session(do)
@@ -212,11 +211,11 @@ def logs(
     name: Name,
     run_id: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", show_default=False, help="Such as 4711.2; if not given, the newest run."),
+        typer.Argument(metavar="[RUN]", show_default=False, help="The run, such as 4711.2. Default: the newest run."),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show a run, and print the last lines that it printed or logged, and where it failed."""
+    """Show a run with its last printed and logged lines, and its traceback if it failed."""
 
     async def do(session: Session) -> int:
         found = await logs_of(session, name, run_id=run_id)
@@ -224,13 +223,13 @@ def logs(
             which = (
                 "no run yet" if run_id is None else f"no run {shortened(run_id)}: `shardclock jobs history` lists them"
             )
-            tell(f"shardclock: job {shortened(name)} has {which}")
+            print_note(f"shardclock: job {shortened(name)} has {which}")
         elif as_json:
             print_json(found)
         else:
             print_run(found)
             for text in filter(None, (found.log, found.traceback)):
-                say(f"\n{text}")
+                print_line(f"\n{text}")
         return NOT_DONE if found is None else DONE
 
     return with_session(do)

@@ -1,4 +1,4 @@
-"""A length of time as people type it, such as 15m or 2h30m, or as ISO 8601 writes it, such as PT15M."""
+"""A length of time as people type it, such as 15m or 2h30m, or in ISO 8601, such as PT15M."""
 
 import re
 
@@ -10,11 +10,11 @@ SHORT = re.compile(r"(?=.)((?:[0-9]+w)?(?:[0-9]+d)?)((?:[0-9.,]+h)?(?:[0-9.,]+m)
 
 
 def read_length(option: str, text: str, *, sign: str = "") -> Duration:
-    """Read the length that an option gives, such as 15m, 2h30m, 90s or 3d, or an ISO 8601 duration.
+    """Read an option's length of time, such as 15m, 2h30m, 90s or 3d, or an ISO 8601 duration.
 
-    `sign` is the sign before the text; it is only shown in refusals.
+    `sign` is the sign before the text; only refusals show it.
 
-    errors:  InvalidTimer  no such length, or a capital M, which may mean minutes or months
+    errors:  InvalidTimer  not a length of time, or a capital M, which may mean minutes or months
     """
     shown = f"{option} {shortened(sign + text)}"
     short = SHORT.fullmatch(text)
@@ -30,7 +30,7 @@ def read_length(option: str, text: str, *, sign: str = "") -> Duration:
 
 
 def is_length(text: str) -> bool:
-    """Say whether a text is written as a length of time: 15m, 2h30m, or PT15M."""
+    """Return whether a text is written as a length of time: 15m, 2h30m, or PT15M."""
     return SHORT.fullmatch(text) is not None or text.upper().startswith("P")
 
 

@@ -1,4 +1,4 @@
-"""Make a command the list of its group; say on stderr that a list is empty, or that there is more."""
+"""Make a command the list of its group; print on stderr that a list is empty, or may continue."""
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature
@@ -6,42 +6,42 @@ from typing import Any, TypeVar
 
 import typer
 
-from shardclock_server.cli.output import tell
+from shardclock_server.cli.output import print_note
 
 Command = TypeVar("Command", bound=Callable[..., int])
 
 
-def tell_none(many: str, of_all: str, *, filtered: bool) -> None:
-    """Say that a list is empty: `of_all` if it has no filters, else that there are no such rows."""
-    tell(f"there are no such {many}" if filtered else of_all)
+def print_none(many: str, of_all: str, *, filtered: bool) -> None:
+    """Print that a list is empty: the sentence `of_all` or, with filters, that no row matches."""
+    print_note(f"there are no such {many}" if filtered else of_all)
 
 
-def tell_more(way_on: str) -> None:
-    """Say that a list may go on, and by which option."""
-    tell(f"there may be more: the same with {way_on}")
+def print_more(way_on: str) -> None:
+    """Print that the list may continue, and the option that continues it."""
+    print_note(f"there may be more: the same with {way_on}")
 
 
-def tell_if_full(found: Sequence[object], limit: int, *, most: int | None = None, way_on: str = "") -> None:
-    """Say that there may be more if a list has as many rows as it may; `most` is the highest limit that is accepted."""
+def print_if_full(found: Sequence[object], limit: int, *, most: int | None = None, way_on: str = "") -> None:
+    """Print that the list may continue, if it has `limit` rows; `most` is the highest allowed limit."""
     if len(found) < limit:
         return
     if way_on:
-        tell_more(way_on)
+        print_more(way_on)
     elif limit == most:
-        tell(f"there may be more: at most {limit:,} are listed")
+        print_note(f"there may be more: at most {limit:,} are listed")
     else:
-        tell_more("a higher --limit")
+        print_more("a higher --limit")
 
 
 def lists(group: typer.Typer) -> Callable[[Command], Command]:
-    """Make a command the `list` of a group, and what the group does when its name stands alone."""
+    """Make a command the `list` of a group, and the default command of the group."""
 
     def both(command: Command) -> Command:
         def alone(context: typer.Context, **given: Any) -> int | None:
             return command(**given) if context.invoked_subcommand is None else None
 
         context = Parameter("context", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        # Typer reads what a command takes from its signature and its annotations.
+        # Typer reads a command's options from its signature and its annotations.
         alone.__signature__ = Signature([context, *signature(command).parameters.values()])  # type: ignore[attr-defined]
         alone.__annotations__ = {"context": typer.Context, **command.__annotations__}
         group.callback()(alone)

@@ -1,4 +1,4 @@
-"""The command of operators that changes a timer of a job or a process."""
+"""The operators' command that changes a timer of a job or a process."""
 
 from datetime import datetime
 from functools import partial
@@ -9,11 +9,11 @@ import typer
 from shardclock.api.changes import OPERATED
 from shardclock_server.cli.field_names import OPTIONS, in_options
 from shardclock_server.cli.lengths import read_length
-from shardclock_server.cli.options import DEFAULT_TENANT, At, In, Key, Name, Reason, Tenant, Zone, which_of
+from shardclock_server.cli.options import DEFAULT_TENANT, At, In, Key, Name, Reason, Tenant, Zone, timer_ref_of
 from shardclock_server.cli.output import Json
 from shardclock_server.cli.reschedule import Shifted, read_shift
 from shardclock_server.cli.single import change_one
-from shardclock_server.service.moves import operated_to
+from shardclock_server.service.moves import operator_destination
 from shardclock_server.sql.clients import verbs
 from shardclock_server.sql.clients.verbs import Shift, TimerRef
 from shardclock_server.sql.session import Session
@@ -33,15 +33,15 @@ def operate(
     reason: Reason = None,
     as_json: Json = False,
 ) -> int:
-    """Pause, resume or reschedule a timer of a job or a process, which other commands leave as they are."""
-    which = which_of(timer_key, name, tenant)
+    """Pause, resume or reschedule a timer of a job or a process; the other commands refuse these timers."""
+    which = timer_ref_of(timer_key, name, tenant)
     given = {
         "delay": None if delay is None else str(read_length("--in", delay)),
         "due_date": at,
         "shift": None if shift is None else read_shift(shift),
         "zone": zone,
     }
-    to = operated_to(verb, given, called=OPTIONS)
+    to = operator_destination(verb, given, called=OPTIONS)
     change = partial(_operate, verb=verb, to=to, reason=reason)
     return change_one(which, change, OPERATED[verb], as_json=as_json)
 
@@ -49,7 +49,7 @@ def operate(
 async def _operate(
     session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, reason: str | None
 ) -> str:
-    """Change the timer; a refusal by Postgres names the option, too."""
+    """Change the timer; in a refusal from Postgres, replace the field's name by the option's."""
     try:
         return await verbs.operate_timer(session, which, verb=verb, to=to, reason=reason)
     except InvalidTimer as refusal:

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, one line for errors."""
+"""Print tables for people, JSON for programs, and one line for errors."""
 
 import json
 import re
@@ -18,31 +18,32 @@ from rich.text import Text
 from shardclock.jsonb import stored_json
 from shardclock.log import LogRecord
 
-DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA, ANSWER_LOST = range(6)
+# Exit codes without a refusal; `shardclock.api.codes` has the other ones.
+DONE, ANSWER_LOST = 0, 5
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-# Fields that are read as JSON texts, and printed as the JSON that they are.
-JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result", "what")
+# Fields that the database returns as JSON text; they are printed as JSON.
+JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result", "parameters")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
-# Names and reasons are printed as they are: `:ok:` is no emoji, and `[b]` is no markup.
+# Names and reasons are printed literally: `:ok:` is not an emoji, and `[b]` is not markup.
 out = Console(highlight=False, emoji=False, markup=False)
 err = Console(stderr=True, highlight=False, emoji=False, markup=False)
 
 
-def tell(message: str) -> None:
-    """Print a message to stderr; a message that can't be written is lost."""
+def print_note(message: str) -> None:
+    """Print a message to stderr; a failed write is ignored."""
     with suppress(OSError):
         err.print(printable(message), soft_wrap=True)
 
 
-def say(line: str, *, style: str | None = None) -> None:
-    """Print a line to stdout, whole, however wide the terminal is."""
+def print_line(line: str, *, style: str | None = None) -> None:
+    """Print a line to stdout without wrapping it, on a terminal of any width."""
     out.print(printable(line), style=style, soft_wrap=True)
 
 
 def is_terminal() -> bool:
-    """Say whether stdout is a terminal; rich's own answer is also yes for a pipe if FORCE_COLOR is set."""
+    """Return whether stdout is a terminal; rich also says yes for a pipe if FORCE_COLOR is set."""
     return out.file.isatty()
 
 
@@ -52,20 +53,20 @@ def printable(text: str, *, kept: str = "\n\t") -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON value on a line of its own."""
+    """Print one JSON value on its own line."""
     sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """JSON that is a user's own: no field of it is one of ours, whatever its name."""
+    """A user's own JSON: its fields are not ours, even if they have the same names."""
 
     value: Any
 
 
 def plain(value: Any) -> Any:
-    """Convert our records to JSON's types; moments become ISO 8601 text in UTC, holders 16 hex digits."""
+    """Convert our records to JSON types; moments become ISO 8601 text in UTC, holders 16 hex digits."""
     if isinstance(value, Verbatim):
         return value.value
     if is_dataclass(value) and not isinstance(value, type):
@@ -78,7 +79,7 @@ def plain(value: Any) -> Any:
 
 
 def print_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows as a table; without a terminal, one full line for each row, however wide."""
+    """Print rows as a table; without a terminal, print one full line for each row."""
     if is_terminal():
         out.print(table_of(title, columns, rows))
     else:
@@ -86,7 +87,7 @@ def print_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequ
 
 
 def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> Table:
-    """Lay rows out as a table; a None is an empty cell."""
+    """Lay out rows as a table; None is an empty cell."""
     table = Table(*columns, title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
         table.add_row(*(Text(printable(cell(value))) for value in row))
@@ -94,7 +95,7 @@ def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequenc
 
 
 def print_records(records: Sequence[LogRecord]) -> None:
-    """Print records as a table; print nothing if there are none."""
+    """Print records as a table; print nothing for an empty list."""
     rows = [(r.recorded_at, r.intent, r.timer_key, r.due_date, r.occurrence, json_text(r.detail)) for r in records]
     if rows:
         print_table("\nrecords", ["recorded", "intent", "timer_key", "due", "occurrence", "detail"], rows)
@@ -111,7 +112,7 @@ def hex_of(holder: int | None) -> str | None:
 
 
 def on_clock(moment: datetime | None, clock: ZoneInfo | None) -> datetime | None:
-    """Convert a moment to a zone's clock, to show it with its offset; unchanged without a clock or if it overflows."""
+    """Convert a moment to a zone, to show it with its offset; unchanged without a zone or if it overflows."""
     try:
         return moment.astimezone(clock) if moment and clock else moment
     except OverflowError:

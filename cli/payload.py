@@ -1,16 +1,16 @@
-"""What `--payload` and the like mean: JSON text, a file with JSON, or standard input."""
+"""Read the JSON of `--payload` and similar options: JSON text, a file, or standard input."""
 
 from shardclock_server.cli.file_text import is_file, read_bytes
 from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX, read_json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-LINE_END_BYTES = 2  # of the last line: it is no part of the payload
+LINE_END_BYTES = 2  # the file's last line end is not part of the payload
 
 
 def read_payload(text: str, *, option: str = "--payload") -> object:
-    """Read the JSON that an option gives: as text, as @FILE, or as - for standard input.
+    """Read an option's JSON: as text, as @FILE, or as - for standard input.
 
-    errors:  InvalidTimer  names the option: the file can't be read, or its JSON can't be stored
+    errors:  InvalidTimer  the file can't be read, or the JSON can't be stored; the message names the option
     """
     try:
         return read_json(_content(text), bytes_max=PAYLOAD_BYTES_MAX)

@@ -1,12 +1,13 @@
-"""What `up` writes before its cluster fires: how many shards are wanted, and the handlers and jobs of its app."""
+"""Write the settings and the app's declarations before a cluster fires: wanted shards, handlers and jobs."""
 
 import asyncio
 import time
 from enum import Enum
 
-from shardclock_server.cli.output import tell
+from shardclock_server.cli.output import print_note
+from shardclock_server.cluster.hosts import stand_by_of
 from shardclock_server.cluster.settings import Settings
-from shardclock_server.service.words import counted
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.cluster.identity import read_identity
 from shardclock_server.sql.cluster.leadership import read_leading
@@ -17,13 +18,13 @@ from shardclock_server.sql.jobs.declare import declare_jobs
 from shardclock_server.sql.session import Session, StatementRefused, StoreLocked, StoreUnavailable
 from shardclock_server.workers.app import App
 
-# Between two checks; each opens a connection.
-HOLD_LOOK_S = 1.0  # whether a hold has ended
-LEAD_LOOK_S = 5.0  # which cluster leads
+# The intervals between two polls; each poll opens a connection.
+HOLD_POLL_S = 1.0  # the pause while the database is on hold, and before the first success
+LEAD_POLL_S = 5.0  # afterwards, to find a change of the leading cluster
 
 
 class Leads(Enum):
-    """Which cluster leads on the database."""
+    """The cluster that leads on the database."""
 
     NONE = "none"
     THIS = "this"
@@ -31,62 +32,66 @@ class Leads(Enum):
 
 
 class Preparation:
-    """Write how many shards are wanted, once, and what the app declares, each time that the lead has moved.
+    """Write the wanted number of shards once, and the app's declarations after each change of the lead.
 
-    A database that is on hold may be another installation's, which has shards and handlers of its own. There nothing is
-    written until the hold has ended. While another cluster leads, its app is the one that is called: we add our
-    handlers, and withdraw others only when we lead. Of jobs there is one set, which is the leader's.
+    A database on hold may belong to another installation, which has shards and handlers of its own, so nothing is
+    written to this database until the hold ends. While another cluster leads, workers call the leader's app. This
+    cluster then only adds its own handlers; it withdraws other handlers when it leads. The jobs are always the leader's
+    jobs.
     """
 
     def __init__(self, settings: Settings, app: App | None) -> None:
         self._settings = settings
+        named = settings.cluster_id or ""
+        self._cluster_ids = {named, stand_by_of(named)} if settings.has_stand_by else {named}
         self._app = app
-        self._leads: Leads | None = None  # at the last declaration, in this term
+        self._leads: Leads | None = None  # the leader at the last declaration; `_term` is its term
         self._term = 0
         self._is_written = False
         self._is_scaled = False
-        self._is_told = False  # what the app declares
-        self._look_at_s = 0.0
-        self._said = ""
+        self._is_printed = False  # whether the app's handlers were printed
+        self._poll_at_s = 0.0
+        self._last_printed = ""
 
     def begin(self, dsn: Dsn) -> None:
-        """Write it for the first time; where a client's open transaction is in the way, `tend` does it a little later.
+        """Write everything for the first time; if a client's transaction blocks the write, `maintain` repeats it soon.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         try:
             asyncio.run(self.turn(dsn))
         except StoreLocked as error:
-            self._say(f"{self._not_written()}: {error}; trying again")
+            self._print_once(f"{self._not_written()}: {error}; trying again")
 
-    def tend(self, dsn: Dsn) -> None:
-        """Write what has become due, after a hold or when the lead has moved; call this every `TEND_S`."""
-        if (self._is_written and self._app is None) or time.monotonic() < self._look_at_s:
+    def maintain(self, dsn: Dsn) -> None:
+        """Write the pending parts, after a hold or a change of the lead; call this every `TEND_S`."""
+        if (self._is_written and self._app is None) or time.monotonic() < self._poll_at_s:
             return
-        self._look_at_s = time.monotonic() + (LEAD_LOOK_S if self._is_written else HOLD_LOOK_S)
+        self._poll_at_s = time.monotonic() + (LEAD_POLL_S if self._is_written else HOLD_POLL_S)
         try:
             asyncio.run(self.turn(dsn))
-        except (StoreUnavailable, StatementRefused) as error:  # a running cluster outlives both
+        except (StoreUnavailable, StatementRefused) as error:  # neither error may end a running cluster
             if not self._is_written:
-                self._say(f"{self._not_written()}: {error}; trying again")
+                self._print_once(f"{self._not_written()}: {error}; trying again")
 
     async def turn(self, dsn: Dsn) -> None:
-        """Write it, and say if the database is on hold; on one that is not this installation's, only say so.
+        """Write the pending parts, and print a hold; write nothing to another installation's database.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
         async with Session(dsn, application="shardclock up") as session:
             identity = await read_identity(session, self._settings.identity or "")
             if identity.hold_reason is not None:
-                self._say(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
+                self._print_once(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
             if identity.foreign_reason is not None:
                 return
             if not self._is_scaled and self._settings.shards is not None:
                 await set_scale(session, SHARD, self._settings.shards)
             self._is_scaled = True
             leading, term = await read_leading(session) or (None, 0)
-            leads = Leads.NONE if leading is None else Leads(("another", "this")[leading == self._settings.cluster_id])
-            # While none leads for a moment, nobody's app is withdrawn: whoever leads next declares its own.
+            is_ours = leading is not None and leading in self._cluster_ids
+            leads = Leads.NONE if leading is None else Leads.THIS if is_ours else Leads.ANOTHER
+            # If no cluster leads for a moment, declare and withdraw nothing: the next leader declares its own app.
             if leads is Leads.NONE and self._leads is not None:
                 return
             if self._app is None:
@@ -101,25 +106,25 @@ class Preparation:
         changes = await declare_handlers(
             session, [handler.declared() for handler in app.handlers], withdraw=not stands_by
         )
-        if changes or not self._is_told:
-            told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
-            tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
-        self._is_told = True
+        if changes or not self._is_printed:
+            changed = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
+            print_note(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + changed if changed else ''}")
+        self._is_printed = True
         if stands_by:
             if leads is not self._leads:
-                tell("another cluster leads: this one stands by, and its handlers are called once it leads")
+                print_note("another cluster leads: this one stands by, and its handlers are called once it leads")
         else:
             jobs = await declare_jobs(session, app.jobs)
             if jobs or (app.jobs and self._leads is None):
-                told = ", ".join(f"{name} ({', '.join(what)})" for name, what in sorted(jobs.items()))
-                tell(f"app {app.modules}: {counted(len(app.jobs), 'job')}{'; ' + told if told else ''}")
+                changed = ", ".join(f"{name} ({', '.join(what)})" for name, what in sorted(jobs.items()))
+                print_note(f"app {app.modules}: {counted(len(app.jobs), 'job')}{'; ' + changed if changed else ''}")
 
     async def _warn(self, session: Session, leads: Leads) -> None:
         if leads is Leads.ANOTHER:
-            tell("another cluster leads: this one stands by")
+            print_note("another cluster leads: this one stands by")
         if declared := await count_handlers(session):
             are = "is" if declared == 1 else "are"
-            tell(
+            print_note(
                 f"{counted(declared, 'handler')} {are} declared, and this cluster has no app: deliveries to them wait"
                 " until a cluster leads that has one (`shardclock up --app`)"
             )
@@ -127,10 +132,10 @@ class Preparation:
     def _not_written(self) -> str:
         if not self._is_scaled:
             return "shards wanted and handlers are not written yet"
-        return "the app's jobs are not declared yet" if self._is_told else "the app's handlers are not declared yet"
+        return "the app's jobs are not declared yet" if self._is_printed else "the app's handlers are not declared yet"
 
-    def _say(self, sentence: str) -> None:
-        """Say what has not been said already."""
-        if sentence != self._said:
-            self._said = sentence
-            tell(sentence)
+    def _print_once(self, sentence: str) -> None:
+        """Print a sentence, unless it is the same as the last one."""
+        if sentence != self._last_printed:
+            self._last_printed = sentence
+            print_note(sentence)

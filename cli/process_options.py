@@ -1,4 +1,4 @@
-"""What the commands about processes and their instances share: options, and how variables are given."""
+"""The shared options of the commands about processes and instances, and how variables are read."""
 
 from typing import Annotated, Any
 
@@ -14,9 +14,9 @@ Variables = Annotated[
 
 
 def read_variables(text: str | None, *, option: str = "--variables") -> dict[str, Any]:
-    """Read the JSON object that an option gives; without it there are no variables.
+    """Read an option's JSON object; None: no variables.
 
-    errors:  Refusal  it is no JSON, or no object
+    errors:  Refusal  the text is not JSON, or not an object
     """
     if text is None:
         return {}

@@ -1,4 +1,4 @@
-"""The commands about processes: deploy models, list and delete them, publish messages and throw signals."""
+"""The commands about processes: deploy, list and delete models, publish messages, throw signals."""
 
 import sys
 from collections.abc import Callable
@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
+from shardclock.api.refusals.processes import UNKNOWN_DEFINITION
 from shardclock_server.cli import incidents, instances
 from shardclock_server.cli.lengths import read_length
-from shardclock_server.cli.lists import lists, tell_none
+from shardclock_server.cli.lists import lists, print_none
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.process_options import Variables, read_variables
-from shardclock_server.cli.process_words import print_reached
-from shardclock_server.cli.session import with_session, with_signals
+from shardclock_server.cli.process_output import print_reached
+from shardclock_server.cli.session import with_notification, with_session
 from shardclock_server.service import processes as service
 from shardclock_server.service.undeclared import notes_on
 from shardclock_server.sql.processes.definitions import (
@@ -29,7 +30,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 processes = typer.Typer(
-    help="List deployed processes; the subcommands start instances, show, signal and cancel them.",
+    help="List deployed processes; the subcommands start, show, signal and cancel instances.",
     invoke_without_command=True,
 )
 INSTANCES: dict[str, Callable[..., int]] = {
@@ -51,7 +52,7 @@ def deploy(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
+    """Deploy the processes of a BPMN model. Each process gets a new version, unless the file is unchanged."""
     model = _read(resource)
 
     async def do(session: Session) -> int:
@@ -65,7 +66,7 @@ def deploy(
             print_table("", ["process", "version", "definition_key", ""], rows)
         undeclared = [task_type for it in deployed for task_type in it.undeclared]
         for note in await notes_on(session, undeclared, tenant_id=tenant):
-            tell(f"note: {note}")
+            print_note(f"note: {note}")
         return DONE
 
     return with_session(do)
@@ -77,7 +78,7 @@ def list_(
     all_versions: Annotated[bool, typer.Option("--all-versions", help="List older versions, too.")] = False,
     as_json: Json = False,
 ) -> int:
-    """List deployed processes, with how many instances of each run, counted up to 1,000."""
+    """List deployed processes, with the number of running instances, counted up to 1,000."""
 
     async def do(session: Session) -> int:
         found = await list_definitions(session, tenant_id=tenant, all_versions=all_versions)
@@ -103,7 +104,7 @@ def list_(
             )
         else:
             none = "no process is deployed; `shardclock deploy model.bpmn` deploys one (docs/bpmn.md)"
-            tell_none("processes", none, filtered=tenant is not None)
+            print_none("processes", none, filtered=tenant is not None)
         return DONE
 
     return with_session(do)
@@ -111,17 +112,19 @@ def list_(
 
 @processes.command()
 def message(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As in the model.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in the model.", show_default=False)],
     correlation: Annotated[str, typer.Option("--correlation", metavar="KEY", help="The correlation key.")] = "",
     variables: Variables = None,
     keep: Annotated[
         str | None,
-        typer.Option("--keep", metavar="DURATION", help="Keep it so long for tokens that come later, such as 1h."),
+        typer.Option(
+            "--keep", metavar="DURATION", help="The time for which the message is kept for later tokens, such as 1h."
+        ),
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Publish a message to whoever waits for its name and key."""
+    """Publish a message to the tokens that wait for its name and key."""
     given = read_variables(variables)
     keep_s = 0.0 if keep is None else read_length("--keep", keep).average().total_seconds()
 
@@ -131,34 +134,35 @@ def message(
         )
         return print_reached(reached, as_json=as_json, kept=keep_s > 0)
 
-    return with_signals(do)
+    return with_notification(do)
 
 
 @processes.command()
 def signal(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="As in the model.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name in the model.", show_default=False)],
     variables: Variables = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Throw a signal to everybody who waits for it."""
+    """Throw a signal to all tokens that wait for its name."""
     given = read_variables(variables)
 
     async def do(session: Session) -> int:
         reached = await throw_signal(session, name, variables=given, tenant_id=tenant)
         return print_reached(reached, as_json=as_json)
 
-    return with_signals(do)
+    return with_notification(do)
 
 
 @processes.command()
 def model(
     definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there, not to standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of standard output."),
     ] = None,
 ) -> int:
-    """Write the model of a definition as it was deployed, also of a deleted one that is still kept."""
+    """Write the deployed model of a definition, also of a deleted definition while it is kept."""
 
     async def do(session: Session) -> int:
         found = await service.find_definition(session, definition_key)
@@ -177,20 +181,18 @@ def delete(
     definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
     as_json: Json = False,
 ) -> int:
-    """Delete one version of a process; its instances go on. If it was the newest, the one before it is that again."""
+    """Delete a version of a process; its instances continue. The previous version replaces a newest one."""
 
     async def do(session: Session) -> int:
         deleted = await delete_definition(session, definition_key)
-        is_gone = deleted or await read_definition(session, definition_key) is not None
+        if not deleted and await read_definition(session, definition_key) is None:
+            raise Refusal.of(UNKNOWN_DEFINITION, definition_key=definition_key)
+        said = "is deleted" if deleted else "was deleted already"
         if as_json:
             print_json({"definition_key": definition_key, "deleted": deleted})
-        elif deleted:
-            tell(f"definition {definition_key} is deleted; its instances go on")
-        elif is_gone:
-            tell(f"definition {definition_key} was deleted already; its instances go on")
         else:
-            tell(f"shardclock: definition {definition_key} is unknown: `shardclock processes list` lists them")
-        return DONE if is_gone else NOT_DONE
+            print_note(f"definition {definition_key} {said}; its instances go on")
+        return DONE
 
     return with_session(do)
 

@@ -1,4 +1,4 @@
-"""The command that shows and sets how fast the timers of an outage are fired, and its wording."""
+"""The command that shows and sets the ramp: the rate at which overdue timers fire after an outage."""
 
 from functools import partial
 from typing import Annotated
@@ -9,7 +9,7 @@ from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of
-from shardclock_server.service.words import counted, span_of
+from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
 from shardclock_server.sql.cluster.leadership import set_ramp
 from shardclock_server.sql.metrics.status import Status, read_status
@@ -18,7 +18,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"
-DEFAULT, DEFAULT_PER_S = "default", 150_000  # of a new database: sql/schema/0003_cluster.sql
+DEFAULT, DEFAULT_PER_S = "default", 150_000  # the rate of a new database: sql/schema/0003_cluster.sql
 
 
 def ramp(
@@ -32,20 +32,20 @@ def ramp(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show or set how fast the timers that an outage left overdue are fired."""
+    """Show or set the rate at which timers fire that an outage left overdue."""
     if per_second is None:
         return with_session(partial(_show, as_json=as_json))
     return with_session(partial(_set, per_s=_rate(per_second), as_json=as_json))
 
 
 def overdue_of(state: Status) -> str:
-    """Say how many timers are overdue, and whether that is an estimate."""
-    return f"{_about(state)}{state.overdue:,}"
+    """Write the number of overdue timers, with "about" for an estimate."""
+    return f"{_prefix(state)}{state.overdue:,}"
 
 
 def outage_of(state: Status, *, is_served: bool) -> str:
-    """Say how many timers an outage left, how fast they are fired, and how long that takes."""
-    left = f"{_about(state)}{counted(state.left_by_outage, 'timer')}"
+    """Write the number of timers that an outage left, their rate, and the remaining time."""
+    left = f"{_prefix(state)}{counted(state.left_by_outage, 'timer')}"
     if not state.left_by_outage:
         return "nothing"
     if not is_served:
@@ -65,7 +65,7 @@ async def _show(session: Session, *, as_json: bool) -> int:
         return DONE
     living = living_of(await list_holders(session, SHARD), load_settings().coordinator.silent_s)
     is_served = any(holder.part is not None for holder in living)
-    rows = [("ramp", _words(state.ramp_per_s)), ("left by an outage", outage_of(state, is_served=is_served))]
+    rows = [("ramp", _rate_text(state.ramp_per_s)), ("left by an outage", outage_of(state, is_served=is_served))]
     print_table("", ["cluster", ""], rows)
     return DONE
 
@@ -75,7 +75,7 @@ async def _set(session: Session, *, per_s: int | None, as_json: bool) -> int:
     if as_json:
         print_json({"before": before, "ramp_per_s": now})
     else:
-        print_table("", ["before", "now"], [(_words(before), _words(now))])
+        print_table("", ["before", "now"], [(_rate_text(before), _rate_text(now))])
     return DONE
 
 
@@ -87,11 +87,11 @@ def _rate(text: str) -> int | None:
     raise Refusal(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, {OFF}, or {DEFAULT}")
 
 
-def _about(state: Status) -> str:
+def _prefix(state: Status) -> str:
     return "about " if state.overdue_estimated else ""
 
 
-def _words(per_s: int | None) -> str:
+def _rate_text(per_s: int | None) -> str:
     if per_s is None:
         return f"{OFF}: no limit"
     return f"{per_s:,} a second" if per_s else "0: held back"

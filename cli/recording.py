@@ -1,7 +1,7 @@
-"""Record in the audit what operators do: the one seam that each of their commands passes.
+"""Record operators' commands in the audit; each recorded command passes through this module.
 
-`record_verbs` wraps the commands, and `cli.session` writes the record in the session that did the work. What a command
-refuses before it asks the database leaves no record.
+`record_verbs` wraps the commands, and `cli.session` writes the record in the session that did the work. A command that
+is refused before it reaches the database leaves no record.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ import typer
 
 from shardclock_server.cli.output import DONE
 from shardclock_server.service import audit
-from shardclock_server.service.audit import shown
-from shardclock_server.sql.audit.acts import NewAct, record_act
+from shardclock_server.service.audit import recorded_fields
+from shardclock_server.sql.audit.acts import NewAuditRecord, record_act
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal
 
 T = TypeVar("T")
 Options = Mapping[str, Any]
 Command = Callable[..., Any]
-NO_MATTER = frozenset({"as_json", "wait"})  # options that change only what is printed, and when
-RECORD_S = 5.0  # after a command was interrupted, or Postgres is away, nobody waits longer
+UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # these options only change the output or its moment
+RECORD_S = 5.0  # the longest wait for a record after an interrupt, or without Postgres
 
 
 class NotRecorded(Exception):
-    """What was done is not in the audit; the message says why."""
+    """The command's record is missing in the audit; the message has the reason."""
 
 
 def _always(_: Options) -> bool:
@@ -47,8 +47,8 @@ def _if_given(*names: str) -> Callable[[Options], bool]:
     return lambda given: any(given[name] is not None for name in names)
 
 
-# The verbs of operators, and with which options each does something. A change of one timer is its client's, and the
-# command log has it.
+# The operators' verbs, and for each verb the options with which it changes something. A change of one timer is a
+# client's change; the command log records it.
 VERBS: Mapping[str, Callable[[Options], bool]] = {
     "scale": _if_given("asked", "least", "most", "target"),
     "ramp": _if_given("per_second"),
@@ -94,21 +94,21 @@ VERBS: Mapping[str, Callable[[Options], bool]] = {
     "tenants set": _always,
     "tenants remove": _always,
 }
-_ACT: ContextVar[NewAct | None] = ContextVar("act", default=None)
+_ACT: ContextVar[NewAuditRecord | None] = ContextVar("act", default=None)
 
 
 def record_verbs(app: typer.Typer) -> None:
-    """Let each verb of an operator leave a record."""
+    """Wrap the operators' commands, so that each leaves a record."""
     for name, command in _commands_of(app):
         if name in VERBS and command.callback is not None:
             command.callback = _recorded(name, command.callback)
 
 
 async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
-    """Do a command's work, and record how it ended, if the command is a verb of an operator.
+    """Run a command's work, and record its outcome if the command is an operator's verb.
 
-    errors:  NotRecorded  it is done, and not in the audit
-             whatever the work raises
+    errors:  NotRecorded  the work is done, and its record is missing in the audit
+             any other error   from the work
     """
     act = _ACT.get()
     if act is None:
@@ -129,7 +129,7 @@ async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) ->
 
 
 def _commands_of(app: typer.Typer, *, before: str = "") -> Iterator[tuple[str, "typer.models.CommandInfo"]]:
-    """List all commands of a program with their names, such as "endpoints add"."""
+    """Yield all commands of a program with their names, such as "endpoints add"."""
     for command in app.registered_commands:
         assert command.callback is not None
         name = command.name or command.callback.__name__.replace("_", "-")
@@ -139,8 +139,8 @@ def _commands_of(app: typer.Typer, *, before: str = "") -> Iterator[tuple[str, "
         yield from _commands_of(group.typer_instance, before=f"{before}{group.name} ")
 
 
-async def _try_to_record(session: Session, act: NewAct, outcome: str) -> str | None:
-    """Record how an act ended; return why that could not be."""
+async def _try_to_record(session: Session, act: NewAuditRecord, outcome: str) -> str | None:
+    """Record an outcome; return the reason if the record could not be written."""
     try:
         async with asyncio.timeout(RECORD_S):
             await record_act(session, act, outcome)
@@ -150,19 +150,21 @@ async def _try_to_record(session: Session, act: NewAct, outcome: str) -> str | N
 
 
 def _recordable(value: object) -> object:
-    """Make of a file its name, as the HTTP API has it: where it lies says nothing on another machine."""
+    """Reduce a file's path to its name, as in the HTTP API: the path has no meaning on another machine."""
     return value.name if isinstance(value, Path) else value
 
 
 def _recorded(verb: str, command: Command) -> Command:
     @wraps(command)
-    def acting(**options: Any) -> Any:
-        asked = {name: _recordable(value) for name, value in options.items() if name not in NO_MATTER}
-        act = NewAct("cli", verb, shown(asked), options.get("tenant")) if VERBS[verb](options) else None
+    def run_recorded(**options: Any) -> Any:
+        asked = {name: _recordable(value) for name, value in options.items() if name not in UNRECORDED_OPTIONS}
+        act = (
+            NewAuditRecord("cli", verb, recorded_fields(asked), options.get("tenant")) if VERBS[verb](options) else None
+        )
         before = _ACT.set(act)
         try:
             return command(**options)
         finally:
             _ACT.reset(before)
 
-    return acting
+    return run_recorded

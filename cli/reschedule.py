@@ -15,8 +15,6 @@ from shardclock_server.cli.options import (
     All,
     At,
     Cron,
-    DueBefore,
-    DueFrom,
     Every,
     GivenRule,
     In,
@@ -24,21 +22,18 @@ from shardclock_server.cli.options import (
     MaybeTenant,
     MissedRuns,
     Name,
-    NamePrefix,
-    OfTarget,
-    ProcessInstance,
     Yes,
     Zone,
-    called_of,
-    filter_of,
-    one_or_many,
+    option_names,
     rule_of,
 )
-from shardclock_server.cli.output import Json, tell
+from shardclock_server.cli.output import Json, print_note
 from shardclock_server.cli.single import change_one
-from shardclock_server.service.bulk_change import Change
+from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, one_or_many, takes_filter
+from shardclock_server.service.bulk_change import ChangeKind
+from shardclock_server.service.filters import GivenFilter
 from shardclock_server.service.moves import Destination, destination_of, move
-from shardclock_server.sql.clients.history import Filter
+from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.clients.verbs import Shift, TimerRef, shift_timers
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer, shortened
@@ -50,6 +45,7 @@ Shifted = Annotated[
 ]
 
 
+@takes_filter
 def reschedule(
     timer_key: Key = None,
     delay: In = None,
@@ -62,22 +58,21 @@ def reschedule(
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
-    name_prefix: NamePrefix = None,
-    due_from: DueFrom = None,
-    due_before: DueBefore = None,
-    process_instance: ProcessInstance = None,
-    target: OfTarget = None,
+    given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     operation: Annotated[
         str | None,
-        typer.Option("--operation", help="With --all: names this shift; sent again with it, no timer moves twice."),
+        typer.Option(
+            "--operation",
+            help="With --all: a name for this shift; a repeated command with this name moves no timer again.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Move a pending timer, or with --shift many; if a timer has fired already, say so."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    """Move a pending timer, or many with --shift; fail if a timer has fired already."""
+    wanted = filter_of(tenant, given)
     which = one_or_many(timer_key, name, wanted, every=all_timers)
-    called = called_of(rule := rule_of(every, cron))
+    called = option_names(rule := rule_of(every, cron))
     to = _destination(delay, at, shift, rule, zone, missed, called=called)
     if isinstance(which, TimerRef):
         if operation is not None:
@@ -110,7 +105,7 @@ def _destination(
 
 
 async def _move(session: Session, which: TimerRef, *, to: Destination, called: Mapping[str, str]) -> str:
-    """Move a timer; what only Postgres's clock refuses is called by its option, too."""
+    """Move a timer; a refusal that depends on Postgres's clock also uses the option's name."""
     try:
         return await move(session, which, to)
     except InvalidTimer as refusal:
@@ -120,19 +115,19 @@ async def _move(session: Session, which: TimerRef, *, to: Destination, called: M
 def read_shift(text: str) -> str:
     """Read the length of --shift, with its sign.
 
-    errors:  InvalidTimer  it is none
+    errors:  InvalidTimer  the text is not a length of time
     """
     sign, length = ("-", text[1:]) if text.startswith("-") else ("", text.removeprefix("+"))
     return f"{sign}{read_length('--shift', length, sign=sign)}"
 
 
-def _shift_many(wanted: Filter, by: Shift, operation: str | None, *, yes: bool, as_json: bool) -> int:
+def _shift_many(wanted: TimerFilter, by: Shift, operation: str | None, *, yes: bool, as_json: bool) -> int:
     if operation is None and yes:
         operation = secrets.token_hex(8)
-        tell(f"this shift is --operation {operation}: sent again with it, no timer moves twice")
+        print_note(f"this shift is --operation {operation}: sent again with it, no timer moves twice")
     if operation is not None and not 1 <= len(operation) <= OPERATION_CHARS_MAX:
         raise InvalidTimer(f"--operation {shortened(operation)} must have 1 to {OPERATION_CHARS_MAX} characters")
-    change = Change(("PENDING", "PAUSED"), partial(shift_timers, by=by, operation=operation or ""))
+    change = ChangeKind(("PENDING", "PAUSED"), partial(shift_timers, by=by, operation=operation or ""))
     words = Wording(
         "move",
         "moved",

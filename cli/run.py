@@ -1,6 +1,6 @@
-"""The commands that run things: up, gateway, exporter, demo, migrate.
+"""The commands that run servers: up, gateway, exporter, demo; and migrate.
 
-Each imports what it runs: no other command needs that, and it takes up to a second.
+Each command imports its server itself: the import takes up to a second, and no other command needs the server.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from shardclock.api.codes import NOT_DONE
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.preparation import Preparation
 from shardclock_server.cluster.database import Database, open_database, wait_until_ready
 from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
@@ -29,45 +30,52 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 NO_RAY = (
-    "Ray is not installed: `shardclock up --local` runs everything as local processes, and"
-    " `pip install 'shardclock[ray]'` installs Ray"
+    "SHARDCLOCK_RAY_ADDRESS names a Ray to join, and Ray is not installed: `pip install 'shardclock[ray]'` installs it,"
+    " and without the address everything runs as local processes"
 )
 
 
 def up(
     shards: Annotated[
-        int | None, typer.Option("--shards", min=1, max=SLOTS, help="Shards wanted; if not given, as before.")
+        int | None,
+        typer.Option("--shards", min=1, max=SLOTS, help="The wanted number of shards. Default: the number stays."),
     ] = None,
     app: Annotated[
         str | None,
-        typer.Option("--app", metavar="MODULES", help="The modules with your handlers, with commas between them."),
+        typer.Option("--app", metavar="MODULES", help="The modules with your handlers, separated by commas."),
     ] = None,
     local: Annotated[
-        bool | None, typer.Option("--local", help="Run shards, workers and engines as local processes, without Ray.")
+        bool | None,
+        typer.Option(
+            "--local", help="Run shards, workers and engines as local processes, without Ray, even if it is installed."
+        ),
     ] = None,
     keep_running: Annotated[
-        bool, typer.Option("--keep-running", help="At the end, leave the Ray that was joined running, with its shards.")
+        bool, typer.Option("--keep-running", help="At the end, leave the joined Ray cluster and its shards running.")
     ] = False,
 ) -> int:
-    """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
+    """Run the cluster until Ctrl-C or SIGTERM; then give back all claims."""
     from shardclock_server.cluster import logs
     from shardclock_server.cluster.host_process import local_host_ahead
 
     logs.configure()
     settings = load_settings(shards=shards, app=app, local=local)
-    settings = settings.model_copy(update={"cluster_id": settings.cluster_id or secrets.token_hex(8)})
+    has_ray = find_spec("ray") is not None
+    if not has_ray and settings.ray_address is not None:
+        raise InvalidSettings(NO_RAY)
+    settings = settings.model_copy(
+        update={"cluster_id": settings.cluster_id or secrets.token_hex(8), "local": settings.local or not has_ray}
+    )
     if keep_running and settings.ray_address is None:
         raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
-    if not settings.local and find_spec("ray") is None:
-        raise InvalidSettings(NO_RAY)
     stop = _stop_event()
-    with local_host_ahead(is_local=settings.local) as ahead:
+    with local_host_ahead(is_local=settings.local or settings.has_stand_by) as ahead:
         _run(settings, stop, keep_running=keep_running, ahead=ahead)
     return DONE
 
 
 def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead: "HostProcess | None") -> None:
-    """Run a cluster until told to stop."""
+    """Run a cluster until `stop` is set."""
     from shardclock_server.cluster.running import TEND_S, running_cluster
     from shardclock_server.cluster.scratch import remove_abandoned
 
@@ -76,27 +84,32 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
     if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):
         raise AppRefused(lacks)
     for path in remove_abandoned():
-        tell(f"removed {path}: the process that used it was killed")
+        print_note(f"removed {path}: the process that used it was killed")
     with open_database(settings) as database:
         if not _is_ready(database, stop):
             return
         preparation = Preparation(settings, found)
         preparation.begin(database.dsn)
         with running_cluster(
-            settings, database, tell=tell, keep_running=keep_running, app=found, ahead=ahead, stopped=stop.is_set
+            settings, database, tell=print_note, keep_running=keep_running, app=found, ahead=ahead, stopped=stop.is_set
         ) as cluster:
             if stop.is_set():
                 return
-            keepers = "as local processes" if settings.local else "in Ray"
-            tell(f"running on {database.place}, {keepers}; `shardclock status` shows it, Ctrl-C stops it")
+            print_note(f"running on {database.place}, {_mode(settings)}; `shardclock status` shows it, Ctrl-C stops it")
             while not stop.wait(TEND_S):
                 cluster.tend()
-                preparation.tend(database.dsn)
-            tell("stopping: the shards keep running" if keep_running else "stopping: handing claims back")
+                preparation.maintain(database.dsn)
+            print_note("stopping: the shards keep running" if keep_running else "stopping: handing claims back")
+
+
+def _mode(settings: Settings) -> str:
+    if settings.local:
+        return "as local processes"
+    return "as local processes until its Ray has started" if settings.has_stand_by else "in Ray"
 
 
 def gateway() -> int:
-    """Serve the HTTP API until Ctrl-C or SIGTERM; it needs Postgres alone, and any number may run."""
+    """Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs Postgres alone, and any number may run."""
     from shardclock_server.cluster import logs
     from shardclock_server.cluster.exporter import Exporting
     from shardclock_server.gateway.serving import run
@@ -105,18 +118,18 @@ def gateway() -> int:
     settings = load_settings()
     with open_database(settings) as database:
         exporting = Exporting(
-            settings.model_copy(update={"metrics_store": False}), database.dsn, tell=tell, unready=list
+            settings.model_copy(update={"metrics_store": False}), database.dsn, tell=print_note, unready=list
         )
         try:
             own = settings.gateway.model_copy(update={"metrics_socket": exporting.socket_path})
-            run(own, database.dsn, tell=tell, tend=exporting.tend)
+            run(own, database.dsn, tell=print_note, maintain=exporting.tend)
         finally:
             exporting.stop()
     return DONE
 
 
 def exporter() -> int:
-    """Serve this node's metrics until Ctrl-C or SIGTERM: what its shards report, and what the tables say."""
+    """Serve this node's metrics until Ctrl-C or SIGTERM: the reports of its shards, and measurements of the tables."""
     from shardclock_server.cluster import logs
     from shardclock_server.cluster.exporter import place_of
     from shardclock_server.metrics.exporter import Exporter
@@ -126,13 +139,13 @@ def exporter() -> int:
     if settings.metrics_socket is None:
         raise InvalidSettings("SHARDCLOCK_METRICS_SOCKET must name the socket where this node's shards report")
     stop = _stop_event()
-    # An exporter that does not read the tables needs no database, and must not start the embedded one.
+    # An exporter that does not read the tables needs no database, and must not start the embedded database.
     with open_database(settings) if settings.metrics_store else nullcontext() as database:
         place = place_of(settings, settings.metrics_socket, database.dsn if database else None)
         exporter = Exporter(place)
         try:
             exporter.start()
-            tell(f"metrics at {exporter.address}/metrics")
+            print_note(f"metrics at {exporter.address}/metrics")
             stop.wait()
         finally:
             exporter.close()
@@ -141,16 +154,16 @@ def exporter() -> int:
 
 def demo(
     file: Annotated[
-        Path | None, typer.Option("--file", help="The timers to fire; if not given, 5,000 of its own.")
+        Path | None, typer.Option("--file", help="A file of timers to fire. Default: 5,000 generated timers.")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Fire 5,000 timers, or a file's, on a cluster of its own, kill a shard and a worker, and check every record."""
+    """Fire 5,000 timers, or a file's, on a temporary cluster, kill a shard and a worker, and check every record."""
     from shardclock_server.demo.run import run_demo
 
-    # SIGTERM is handled like Ctrl-C, so that the demo removes its temporary directory.
+    # Handle SIGTERM like Ctrl-C, so that the demo removes its temporary directory.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    verdict = run_demo(file, tell=tell, live=not as_json)
+    verdict = run_demo(file, tell=print_note, live=not as_json)
     if as_json:
         print_json(verdict)
     else:
@@ -160,9 +173,9 @@ def demo(
 
 def migrate(
     roles: Annotated[
-        bool, typer.Option("--roles", help="Make the group roles too, each with the rights that it needs.")
+        bool, typer.Option("--roles", help="Make the group roles, too, each with the rights that it needs.")
     ] = False,
-    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead, for a DBA to apply.")] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead of running it, for a DBA.")] = False,
     as_json: Json = False,
 ) -> int:
     """Bring the database's schema up to date."""
@@ -189,10 +202,10 @@ def _stop_event() -> threading.Event:
 
 
 def _is_ready(database: Database, stop: threading.Event) -> bool:
-    """Wait for the database, unless we are told to stop first."""
+    """Wait for the database; False: `stop` was set first."""
 
     async def wait() -> bool:
-        waiting = asyncio.create_task(wait_until_ready(database, tell=tell))
+        waiting = asyncio.create_task(wait_until_ready(database, tell=print_note))
         while not stop.is_set() and not waiting.done():
             await asyncio.wait([waiting], timeout=POLL_S)
         if waiting.done():

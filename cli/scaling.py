@@ -6,14 +6,23 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.options import WAIT_S_MAX
-from shardclock_server.cli.output import DONE, NOT_DONE, Json, print_json, print_table, say, tell
+from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
-from shardclock_server.service.scaling import Bounds, Scale, Words, check_bounds, check_number, let_forecast, read_scale
+from shardclock_server.service.scaling import (
+    BoundNames,
+    Bounds,
+    Scale,
+    check_bounds,
+    check_number,
+    let_forecast,
+    read_scale,
+)
 from shardclock_server.service.scaling import scale as set_scale
-from shardclock_server.service.words import counted
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ROLES, SHARD
-from shardclock_server.sql.cluster.leadership import Policy, read_policy
+from shardclock_server.sql.cluster.leadership import ScalingPolicy, read_policy
 from shardclock_server.sql.metrics.forecast import Forecast, read_forecast
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
@@ -21,51 +30,51 @@ from shardclock_server.timers.refusal import Refusal
 
 POLL_S = 0.1
 BAR_WIDTH = 40
-OPTIONS = Words("--min", "--max", "--target")
+OPTIONS = BoundNames("--min", "--max", "--target")
 
 
-class Asked(NamedTuple):
-    """How many keepers of a role an operator wants."""
+class ScaleArguments(NamedTuple):
+    """The number of a role's keepers that an operator wants."""
 
     role: str
     number: int
 
 
-def _asked(wanted: str) -> Asked:
+def _read_arguments(wanted: str) -> ScaleArguments:
     """Read `4`, `shards=4` or `workers=4`."""
     role, _, number = wanted.rpartition("=")
     if role not in ("", *(f"{known}s" for known in ROLES)):
         raise typer.BadParameter(f"{wanted}: there is no role {role!r} to scale; say shards=4, workers=4 or engines=2")
     try:
-        return Asked(role.removesuffix("s") or SHARD, int(number))
+        return ScaleArguments(role.removesuffix("s") or SHARD, int(number))
     except ValueError:
         raise typer.BadParameter(f"{wanted!r} is not a number of {role or 'shards'}: choose 1 to {SLOTS}") from None
 
 
 def scale(
     asked: Annotated[
-        Asked | None,
+        ScaleArguments | None,
         typer.Argument(
-            parser=_asked,
+            parser=_read_arguments,
             metavar="[[shards=|workers=|engines=]NUMBER]",
-            help="How many shards, workers or engines are wanted, 1 to 840; ends a policy.",
+            help="The wanted number of shards, workers or engines, 1 to 840; it ends a policy.",
             show_default=False,
         ),
     ] = None,
-    least: Annotated[int | None, typer.Option("--min", help="The fewest shards that the forecast may ask for.")] = None,
-    most: Annotated[int | None, typer.Option("--max", help="The most shards that the forecast may ask for.")] = None,
+    least: Annotated[int | None, typer.Option("--min", help="The lower bound of the forecast's policy.")] = None,
+    most: Annotated[int | None, typer.Option("--max", help="The upper bound of the forecast's policy.")] = None,
     target: Annotated[
-        int | None, typer.Option("--target", metavar="PER_SECOND", help="Timers a second to plan for each shard.")
+        int | None, typer.Option("--target", metavar="PER_SECOND", help="The planned timers a second for each shard.")
     ] = None,
     wait_s: Annotated[
         float,
         typer.Option(
-            "--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="Wait at most this long until they serve."
+            "--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="The longest wait until the keepers serve."
         ),
     ] = 0.0,
     as_json: Json = False,
 ) -> int:
-    """Show or set how many shards, workers or engines there are; shards may follow the forecast, between bounds."""
+    """Show or set the number of shards, workers or engines, or the bounds in which shards follow the forecast."""
     role, number = asked or (SHARD, None)
     bounds = Bounds(least, most, target)
     if asked is not None and bounds.are_given:
@@ -88,7 +97,7 @@ def scale(
 
 
 def forecast(as_json: Json = False) -> int:
-    """Show the timers that fall due in each of the next 15 minutes, against what the living shards can fire."""
+    """Show the timers that fall due in each of the next 15 minutes, and the capacity of the live shards."""
 
     async def do(session: Session) -> int:
         coming, policy = await read_forecast(session), await read_policy(session, SHARD)
@@ -115,7 +124,7 @@ def forecast(as_json: Json = False) -> int:
 
 
 async def _served(session: Session, role: str, wait_s: float) -> Scale:
-    """Wait until as many serve as are wanted, or the time is over."""
+    """Wait until the wanted number of keepers serves, or until `wait_s` is over."""
     deadline = time.monotonic() + wait_s
     while True:
         found = await read_scale(session, role)
@@ -124,7 +133,7 @@ async def _served(session: Session, role: str, wait_s: float) -> Scale:
         await asyncio.sleep(POLL_S)
 
 
-def _show(before: Policy, after: Scale, *, as_json: bool) -> None:
+def _show(before: ScalingPolicy, after: Scale, *, as_json: bool) -> None:
     now = after.policy
     if as_json:
         print_json(
@@ -145,7 +154,7 @@ def _show(before: Policy, after: Scale, *, as_json: bool) -> None:
     print_table("", columns, [row])
 
 
-def _draw(coming: Forecast, policy: Policy) -> None:
+def _draw(coming: Forecast, policy: ScalingPolicy) -> None:
     """Draw a bar for each minute, with a mark at the capacity."""
     capacity = policy.capacity_per_s * 60
     full = max(*coming.minutes, capacity, 1)
@@ -156,11 +165,11 @@ def _draw(coming: Forecast, policy: Policy) -> None:
         bar = "█" * length + " " * (BAR_WIDTH + 1 - length)
         bar = bar[:mark] + ("│" if length <= mark else "┃") + bar[mark + 1 :]
         line = f"{f'+{minute} min':>7} {bar} {about}{timers:,}"
-        say(line, style="red" if timers > capacity else None)
+        print_line(line, style="red" if timers > capacity else None)
     bounds = (
         "" if policy.wanted_min is None else f", the forecast may ask for {policy.wanted_min} to {policy.wanted_max}"
     )
-    tell(
+    print_note(
         f"capacity │ {capacity:,} a minute: {counted(policy.alive, 'shard')} x {policy.target_per_s:,} a second"
         f"{bounds}; the busiest ten seconds: {coming.peak_per_s:,.0f} a second"
     )

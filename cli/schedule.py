@@ -1,4 +1,4 @@
-"""The command that schedules: one timer, or a file of them."""
+"""The command that schedules one timer, or the timers of a file."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,6 +9,7 @@ from typing import IO, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from shardclock.api.codes import BAD_INPUT, NOT_DONE
 from shardclock_server.cli.field_names import in_options
 from shardclock_server.cli.lengths import read_length
 from shardclock_server.cli.options import (
@@ -22,42 +23,35 @@ from shardclock_server.cli.options import (
     ProcessInstance,
     Tenant,
     Zone,
-    called_of,
+    option_names,
     rule_of,
 )
-from shardclock_server.cli.output import (
-    ANSWER_LOST,
-    BAD_INPUT,
-    DONE,
-    NOT_DONE,
-    Json,
-    err,
-    print_json,
-    print_table,
-    tell,
-)
+from shardclock_server.cli.output import ANSWER_LOST, DONE, Json, err, print_json, print_note, print_table
 from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import TIMEOUT_S, with_session
 from shardclock_server.keepers.collector import collecting_seldom
 from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
 from shardclock_server.service.lines import ImportBroken
 from shardclock_server.sql.clients.outcomes import Refused
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.session import CLIENT_PLANS, Session, StoreUnavailable
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
-SESSIONS = 3  # for a file: two make 62,000 lines a second, three 66,000
+SESSIONS = 3  # sessions that write a file: two write 62,000 lines a second, three 66,000
 
 Payload = Annotated[
     str | None,
     typer.Option(
-        "--payload", metavar="JSON", help="JSON for its record, at most 64 KiB; @FILE reads a file, - standard input."
+        "--payload",
+        metavar="JSON",
+        help="The timer's payload, JSON of at most 64 KiB; @FILE reads a file, - standard input.",
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option("--target", help="What its firing calls: an app's handler, or webhook:NAME. Default: log.")
+    str | None,
+    typer.Option("--target", help="The target that the firing calls: an app's handler, or webhook:NAME. Default: log."),
 ]
 
 
@@ -71,10 +65,12 @@ def schedule(
     file: Annotated[
         str | None,
         typer.Option(
-            "--file", metavar="FILE", help="Schedule many: one JSON object on each line; - is standard input."
+            "--file", metavar="FILE", help="A file of timers, one JSON object on each line; - is standard input."
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Unique among the tenant's pending timers.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The timer's name, unique among the tenant's pending timers.")
+    ] = None,
     on_conflict: OnConflict = None,
     tenant: Tenant = DEFAULT_TENANT,
     payload: Payload = None,
@@ -86,7 +82,7 @@ def schedule(
     start_line: Annotated[int, typer.Option("--start-line", min=1, help="With --file: begin with this line.")] = 1,
     as_json: Json = False,
 ) -> int:
-    """Schedule one timer, or a file of them."""
+    """Schedule one timer, or a file of timers."""
     rule = rule_of(every, cron)
     fields: dict[str, Any] = {
         "zone": zone,
@@ -111,17 +107,16 @@ def schedule(
         given["delay"] = str(read_length("--in", delay))
     if payload is not None:
         given["payload"] = read_payload(payload)
-    called = called_of(rule)
+    called = option_names(rule)
     fields = {"tenant_id": tenant} | given | policy
     return _schedule_one(NewTimer.from_fields(fields, called=called), called, as_json=as_json)
 
 
 def _schedule_one(timer: NewTimer, called: Mapping[str, str], *, as_json: bool) -> int:
     async def do(session: Session) -> int:
-        (outcome,) = await Batch([timer]).send(session)
+        (outcome,) = await ScheduleBatch([timer]).send(session)
         if isinstance(outcome, Refused):
-            tell(f"shardclock: {in_options(outcome.why, called)}")
-            return NOT_DONE
+            raise Refusal(in_options(outcome.why, called), code=outcome.code)
         if as_json:
             print_json(outcome)
         else:
@@ -138,7 +133,7 @@ def _schedule_file(
         source = nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb")  # noqa: SIM115 - below
         total = None if file == "-" else Path(file).stat().st_size
     except OSError as error:
-        tell(f"shardclock: can't read {file}: {error.strerror}")
+        print_note(f"shardclock: can't read {file}: {error.strerror}")
         return BAD_INPUT
     report = ImportReport()
     with source as lines, _open_for_refused(refused_to) as refused_file:
@@ -172,7 +167,7 @@ async def _import(
     def advance(so_far: ImportReport) -> None:
         bar.update(bar.task_ids[0], completed=so_far.read_bytes, scheduled=so_far.scheduled)
 
-    # While Postgres writes some parts, the answer for the one before is read, and the next one is made.
+    # Three sessions work at the same time: Postgres writes parts, while one answer is read and the next part is built.
     async with AsyncExitStack() as others:
         sessions = [session]
         while len(sessions) < SESSIONS:
@@ -185,7 +180,7 @@ async def _import(
 
 
 async def _is_there(session: Session) -> bool:
-    """Say whether Postgres has a connection for it: a role may have as few as one."""
+    """Return whether Postgres accepts the connection: a role may have a limit of one."""
     try:
         await session.rows("read_clock")
     except StoreUnavailable:
@@ -210,19 +205,19 @@ def _bar(total: int | None) -> Progress:
 def _end_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json: bool) -> int:
     """Write the refused lines to their file, and print the report; return the exit code."""
     is_kept = refused_file is None or _keep_refused(report, refused_file)
-    _tell_report(report, as_json=as_json)
+    _print_report(report, as_json=as_json)
     if not is_kept:
         return ANSWER_LOST
     return NOT_DONE if report.refused else DONE
 
 
 def _keep_refused(report: ImportReport, file: IO[bytes]) -> bool:
-    """Write the refused lines; say on stderr why they can't be written, and return False then."""
+    """Write the refused lines; if they can't be written, print the reason and return False."""
     try:
         with file:
             file.write(b"".join(refused.line for refused in report.refused))
     except OSError as error:
-        tell(
+        print_note(
             f"shardclock: {file.name} can't be written: {error.strerror}; the report counts the scheduled timers:"
             " send only its refused lines again"
         )
@@ -230,15 +225,15 @@ def _keep_refused(report: ImportReport, file: IO[bytes]) -> bool:
     return True
 
 
-def _tell_report(report: ImportReport, *, as_json: bool) -> None:
+def _print_report(report: ImportReport, *, as_json: bool) -> None:
     if as_json:
-        refusals = [{"line": refused.number, "why": refused.why} for refused in report.refused]
+        refusals = [{"line": refused.number, "why": refused.why, "code": refused.code} for refused in report.refused]
         counts = {"scheduled": report.scheduled, "replaced": report.replaced, "unchanged": report.unchanged}
         print_json(counts | {"refused": refusals})
         return
     for refused in report.refused[:SHOWN_REFUSALS]:
-        tell(f"line {refused.number}: {refused.why}")
+        print_note(f"line {refused.number}: {refused.why}")
     if len(report.refused) > SHOWN_REFUSALS:
-        tell(f"and {len(report.refused) - SHOWN_REFUSALS} more: --json lists them, --refused-to keeps them")
+        print_note(f"and {len(report.refused) - SHOWN_REFUSALS} more: --json lists them, --refused-to keeps them")
     counted = (report.scheduled, report.replaced, report.unchanged, len(report.refused))
     print_table("", ["scheduled", "replaced", "unchanged", "refused"], [counted])

@@ -1,4 +1,4 @@
-"""The commands that watch: tail, status."""
+"""The commands that watch a cluster: tail, status."""
 
 import asyncio
 from collections import Counter
@@ -19,16 +19,17 @@ from shardclock_server.cli.output import (
     is_terminal,
     json_text,
     print_json,
+    print_line,
+    print_note,
     print_table,
-    say,
-    tell,
 )
 from shardclock_server.cli.ramp import outage_of, overdue_of
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of, read_hold
-from shardclock_server.service.words import counted
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Holder, list_holders
+from shardclock_server.sql.cluster.leadership import list_stand_bys
 from shardclock_server.sql.log.records import follow
 from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
@@ -43,18 +44,18 @@ INTENTS = (
     "REDRIVEN", "SCHEDULED", "STARTING", "RUNNING", "TERMINATING", "DISABLED", "STALE",
 )  # fmt: skip
 PAYLOAD_SHOWN_CHARS = 120
-COUNTED_MAX = 100_000  # sql/metrics/read_status.sql counts no further
+COUNTED_MAX = 100_000  # the limit of the counts in sql/metrics/read_status.sql
 
 
 def tail(
-    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record kept.")] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End when all that is there has been read.")] = False,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record in the log.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End after the last present record.")] = False,
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Stop after N records.")
     ] = None,
     tenant: OfTenant = None,
-    name: Annotated[str | None, typer.Option("--name", help="Only of timers of this name.")] = None,
-    target: Annotated[str | None, typer.Option("--target", help="Only of timers with this target.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only records of timers with this name.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="Only records of timers with this target.")] = None,
     intent: Annotated[str | None, typer.Option("--intent", help=f"Only {', '.join(INTENTS)}.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -81,14 +82,14 @@ def tail(
                     if stop and not records:
                         return DONE
             except StoreUnavailable as error:
-                tell(f"Postgres does not answer ({error}); trying again")
+                print_note(f"Postgres does not answer ({error}); trying again")
                 await asyncio.sleep(RETRY_S)
 
     return with_session(do)
 
 
 def status(as_json: Json = False) -> int:
-    """Show shards, holders and nodes; what is pending, paused and overdue; the lag; and what an outage left."""
+    """Show shards, holders and nodes; pending, paused and overdue timers; the lag; and the timers of an outage."""
 
     async def do(session: Session) -> int:
         state = await read_status(session)
@@ -98,6 +99,7 @@ def status(as_json: Json = False) -> int:
         engines = [holder for holder in keepers if holder.role == ENGINE]
         processes = await measure_processes(session)
         settings = load_settings()
+        stand_bys = await list_stand_bys(session)
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
         if as_json:
             caught_up = {"caught_up_in_s": state.caught_up_in_s}
@@ -107,6 +109,7 @@ def status(as_json: Json = False) -> int:
                     **caught_up,
                     "hold": hold.why if hold else None,
                     "keepers_run_as": _run_as(living_of(holders, settings.coordinator.silent_s)),
+                    "stand_bys": stand_bys,
                     "shards": [_json_of(holder) for holder in holders],
                     "workers": [_json_of_worker(worker) for worker in workers],
                     "engines": [_json_of_engine(engine) for engine in engines],
@@ -117,11 +120,11 @@ def status(as_json: Json = False) -> int:
             silent_s = settings.coordinator.silent_s
             living = living_of(holders, silent_s)
             is_served = any(holder.part is not None for holder in living)
-            _print_status(state, holders, living)
+            _print_status(state, holders, living, stand_bys)
             _print_workers(state, workers, living_of(workers, silent_s), is_served=is_served)
             _print_engines(processes, engines, is_served=is_served)
             if hold:
-                say(f"\n{hold.line}", style="red")
+                print_line(f"\n{hold.line}", style="red")
         return DONE
 
     return with_session(do)
@@ -137,7 +140,7 @@ def _print_record(record: LogRecord, *, as_json: bool) -> None:
     detail = json_text(record.detail)
     what = "  ".join(filter(None, [record.tenant_id, record.name, called, _brief(record.payload), detail]))
     begin = f"{record.recorded_at:%H:%M:%S.%f} {record.intent:<11} {record.timer_key:>10}"
-    say(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}")
+    print_line(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}")
 
 
 def _brief(payload: str | None) -> str | None:
@@ -147,7 +150,7 @@ def _brief(payload: str | None) -> str | None:
     return payload[: PAYLOAD_SHOWN_CHARS - 1] + "…"
 
 
-def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Holder]) -> None:
+def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Holder], stand_bys: Sequence[str]) -> None:
     serving = [holder for holder in living if holder.part is not None]
     silent = sum(holder.part is not None for holder in holders) - len(serving)
     about = "about " if state.pending_estimated else ""
@@ -165,7 +168,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
         ("overdue", f"{overdue_of(state)}, the oldest by {state.oldest_overdue_s:.1f} s"),
         ("lag", _lag(state)),
     ]
-    if standing_by := _standing_by(holders, living):
+    if standing_by := _standing_by(holders, living, stand_bys):
         rows.append(("stands by", standing_by))
     if state.left_by_outage:
         rows.append(("left by an outage", outage_of(state, is_served=bool(serving))))
@@ -173,13 +176,15 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
     columns = ["shard", "cluster", "holder", "node", "host", "pid", "held", "seen"]
     print_table("", columns, [_keeper_row(holder) for holder in holders])
     if silent and not serving:
-        tell("no shard gives a sign of life, so nothing fires: see whether `shardclock up` runs, and what it says")
+        print_note(
+            "no shard gives a sign of life, so nothing fires: see whether `shardclock up` runs, and what it says"
+        )
     elif not serving:
-        tell("no shard is running: start one with `shardclock up`")
+        print_note("no shard is running: start one with `shardclock up`")
 
 
 def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Holder], *, is_served: bool) -> None:
-    """Show who calls targets, if anybody does or should."""
+    """Show the workers, if there are any, or deliveries or dead letters that need them."""
     if not workers and not state.deliveries and not state.dead_letters:
         return
     serving = sum(worker.part is not None for worker in living)
@@ -192,7 +197,7 @@ def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Ho
     columns = ["worker", "cluster", "holder", "node", "host", "pid", "in hand", "seen"]
     print_table("", columns, [_keeper_row(worker) for worker in workers])
     if state.deliveries and not serving:
-        tell(
+        print_note(
             "no worker is running yet: the running cluster starts one within seconds for an endpoint, and for handlers"
             " if it was started with `--app`"
             if is_served
@@ -201,7 +206,7 @@ def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Ho
 
 
 def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_served: bool) -> None:
-    """Show who drives instances of processes, if anybody does or should, and what waits for it."""
+    """Show the engines and their waiting signals, if there are engines or a need for them."""
     if not engines and not measured.engines_wanted:
         return
     oldest = f", the oldest for {measured.oldest_signal_s:.1f} s" if measured.signals_waiting else ""
@@ -212,11 +217,11 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_s
     ]
     print_table("", ["processes", ""], rows)
     columns = ["engine", "cluster", "holder", "node", "host", "pid", "seen"]
-    # An engine holds nothing from one turn to the next.
+    # The number of held rows is left out, because an engine holds none between two turns.
     print_table("", columns, [(*row[:-2], row[-1]) for row in map(_keeper_row, engines)])
     if measured.engines_wanted and not measured.engines_alive:
         way_out = "the running cluster starts one within seconds" if is_served else "start one with `shardclock up`"
-        tell(f"no engine is running, so instances stand still: {way_out}")
+        print_note(f"no engine is running, so instances stand still: {way_out}")
 
 
 def _counted_up_to(number: int, most: int = COUNTED_MAX) -> str:
@@ -224,16 +229,21 @@ def _counted_up_to(number: int, most: int = COUNTED_MAX) -> str:
 
 
 def _run_as(living: Sequence[Holder]) -> str | None:
-    """Name the kind of the shards' processes; None if no shard has slots."""
+    """Name the kind of the shards' processes; None: no shard has slots."""
     kinds = {LOCAL_PROCESSES if it.node_id == LOCAL_NODE else ACTORS for it in living if it.part is not None}
     return " and ".join(sorted(kinds)) or None
 
 
-def _standing_by(holders: Sequence[Holder], living: Sequence[Holder]) -> str:
-    """Name the clusters that have no slots while another cluster has them; count the living shards of each."""
+def _standing_by(holders: Sequence[Holder], living: Sequence[Holder], stand_bys: Sequence[str]) -> str:
+    """Name the clusters without slots while another cluster has them, each with its number of live shards.
+
+    `stand_bys` are clusters of local keepers that start when their Ray is lost.
+    """
     serving = {holder.cluster_id for holder in holders if holder.part is not None}
     ready = Counter(h.cluster_id for h in living if serving and h.cluster_id not in serving)
-    return ", ".join(f"{cluster_id} with {counted(count, 'shard')}" for cluster_id, count in sorted(ready.items()))
+    said = {cluster_id: counted(count, "shard") for cluster_id, count in ready.items()}
+    said |= {cluster_id: LOCAL_PROCESSES for cluster_id in stand_bys if cluster_id not in serving}
+    return ", ".join(f"{cluster_id} with {what}" for cluster_id, what in sorted(said.items()))
 
 
 def _lag(state: Status) -> str:
@@ -244,7 +254,7 @@ def _lag(state: Status) -> str:
 
 
 def _json_of(holder: Holder) -> dict[str, object]:
-    """Write a shard as JSON: its part of the slots is called `shard`, as users call it."""
+    """Write a shard as JSON; the field `shard` is the shard's part of the slots."""
     said = asdict(holder)
     return {"shard": said.pop("part"), "shard_count": said.pop("part_count"), **said}
 

@@ -1,7 +1,7 @@
-"""Standard output and standard error that report a lost answer by one exception.
+"""Standard output and standard error that report a lost answer with one exception.
 
 A command may have done its work when its answer can't be written: the disk is full, the reader has ended, or the
-caller closed standard output. Then the caller needs an exit code that does not mean "not done".
+caller closed standard output. The caller then needs an exit code that does not mean "not done".
 """
 
 import errno
@@ -14,7 +14,7 @@ STDOUT, STDERR = 1, 2
 
 
 class AnswerLost(Exception):
-    """Standard output can't be written; the message gives the system's reason."""
+    """Standard output can't be written; the message has the system's reason."""
 
     def __init__(self, error: OSError) -> None:
         why = "it is closed" if error.errno == errno.EBADF else error.strerror

@@ -1,10 +1,10 @@
-"""The command that lists what timers may name as their target."""
+"""The command that lists the possible targets of timers."""
 
 from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import tell_if_full
+from shardclock_server.cli.lists import print_if_full
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.sql.deliveries.targets import Target, list_targets
@@ -14,11 +14,15 @@ LISTED_MAX = 10_000
 
 
 def targets(
-    tenant: Annotated[str | None, typer.Option("--tenant", help="Only those that its timers may name.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Only targets that this tenant's timers may name.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
+    ] = 100,
     as_json: Json = False,
 ) -> int:
-    """List the targets of timers: the log, handlers, jobs and endpoints, with what is on its way and dead letters."""
+    """List the targets of timers: the log, handlers, jobs and endpoints, with their deliveries and dead letters."""
 
     async def do(session: Session) -> int:
         found = await list_targets(session, tenant_id=tenant, limit=limit)
@@ -27,7 +31,7 @@ def targets(
         else:
             columns = ["target", "kind", "tenant", "state", "on the way", "dead letters"]
             print_table("", columns, [_row(target) for target in found])
-            tell_if_full(found, limit, most=LISTED_MAX)
+            print_if_full(found, limit, most=LISTED_MAX)
         return DONE
 
     return with_session(do)

@@ -1,21 +1,21 @@
-"""The commands about tenants of the HTTP API: list what they may have, show one, set and remove its limits."""
+"""The commands about tenants of the HTTP API: list, show, set and remove their limits."""
 
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from shardclock_server.cli.lists import lists, tell_if_full
-from shardclock_server.cli.output import DONE, Json, print_json, print_table, tell
+from shardclock_server.cli.lists import lists, print_if_full
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import tenants as use_cases
-from shardclock_server.service.tenants import LISTED_MAX, NoOwnLimits
+from shardclock_server.service.tenants import LISTED_MAX
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenants.tenants import COUNTED, DEFAULTS, LIMITS, NO_LIMIT, Limits, Tenant, list_tenants
 from shardclock_server.timers.refusal import Refusal, shortened
 
-OFF = "off"  # no limit
-# The options for limits, in the words of the columns.
+OFF = "off"  # the text for no limit
+# The option of each limit, in the order of the columns.
 OPTIONS = {
     "timers_max": "--timers",
     "payload_bytes_max": "--payload-bytes",
@@ -38,17 +38,19 @@ NUMBER = f"N|{OFF}"
 Which = Annotated[str, typer.Argument(metavar="TENANT", show_default=False)]
 
 tenants = typer.Typer(
-    help="List the tenants that have limits of their own; the subcommands show, set and remove those of one.",
+    help="List the tenants with limits of their own; the subcommands show, set and remove the limits of one tenant.",
     invoke_without_command=True,
 )
 
 
 @lists(tenants)
 def list_(
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
+    ] = 100,
     as_json: Json = False,
 ) -> int:
-    """List the tenants that have limits of their own."""
+    """List the tenants with limits of their own."""
 
     async def do(session: Session) -> int:
         found = await list_tenants(session, limit=limit)
@@ -56,9 +58,9 @@ def list_(
             print_json(found)
         elif found:
             print_table("", ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found])
-            tell_if_full(found, limit, most=LISTED_MAX)
+            print_if_full(found, limit, most=LISTED_MAX)
         else:
-            tell("no tenant has limits of its own; all have those of the gateways' settings")
+            print_note("no tenant has limits of its own; all have those of the gateways' settings")
         return DONE
 
     return with_session(do)
@@ -66,7 +68,7 @@ def list_(
 
 @tenants.command()
 def show(tenant: Which, as_json: Json = False) -> int:
-    """Show what a tenant may have, and what it has."""
+    """Show a tenant's limits and usage."""
 
     async def do(session: Session) -> int:
         found = await use_cases.show(session, tenant)
@@ -77,11 +79,11 @@ def show(tenant: Which, as_json: Json = False) -> int:
             return DONE
         about = "about " if found.pending.estimated else ""
         has = [f"{about}{found.pending.timers:,}", f"{about}{found.pending.payload_bytes:,}", None]
-        may = _words(found.own.limits if found.own else Limits())
+        may = _cells(found.own.limits if found.own else Limits())
         has += [f"{found.endpoints:,}", None, *(f"{found.counts[name]:,}" for name in COUNTED)]
         print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has)])
         if found.own is None:
-            tell(f"tenant {shortened(tenant)} has no limits of its own: those of the gateways' settings hold")
+            print_note(f"tenant {shortened(tenant)} has no limits of its own: those of the gateways' settings hold")
         return DONE
 
     return with_session(do)
@@ -92,30 +94,31 @@ def set_(
     tenant: Which,
     timers: Annotated[str | None, typer.Option("--timers", metavar=NUMBER, help="Pending timers.")] = None,
     payload_bytes: Annotated[
-        str | None, typer.Option("--payload-bytes", metavar=NUMBER, help="Bytes of their payloads, as JSON text.")
+        str | None,
+        typer.Option("--payload-bytes", metavar=NUMBER, help="Bytes of the payloads of pending timers, as JSON text."),
     ] = None,
     waiters: Annotated[
         str | None,
-        typer.Option("--waiters", metavar=NUMBER, help="Callers who wait or follow the log, at each gateway."),
+        typer.Option("--waiters", metavar=NUMBER, help="Callers that wait or follow the log, at each gateway."),
     ] = None,
     endpoints: Annotated[str | None, typer.Option("--endpoints", metavar=NUMBER, help="Endpoints.")] = None,
     rate: Annotated[
         str | None, typer.Option("--rate", metavar=NUMBER, help="Writes a second, at each gateway.")
     ] = None,
     instances: Annotated[
-        str | None, typer.Option("--instances", metavar=NUMBER, help="Instances of processes that have not ended.")
+        str | None, typer.Option("--instances", metavar=NUMBER, help="Unfinished instances of processes.")
     ] = None,
-    tasks: Annotated[str | None, typer.Option("--tasks", metavar=NUMBER, help="Open tasks of persons.")] = None,
+    tasks: Annotated[str | None, typer.Option("--tasks", metavar=NUMBER, help="Open tasks of people.")] = None,
     messages: Annotated[
         str | None, typer.Option("--messages", metavar=NUMBER, help="Messages that are kept for later tokens.")
     ] = None,
     definitions: Annotated[
-        str | None, typer.Option("--definitions", metavar=NUMBER, help="Versions of processes that are not deleted.")
+        str | None, typer.Option("--definitions", metavar=NUMBER, help="Versions of processes, without deleted ones.")
     ] = None,
     schedules: Annotated[str | None, typer.Option("--schedules", metavar=NUMBER, help="Pending schedules.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Set limits of a tenant's own; what is not given stays as it was set before, or is no limit."""
+    """Set some of a tenant's own limits; the other limits stay, or are off if they were never set."""
     given_texts = (timers, payload_bytes, waiters, endpoints, rate, instances, tasks, messages, definitions, schedules)
     texts = dict(zip(LIMITS, given_texts, strict=True))
     given = {name: _read(name, text) for name, text in texts.items() if text is not None}
@@ -135,26 +138,23 @@ def set_(
 
 @tenants.command()
 def remove(tenant: Which, as_json: Json = False) -> int:
-    """Remove a tenant's own limits: it has those of the gateways' settings. Nothing else of it is removed."""
+    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. The tenant's data stays."""
 
     async def do(session: Session) -> int:
         sentence = await use_cases.remove_own(session, tenant)
         if as_json:
             print_json({"done": sentence})
         else:
-            tell(sentence)
+            print_note(sentence)
         return DONE
 
-    try:
-        return with_session(do)
-    except NoOwnLimits as refusal:
-        raise Refusal(f"{refusal}: `shardclock tenants` lists those that have") from None
+    return with_session(do)
 
 
 def _read(name: str, text: str) -> float | None:
-    """Read a limit: a number, or that there is none.
+    """Read a limit: a number, or off.
 
-    errors:  Refusal  it is neither
+    errors:  Refusal  the text is neither
     """
     if text == OFF:
         return NO_LIMIT if name in DEFAULTS else None
@@ -165,9 +165,9 @@ def _read(name: str, text: str) -> float | None:
 
 
 def _row(tenant: Tenant) -> tuple[object, ...]:
-    return tenant.tenant_id, *_words(tenant.limits), tenant.changed_at
+    return tenant.tenant_id, *_cells(tenant.limits), tenant.changed_at
 
 
-def _words(limits: Limits) -> list[str]:
+def _cells(limits: Limits) -> list[str]:
     may = {name: DEFAULTS.get(name) if limit is None else limit for name, limit in asdict(limits).items()}
     return ["no limit" if limit in (None, NO_LIMIT) else f"{limit:,}" for limit in may.values()]

@@ -1,4 +1,4 @@
-"""The commands that end, pause and start pending timers: cancel, pause, resume, run-now."""
+"""The commands that cancel, pause, resume and run pending timers."""
 
 import secrets
 from dataclasses import replace
@@ -12,25 +12,20 @@ from shardclock_server.cli.bulk import Wording, change_many
 from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     All,
-    DueBefore,
-    DueFrom,
     Key,
     MaybeTenant,
     Name,
-    NamePrefix,
-    OfTarget,
-    ProcessInstance,
     Reason,
     Tenant,
     Yes,
-    filter_of,
-    one_or_many,
-    which_of,
+    timer_ref_of,
 )
 from shardclock_server.cli.output import Json
 from shardclock_server.cli.single import change_one
-from shardclock_server.service.bulk_change import PAGE_RETRY, Change
-from shardclock_server.sql.clients.history import Filter
+from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, one_or_many, takes_filter
+from shardclock_server.service.bulk_change import PAGE_RETRY, ChangeKind
+from shardclock_server.service.filters import GivenFilter
+from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.clients.verbs import (
     TimerRef,
     cancel_process_instance,
@@ -45,75 +40,66 @@ from shardclock_server.sql.clients.verbs import (
 from shardclock_server.sql.session import Session, StoreUnavailable
 
 
+@takes_filter
 def cancel(
     timer_key: Key = None,
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
-    name_prefix: NamePrefix = None,
-    due_from: DueFrom = None,
-    due_before: DueBefore = None,
-    process_instance: ProcessInstance = None,
-    target: OfTarget = None,
+    given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     reason: Reason = None,
     as_json: Json = False,
 ) -> int:
-    """Cancel a pending timer, or many; if a timer has fired already, say so."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    """Cancel a pending timer, or many; fail if a timer has fired already."""
+    wanted = filter_of(tenant, given)
     which = one_or_many(timer_key, name, wanted, every=all_timers)
     if isinstance(which, TimerRef):
         return change_one(which, partial(cancel_timer, reason=reason), CANCELED, as_json=as_json)
-    change = Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason))
+    change = ChangeKind(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason))
     key = which.process_instance_key
-    if key is not None and which == Filter(process_instance_key=key):
-        # In one statement, so that an occurrence created during the search is cancelled too.
+    if key is not None and which == TimerFilter(process_instance_key=key):
+        # One statement cancels all, so that an occurrence created during a search is cancelled, too.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
     return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
 
 
+@takes_filter
 def pause(
     timer_key: Key = None,
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
-    name_prefix: NamePrefix = None,
-    due_from: DueFrom = None,
-    due_before: DueBefore = None,
-    process_instance: ProcessInstance = None,
-    target: OfTarget = None,
+    given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     reason: Reason = None,
     as_json: Json = False,
 ) -> int:
-    """Keep a pending timer, or many, from firing until resumed."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    """Pause a pending timer, or many timers, until a resume."""
+    wanted = filter_of(tenant, given)
     which = one_or_many(timer_key, name, wanted, every=all_timers)
     if isinstance(which, TimerRef):
         return change_one(which, partial(pause_timer, reason=reason), PAUSED, as_json=as_json)
-    change = Change(("PENDING",), partial(pause_timers, reason=reason))
+    change = ChangeKind(("PENDING",), partial(pause_timers, reason=reason))
     return change_many(which, change, Wording("pause", "paused"), yes=yes, as_json=as_json)
 
 
+@takes_filter
 def resume(
     timer_key: Key = None,
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
-    name_prefix: NamePrefix = None,
-    due_from: DueFrom = None,
-    due_before: DueBefore = None,
-    process_instance: ProcessInstance = None,
-    target: OfTarget = None,
+    given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Resume a paused timer, or many; a timer that fell due meanwhile is due at once."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    """Resume a paused timer, or many; a timer that fell due during the pause is due at once."""
+    wanted = filter_of(tenant, given)
     which = one_or_many(timer_key, name, wanted, every=all_timers)
     if isinstance(which, TimerRef):
         return change_one(which, resume_timer, RESUMED, as_json=as_json)
-    change = Change(("PAUSED",), resume_timers)
+    change = ChangeKind(("PAUSED",), resume_timers)
     return change_many(which, change, Wording("resume", "resumed"), yes=yes, as_json=as_json)
 
 
@@ -122,17 +108,18 @@ def run_now(
     name: Name = None,
     tenant: Tenant = DEFAULT_TENANT,
     operation: Annotated[
-        str | None, typer.Option("--operation", help="Names this run; sent again with it, nothing runs twice.")
+        str | None,
+        typer.Option("--operation", help="A name for this run; a repeated command with this name runs no timer again."),
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
     once = partial(_run_once, operation=operation or secrets.token_hex(8))
-    return change_one(which_of(timer_key, name, tenant), once, RUN, as_json=as_json)
+    return change_one(timer_ref_of(timer_key, name, tenant), once, RUN, as_json=as_json)
 
 
 async def _run_once(session: Session, which: TimerRef, operation: str) -> str:
-    """Send the request again when its answer was lost; its operation keeps a schedule from running twice."""
+    """Send the request again if its answer was lost; the operation keeps a schedule from running twice."""
     try:
         state, _ = await PAGE_RETRY.run(partial(run_timer, session, which, operation=operation))
     except StoreUnavailable as error:

@@ -1,8 +1,7 @@
 """The actors as Ray runs them: with our log format and the node's database.
 
-The actors configure their logs themselves. A set-up hook in Ray's runtime environment could do that, too, but Ray can't
-use a process that it has started in advance for an actor with such a hook. The first firing was then three seconds
-later.
+The actors configure their logs themselves. A set-up hook in Ray's runtime environment could do that, too. But Ray can't
+use a process that was started in advance for an actor with a hook: the first firing was three seconds later.
 """
 
 from functools import partial
@@ -21,9 +20,9 @@ from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation
 from shardclock_server.sql.dsn import Dsn, InvalidDsn
 from shardclock_server.workers.app import WorkerConfig
+from shardclock_server.workers.dependencies import Dependencies
 from shardclock_server.workers.process import RayHandlerProcess
 from shardclock_server.workers.runs.process import RayRunProcess, has_node
-from shardclock_server.workers.surroundings import Surroundings
 from shardclock_server.workers.worker import Worker
 
 
@@ -51,7 +50,7 @@ class WorkerActor(Life):
                 start=partial(RayHandlerProcess, modules=app.modules, directory=app.directory, resource=resource),
                 jobs=app.jobs,
                 start_run=partial(RayRunProcess, modules=app.modules, directory=app.directory, resource=resource),
-                surroundings=Surroundings(has_node=partial(has_node, resource=resource)),
+                dependencies=Dependencies(has_node=partial(has_node, resource=resource)),
             )
         )
 
@@ -65,8 +64,8 @@ class EngineActor(Life):
         super().__init__(Engine(incarnation, settings, _dsn_here()))
 
 
-class CoordinatorActor(coordinators.CoordinatorActor):
-    """Coordinate a cluster, in a process of its own with our log format."""
+class CoordinatorActor(coordinators.Coordinator):
+    """Coordinate a cluster, in a separate process with our log format."""
 
     def __init__(self, *args: Any) -> None:
         logs.configure()
@@ -84,6 +83,6 @@ def _dsn_here() -> Dsn:
     try:
         return dsn_of_node()
     except (NoDatabase, InvalidDsn) as error:
-        # The caller that asked for this actor learns only that it did not start, so the reason goes to the log.
+        # The caller of the start learns only that the actor did not start, so the reason goes to the log.
         structlog.get_logger().error("the actor does not start", error=str(error))
         raise

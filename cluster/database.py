@@ -1,4 +1,4 @@
-"""The database that a command works with: the one that the settings name, or the embedded one."""
+"""The database of a command: the database that the settings name, or the embedded database."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -19,40 +19,40 @@ RETRY = Backoff(0.2, 5.0)
 
 
 class Database:
-    """Know a database's DSN, and keep it running if it is embedded."""
+    """A database with its DSN; an embedded database is kept running."""
 
     def __init__(self, dsn: Dsn, embedded: EmbeddedPostgres | None = None, *, is_new: bool = False) -> None:
         self.dsn = dsn
-        self.is_new = is_new  # it was made just now
+        self.is_new = is_new  # the database was created just now
         self._embedded = embedded
 
     @property
     def is_embedded(self) -> bool:
-        """Say whether it is the embedded one."""
+        """Return whether the database is embedded."""
         return self._embedded is not None
 
     @property
     def is_there(self) -> bool:
-        """Say whether it runs, if it is embedded; a named one is assumed to run until it is asked."""
+        """Return whether an embedded database runs; a named database counts as running until a statement fails."""
         return self._embedded is None or self._embedded.is_running()
 
     @property
     def place(self) -> str:
-        """Describe it for people, without a password."""
+        """Describe the database for people, without a password."""
         if self._embedded is not None:
             return f"the embedded Postgres at {self._embedded.data_dir}"
         return f"Postgres at {self.dsn.place}"
 
     def restart_if_dead(self) -> bool:
-        """Start the embedded server again if it has died, and say whether that was needed.
+        """Start the embedded server again if it has died; return whether it had.
 
-        errors:  EmbeddedPostgresError  it doesn't come up again
+        errors:  EmbeddedPostgresError  the server doesn't come up again
         """
         return self._embedded.restart_if_dead() if self._embedded is not None else False
 
 
 def named(settings: Settings) -> Database:
-    """Return the database of the settings, without starting or opening it."""
+    """Return the database of the settings; this call neither starts nor opens the database."""
     dsn = settings.find_dsn()
     if dsn is not None:
         return Database(dsn)
@@ -62,9 +62,9 @@ def named(settings: Settings) -> Database:
 
 @contextmanager
 def open_database(settings: Settings) -> Iterator[Database]:
-    """Return the database of the settings; start and migrate an embedded one.
+    """Return the database of the settings; start and migrate an embedded database.
 
-    errors:  EmbeddedPostgresError  it can't be started
+    errors:  EmbeddedPostgresError  the database can't be started
     """
     dsn = settings.find_dsn()
     if dsn is not None:
@@ -80,9 +80,9 @@ def open_database(settings: Settings) -> Iterator[Database]:
 
 
 async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
-    """Wait for Postgres, telling the user so, and check its schema and our rights.
+    """Wait for Postgres, tell the user about the wait, and check the schema and our rights.
 
-    errors:  WrongSchema  names the command that repairs it, or says that a test moves the database's clock
+    errors:  WrongSchema  names the command that repairs the schema, or says that a test moves the database's clock
              LacksRights  names the grant that is missing
     """
     async with Session(database.dsn, application="shardclock up") as session:

@@ -8,7 +8,7 @@ from functools import partial
 
 from shardclock_server.cluster.ray_cluster import RayRefused, drain_node
 from shardclock_server.cluster.settings import Settings
-from shardclock_server.sql.cluster.holders import Holder, end_holders, list_holders
+from shardclock_server.sql.cluster.holders import LOCAL_NODE, Holder, end_holders, list_holders
 from shardclock_server.sql.session import Session
 
 POLL_S = 0.2
@@ -17,15 +17,15 @@ POLL_S = 0.2
 async def leave(
     session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
 ) -> int:
-    """Have a host's shards moved; after `within_s` end those that are still there, which frees their timers at once.
+    """Have a host's shards moved to other nodes; after `within_s` end the remaining shards, which frees their timers.
 
     shape:   returns how many shards were ended
     errors:  StoreUnavailable  no answer in time: leases run out by themselves
     """
     deadline = time.monotonic() + within_s
     here = await _holders_on(session, host)
-    for node_id in {holder.node_id for holder in here}:
-        # Nobody joins these threads, because Ray's client waits most of a minute for a head that is gone.
+    for node_id in {holder.node_id for holder in here} - {LOCAL_NODE}:  # Ray does not know LOCAL_NODE
+        # These threads are not joined, because Ray's client waits most of a minute for a head that is gone.
         asking = partial(_drain, settings, node_id, within_s=within_s, tell=tell)
         threading.Thread(target=asking, name="drain", daemon=True).start()
     while here and time.monotonic() < deadline:

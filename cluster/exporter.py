@@ -1,4 +1,4 @@
-"""The exporter beside a running cluster. It waits for its port while another process has it; timers fire meanwhile."""
+"""The exporter of a running cluster. While another process has its port, the exporter waits, and timers fire on."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ RETRY_S = 5.0
 
 
 class Exporting:
-    """Keep an exporter running, and try again while it can't have its port."""
+    """Keep an exporter running; while another process has the port, try again."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]
@@ -29,7 +29,7 @@ class Exporting:
         self._try_at_s = 0.0
 
     def tend(self) -> None:
-        """Serve the pages, unless they are served already or an attempt failed just now; call this often."""
+        """Start the exporter, unless it serves already or an attempt failed just now; call this often."""
         if self._exporter.address is not None or time.monotonic() < self._try_at_s:
             return
         try:
@@ -41,13 +41,13 @@ class Exporting:
             self._told, self._try_at_s = str(error), time.monotonic() + RETRY_S
 
     def stop(self) -> None:
-        """End the exporter, and remove its directory if we made it."""
+        """End the exporter, and remove its directory if this process made the directory."""
         self._exporter.close()
         if self._scratch is not None:
             self._scratch.remove()
 
 
 def place_of(settings: Settings, socket_path: str, dsn: Dsn | None) -> ExporterConfig:
-    """Return where an exporter serves and listens, and which database it reads."""
+    """Return the addresses at which an exporter serves and listens, and the database that it reads."""
     store = dsn if settings.metrics_store else None
     return ExporterConfig(settings.metrics_host, settings.metrics_port, Path(socket_path), REPORTED, store)

@@ -1,5 +1,5 @@
-"""Why a cluster can't run; in a module of its own, so that who only names this loads no cluster."""
+"""The error of a cluster that can't run, in a separate module, so that importing the error loads no cluster."""
 
 
 class ClusterFailed(Exception):
-    """The cluster doesn't come up; the message says what was tried."""
+    """The cluster doesn't come up; the message names the attempts."""

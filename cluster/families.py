@@ -1,4 +1,4 @@
-"""All metrics that are reported to an exporter: each package's own, brought together."""
+"""All metrics that are reported to an exporter, collected from the packages that declare them."""
 
 from shardclock_server.coordinator.families import FAMILIES as OF_COORDINATOR
 from shardclock_server.engine.families import FAMILIES as OF_ENGINES

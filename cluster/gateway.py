@@ -1,6 +1,6 @@
-"""The gateway beside a running cluster: a process of its own, which is started again when it has died.
+"""The gateway of a running cluster, in a separate process that is started again when it has died.
 
-As a program it is what `up` starts: it ends when its standard input does, and so never outlives `up`.
+`up` starts the gateway as a program. The gateway ends when its standard input ends, so it never outlives `up`.
 """
 
 import os
@@ -26,7 +26,7 @@ METRICS_SOCKET = f"{PREFIX}METRICS_SOCKET"
 
 
 class GatewayProcess:
-    """Keep a gateway running, and wait longer after each time that it could not start."""
+    """Keep a gateway running, and wait longer after each failed start."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, metrics_socket: str | None = None, tell: Callable[[str], None]
@@ -40,16 +40,16 @@ class GatewayProcess:
 
     @property
     def pid(self) -> int | None:
-        """Return its process's number, or None while it does not run."""
+        """Return the process id of the gateway; None: the gateway does not run."""
         return None if self._process is None else self._process.pid
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
+        """End the gateway at once, as a crash would."""
         assert self._process is not None
         self._process.kill()
 
     def tend(self) -> None:
-        """Start it if it does not run and may be started again; call this often."""
+        """Start the gateway if it does not run and may be started again; call this often."""
         if not self._settings.gateway_enabled:
             return
         if self._process is not None and self._process.poll() is not None:
@@ -63,13 +63,13 @@ class GatewayProcess:
                 [sys.executable, "-P", "-m", MODULE],
                 stdin=subprocess.PIPE,
                 stdout=sys.stderr,
-                # Ctrl-C in the terminal must reach only `up`, which then stops it.
+                # Ctrl-C in the terminal must reach only `up`, which then stops the gateway.
                 start_new_session=True,
                 env=self._environment(),
             )
 
     def stop(self) -> None:
-        """Let it answer what has begun, and end; a second call does nothing."""
+        """Let the gateway answer the running requests and end; a second call does nothing."""
         if self._process is None:
             return
         self._process.terminate()

@@ -1,7 +1,7 @@
-"""The host process of Ray: a child of `up`. If Ray takes its process down, only this one dies, and `up` restarts it.
+"""The host process of Ray, a child of `up`. If Ray kills its process, only the host dies, and `up` restarts the host.
 
-Its environment tells it what to do. When its standard input ends, because its parent closed it or was killed, it hands
-everything back and ends.
+The host reads its settings from its environment. When the host's standard input ends, because `up` stops or was
+killed, the host releases all claims and ends.
 """
 
 import os
@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from typing import Any
 import structlog
 
 from shardclock_server.cluster import logs
-from shardclock_server.cluster.end_of_input import wait_for_end_of_input
-from shardclock_server.cluster.host_events import FAILED, READY, WAITING, Say, take_stdout
+from shardclock_server.cluster.end_of_input import lines_of_input
+from shardclock_server.cluster.host_events import ENDING, FAILED, READY, STOP, WAITING, Say, take_stdout
 from shardclock_server.cluster.ray_cluster import (
     RayRefused,
     ensure_coordinator,
@@ -41,7 +42,9 @@ APP = "SHARDCLOCK_HOST_APP"
 WATCH_S = 0.25
 PING_S = 2.0
 COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
-STOP_S = 20.0  # for the coordinator: Ray's own drain takes up to 30 s more, and Kubernetes kills us after 60 s
+STOP_S = (
+    20.0  # the limit of the coordinator's stop: Ray's drain takes up to 30 s more, and Kubernetes kills us after 60 s
+)
 
 
 def main() -> int:
@@ -51,7 +54,8 @@ def main() -> int:
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
     assert settings.find_dsn() is not None, "`up` names the database in our environment, where the actors read it, too"
-    # We hold the embedded Postgres, too: it then runs until the shards have drained, even if our parent is killed.
+    # This process joins the embedded Postgres, too: Postgres then runs until the shards have drained, even if `up` is
+    # killed.
     postgres = (
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
     )
@@ -75,16 +79,17 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     prepare_environment(settings, temp_dir)
     import ray
 
-    stop = _stop_event()
+    stop = _Stop.when_told()
     address = settings.ray_address
     if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
+    stop.hear_signals()  # Ray has replaced the handlers: SIGTERM would end this process, and its shards, at once
     if _is_set(KEEP_RUNNING):
         show_logs_of_earlier_jobs()
     app = App.from_json(os.environ[APP]) if os.environ.get(APP) else None
     coordinator = ensure_coordinator(settings, os.environ[CLUSTER_ID], app)
-    say(READY, "")
+    say(READY, ray.get_runtime_context().get_node_id())
     watch = _Watch(coordinator, own_ray=settings.ray_address is None)
     while not stop.wait(WATCH_S):
         lost = watch.lost()
@@ -93,8 +98,10 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
             # An orderly exit would wait a minute for a server that is gone.
             shutil.rmtree(temp_dir, ignore_errors=True)
             os._exit(1)
+    with suppress(OSError):  # `up` was killed
+        say(ENDING, "")
     if not _is_set(KEEP_RUNNING):
-        _stop_coordinator(coordinator)
+        _stop_coordinator(coordinator, is_orphan=stop.is_orphan)
     ray.shutdown()
     return 0
 
@@ -112,7 +119,7 @@ class _Watch:
         self._is_stuck = False
 
     def lost(self) -> str:
-        """Say what is lost, "" if nothing is; never wait."""
+        """Name the lost part of Ray, without waiting; "": no part is lost."""
         if self._own_ray and (servers := lost_servers()):
             return f"{' and '.join(servers)} died"
         self._ping()
@@ -130,38 +137,48 @@ class _Watch:
         if self._question is None or not ray.wait([self._question], timeout=0)[0]:
             return
         try:
-            # Another Ray is not ours to start anew: there, a shard may wait for a node or an image.
+            # Only our own Ray may be started again. In a named Ray cluster a shard may wait for a node or an image.
             self._is_stuck = not ray.get(self._question) and self._own_ray
             self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:
-            # Either the coordinator is being restarted, which the next ping will show, or it can't start: then the last
-            # line of Ray's message says why.
+            # Either the coordinator is being restarted, which the next ping will show, or the coordinator can't start.
+            # In the second case the last line of Ray's message has the reason.
             self._why_not = f": {str(error).strip().rpartition(chr(10))[2][:300]}"
         self._question = None
 
 
-def _stop_coordinator(coordinator: Any) -> None:
+def _stop_coordinator(coordinator: Any, *, is_orphan: bool) -> None:
     import ray
 
     try:
-        ray.get(coordinator.stop.remote(), timeout=STOP_S)
+        ray.get(coordinator.stop.remote(is_orphan=is_orphan), timeout=STOP_S)
     except ray.exceptions.RayError as error:
         structlog.get_logger().warning("the coordinator did not answer the stop", error=type(error).__name__)
     ray.kill(coordinator, no_restart=True)
 
 
-def _stop_event() -> threading.Event:
-    """Make an event that is set by SIGTERM, SIGINT or the end of standard input."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+class _Stop(threading.Event):
+    """An event that SIGTERM, SIGINT, a line of `up`, or the end of standard input (if `up` was killed) sets."""
 
-    def wait_for_the_end() -> None:
-        wait_for_end_of_input()
-        stop.set()
+    is_orphan = False
 
-    threading.Thread(target=wait_for_the_end, name="stdin", daemon=True).start()
-    return stop
+    @classmethod
+    def when_told(cls) -> "_Stop":
+        """Create an event that standard input and signals set from now on."""
+        stop = cls()
+        stop.hear_signals()
+
+        def listen() -> None:
+            stop.is_orphan = STOP not in lines_of_input() and not stop.is_set()
+            stop.set()
+
+        threading.Thread(target=listen, name="stdin", daemon=True).start()
+        return stop
+
+    def hear_signals(self) -> None:
+        """Let SIGTERM and SIGINT set the event from now on."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.set())
 
 
 def _is_set(name: str) -> bool:

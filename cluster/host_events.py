@@ -1,19 +1,30 @@
-"""The pipes between a host process and `up`: events on its standard output, and the end of its standard input."""
+"""The pipes between a host process and `up`: events on its standard output, and lines on its standard input."""
 
 import json
 import os
 from collections.abc import Callable
 
-READY, WAITING, FAILED = "ready", "waiting", "failed"
+READY, WAITING, FAILED = "ready", "waiting", "failed"  # the reason of READY names the node of Ray's host
+ENDING = "ending"  # a host hands back all claims
+TOLD = "told"  # the reason is a message for the user
+# The lines of `up`. Without the line STOP the end of the input means that `up` was killed.
+# LOST: the host of Ray has ended, or is about to end. FOUND: the host of Ray is ready on a node, which the line names.
+# STOP: hand back all claims.
+LOST, FOUND, STOP = b"lost", b"found", b"stop"
 
 Say = Callable[[str, str], None]  # an event, and its reason
 
 
-def take_stdout() -> Say:
-    """Keep standard output for the events that we tell our parent; return how to tell one.
+def found(node_id: str) -> bytes:
+    """Return the line that names the node on which the host of Ray is ready."""
+    return FOUND + b" " + node_id.encode()
 
-    Other output of this process goes to standard error from now on: our parent would take it for an event, and it reads
-    no more once we are ready.
+
+def take_stdout() -> Say:
+    """Reserve standard output for the events that are sent to `up`; return the function that sends an event.
+
+    Other output of this process goes to standard error from now on, because `up` would read the output as events.
+    Besides, `up` reads no more once this process is ready.
     """
     parent = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -1,6 +1,6 @@
-"""A host process as `up` sees it. One of local keepers is started before the command line loads its modules.
+"""The interface of `up` to a host process. A host of local keepers starts before the command line loads its modules.
 
-So this module loads little: the imports of the command line take longer than all else until the first firing.
+So this module loads little: the imports of the command line take longer than all other steps until the first firing.
 """
 
 import json
@@ -12,16 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
+from shardclock_server.cluster.host_events import STOP
 from shardclock_server.cluster.node import environment_with
 
 LOCAL_HOST = "shardclock_server.cluster.local_host"
-STOP_S = 5.0  # for a host that waits for its order
+STOP_S = 5.0  # the time for a host that waits for its order
 
 _ahead: list["HostProcess"] = []
 
 
 class HostProcess:
-    """A host process: it tells events on its standard output, and hands everything back when its input ends."""
+    """A host process, which writes events to its standard output, and hands back all claims when its input ends."""
 
     def __init__(
         self, module: str, environment: Mapping[str, str], *, logs: IO[bytes] | None, pass_fds: Sequence[int] = ()
@@ -30,29 +31,29 @@ class HostProcess:
         self._process = subprocess.Popen(
             # -P: a module of the user in the current directory must not replace a library of ours.
             [sys.executable, "-P", "-m", module],
-            bufsize=0,  # otherwise a line could wait in a buffer that select() doesn't see
+            bufsize=0,  # with a buffer, a line could wait where select() doesn't see it
             pass_fds=pass_fds,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=logs,
-            # Ctrl-C in the terminal must reach only us; we then stop the host.
+            # Ctrl-C in the terminal must reach only `up`, which then stops the host.
             start_new_session=True,
             env=environment,
         )
 
     @property
     def has_ended(self) -> bool:
-        """Say whether it has ended."""
+        """Return whether the process has ended."""
         return self._process.poll() is not None
 
-    def order(self, line: bytes) -> None:
-        """Give it its order; a host that has ended gets none, and is noticed by its end."""
+    def send(self, line: bytes) -> None:
+        """Send the host a line; a host that has ended gets no line, and `has_ended` reports its end."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(line)
+        with suppress(BrokenPipeError, ValueError):  # the host's end or our end of the pipe is closed
+            self._process.stdin.write(line + b"\n")
 
     def events(self, wait_s: float) -> Iterator[Mapping[str, str]]:
-        """Give the events that it tells until `wait_s` is over, or its output has ended."""
+        """Yield the events of the host until `wait_s` is over, or the host's output has ended."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + wait_s
         while select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
@@ -63,8 +64,9 @@ class HostProcess:
             yield json.loads(line)
 
     def stop(self, *, within_s: float) -> bool:
-        """Let it hand everything back and end; False if it has not ended in time, and was killed."""
+        """Let the host hand back all claims and end; False: the host did not end in time, and was killed."""
         assert self._process.stdin is not None
+        self.send(STOP)
         self._process.stdin.close()
         try:
             self._process.wait(within_s)
@@ -74,12 +76,12 @@ class HostProcess:
         return True
 
     def kill(self) -> None:
-        """End it at once."""
+        """End the process at once."""
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """Close the pipes to it."""
+        """Close the pipes to the process."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -97,7 +99,7 @@ def start_local_host_ahead() -> None:
 
 @contextmanager
 def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
-    """Give a host before its order is known, if the keepers are local; one that got no order ends after the block."""
+    """Return a host before its order is known, if the keepers are local; without an order it ends after the block."""
     started = _ahead.pop() if _ahead else None
     process = started or local_host() if is_local else started
     try:

@@ -1,6 +1,7 @@
-"""How hosts are started, one after the other: hosts of Ray, or hosts of local keepers."""
+"""Start host processes, one process of a kind at a time: each runs Ray or the local keepers."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -12,13 +13,17 @@ from shardclock_server.cluster.node import environment_of, environment_with
 from shardclock_server.cluster.scratch import Scratch, short_place
 from shardclock_server.cluster.settings import PREFIX, Settings
 from shardclock_server.workers.app import App
+from shardclock_server.workers.machine import Machine
 
+STAND_BY = "+local"  # no cluster id of a user has a +
+STAND_BY_MAX = 43  # characters: Postgres cuts a session's name, "shardclock stand-by NAME", at 63
+DIGEST = 8  # characters
 RAY_HOST = "shardclock_server.cluster.host"
 
 
 @dataclass(frozen=True, slots=True)
 class Hosting:
-    """Hold the orders for hosts."""
+    """The values from which the orders for hosts are made."""
 
     settings: Settings
     database: Database
@@ -27,9 +32,26 @@ class Hosting:
     keep_running: bool = False
     app: App | None = None
 
+    @property
+    def local_cluster_id(self) -> str:
+        """Return the id of the local keepers' cluster, which differs from the id of Ray's cluster if they stand by."""
+        return stand_by_of(self.cluster_id) if self.settings.has_stand_by else self.cluster_id
+
+
+def stand_by_of(cluster_id: str) -> str:
+    """Return the id of the local cluster that stands by for a cluster of Ray's keepers.
+
+    shape:   at most `STAND_BY_MAX` characters; another name for each cluster
+    """
+    room = STAND_BY_MAX - len(STAND_BY)
+    if len(cluster_id) > room:
+        digest = sha256(cluster_id.encode()).hexdigest()[:DIGEST]
+        cluster_id = f"{cluster_id[: room - 1 - DIGEST]}-{digest}"
+    return f"{cluster_id}{STAND_BY}"
+
 
 class Hosts(Protocol):
-    """How the hosts of one kind are started, one after the other."""
+    """Start the hosts of one kind, one after the other."""
 
     name: str
 
@@ -54,18 +76,18 @@ class RayHosts:
         """Start a host, when there is no other."""
         scratch = Scratch.make("ray", place=short_place())
         self._scratches.append(scratch)
-        # Ray writes the address of the last cluster here, and fails without the directory.
+        # Ray writes the address of the last cluster to this directory, and fails without it.
         (scratch.path / "ray").mkdir()
-        # The host may outlive us for a moment, and needs the directory until then.
+        # The host may outlive this process for a moment, and needs the directory until its end.
         return HostProcess(RAY_HOST, self.environment(scratch.path), logs=self._logs, pass_fds=[scratch.fileno()])
 
     def clear(self) -> None:
-        """Remove all directories each time: an orphan of a killed Ray may have written to an older one again."""
+        """Remove the directories of all earlier hosts, because an orphan of a killed Ray may have written to any."""
         for scratch in self._scratches:
             scratch.remove()
 
     def environment(self, temp_dir: Path) -> dict[str, str]:
-        """Return the environment of a host, which holds its order."""
+        """Return the environment of a host, which contains the host's order."""
         it = self._hosting
         token = it.settings.ray_auth_token
         return {
@@ -81,7 +103,7 @@ class RayHosts:
 
 
 class LocalHosts:
-    """Hosts of local keepers. The first may have been started ahead, to load its modules while Postgres starts."""
+    """Hosts of local keepers. The first host may have been started ahead, to load its modules while Postgres starts."""
 
     name = "the host of the local keepers"
 
@@ -91,21 +113,25 @@ class LocalHosts:
         self._ahead = ahead
 
     def start(self) -> HostProcess:
-        """Start a host, or take the one that was started ahead, and give it its order."""
+        """Start a host, or take the host that was started ahead, and send the host its order."""
         process, self._ahead = self._ahead or local_host(logs=self._logs), None
-        process.order(self.order())
+        process.send(self.order())
         return process
 
     def clear(self) -> None:
-        """Remove nothing: they leave no files."""
+        """Remove nothing, because hosts of local keepers leave no files."""
 
     def order(self) -> bytes:
         """Write the order."""
         it = self._hosting
+        stands_by = it.settings.has_stand_by
+        # Only Ray can serve a handler that needs GPUs; without Ray its deliveries wait.
+        app = Machine.here().share_of(it.app) if it.app and stands_by else it.app
         return LocalOrder(
-            cluster_id=it.cluster_id,
+            cluster_id=it.local_cluster_id,
             database=environment_of(it.database.dsn),
             is_embedded=it.database.is_embedded,
             metrics_socket=it.metrics_socket,
-            app=it.app.to_json() if it.app else "",
+            app=app.to_json() if app else "",
+            beside=it.cluster_id if stands_by else "",
         ).to_json()

@@ -4,16 +4,17 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from multiprocessing.context import ForkServerContext
 
 import structlog
+import uvloop
 
 from shardclock_server.cluster import logs
-from shardclock_server.cluster.end_of_input import wait_for_end_of_input
-from shardclock_server.cluster.host_events import READY, Say
+from shardclock_server.cluster.host_events import FOUND, LOST, READY, STOP, TOLD, Say
 from shardclock_server.cluster.local_keepers import KeeperConfig, mains
 from shardclock_server.cluster.local_order import LocalOrder
 from shardclock_server.cluster.node import dsn_of_node
@@ -22,11 +23,15 @@ from shardclock_server.coordinator.local_fleet import LocalFleet
 from shardclock_server.coordinator.reconciler import Reconciler, new_incarnation
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
-STUCK_S = 2.0  # between two checks whether shards come up
+SETTLED_S = 2.0  # the time for the start of the first keepers; after it, the other processes are started in any case
+STUCK_S = 2.0  # the time between two checks whether shards come up
 
 
-def coordinate(order: LocalOrder, context: ForkServerContext, say: Say) -> int:
-    """Coordinate keepers until told to stop; return 0 after an orderly stop, 1 if no shard comes up."""
+def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines: Iterator[bytes]) -> int:
+    """Coordinate keepers until told to stop; return 0 after an orderly stop, 1 if no shard comes up.
+
+    `lines` are the lines of `up` after the order.
+    """
     logs.configure()
     os.environ |= order.database
     settings = load_settings(metrics_socket=order.metrics_socket)
@@ -40,17 +45,24 @@ def coordinate(order: LocalOrder, context: ForkServerContext, say: Say) -> int:
             cluster_id=order.cluster_id,
             incarnation=new_incarnation(),
             fleets=fleets,
+            beside=order.beside or None,
+            tell=partial(say, TOLD),
         )
-        _stop_when_told(reconciler)
+        _obey(reconciler, lines)
+        work = asyncio.create_task(reconciler.run(), name="coordinator")
+        with suppress(TimeoutError):
+            await asyncio.wait_for(reconciler.settled.wait(), SETTLED_S)
         say(READY, "")
-        return await _until_ended(reconciler)
+        return await _until_ended(reconciler, work)
 
-    with _held(settings) if order.is_embedded else nullcontext():
-        return asyncio.run(run())
+    with (
+        _held(settings) if order.is_embedded else nullcontext(),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        return runner.run(run())
 
 
-async def _until_ended(reconciler: Reconciler) -> int:
-    work = asyncio.create_task(reconciler.run(), name="coordinator")
+async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> int:
     while not (await asyncio.wait([work], timeout=STUCK_S))[0]:
         if reconciler.is_stuck:
             structlog.get_logger().error("no shard comes up: the host ends, and is started again")
@@ -59,23 +71,37 @@ async def _until_ended(reconciler: Reconciler) -> int:
     return 0
 
 
-def _stop_when_told(reconciler: Reconciler) -> None:
-    """Stop at SIGTERM, at SIGINT, and at the end of standard input."""
+def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
+    """Lead after a line that Ray's host has ended, until a line that it is ready; stop at a line, SIGTERM or SIGINT.
+
+    The end of the lines without a stop means that `up` was killed: the keepers fire on for a while, for the next `up`.
+    """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, reconciler.stop)
 
-    def wait_for_the_end() -> None:
-        wait_for_end_of_input()
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(reconciler.stop)
+    acts: dict[bytes, Callable[..., None]] = {
+        LOST: reconciler.lead_instead,
+        FOUND: reconciler.lead_until_ready,
+        STOP: reconciler.stop,
+    }
 
-    threading.Thread(target=wait_for_the_end, name="stdin", daemon=True).start()
+    def act(line: bytes) -> None:
+        word, *node_ids = line.split()
+        acts[word](*(it.decode() for it in node_ids))
+
+    def obey() -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            for line in lines:
+                loop.call_soon_threadsafe(act, line)
+            loop.call_soon_threadsafe(partial(reconciler.stop, is_orphan=True))
+
+    threading.Thread(target=obey, name="stdin", daemon=True).start()
 
 
 @contextmanager
 def _held(settings: Settings) -> Iterator[None]:
-    """Hold the embedded Postgres: it then runs until the keepers have drained, even if `up` is killed."""
+    """Be a user of the embedded Postgres, so that it runs until the keepers have drained, even if `up` is killed."""
     with ThreadPoolExecutor(1, "postgres") as pool:
         holding = pool.submit(EmbeddedPostgres.start, settings.data_dir, version=settings.postgres_version)
         try:

@@ -1,7 +1,8 @@
 """The host process of local keepers: a child of `up` that coordinates them, without Ray.
 
-`up` starts it before the database is there. It loads its modules, and waits for its order, a line on its standard
-input. When the input ends, because `up` has closed it or was killed, it hands everything back and ends.
+`up` starts the host before the database is ready. The host loads its modules, and waits for its order, a line on its
+standard input. Later lines say that the host of Ray has ended, or is ready. When the input ends, because `up` has
+closed the input or was killed, the host hands back all claims and ends.
 
 This module imports little: each keeper's process runs it again, as multiprocessing does with a main module.
 """
@@ -11,7 +12,9 @@ import os
 import sys
 from multiprocessing import forkserver, get_context
 
-from shardclock_server.cluster.host_events import take_stdout
+from shardclock_server.cluster.end_of_input import lines_of_input
+from shardclock_server.cluster.host_events import STOP, take_stdout
+from shardclock_server.cluster.without_rich import load_structlog
 
 PRELOADED = "shardclock_server.cluster.preloaded"
 
@@ -24,17 +27,19 @@ def main() -> int:
     # The fork server loads the keepers' modules on another core while this process loads its own.
     forkserver.ensure_running()
     gc.disable()  # modules make no garbage while they are loaded; looking for it takes a fifth of the time
+    load_structlog()
     from shardclock_server.cluster.local_cluster import coordinate
     from shardclock_server.cluster.local_order import LocalOrder
 
     gc.enable()
 
-    line = sys.stdin.buffer.readline()
-    return coordinate(LocalOrder.from_json(line), context, say) if line else 0
+    lines = lines_of_input()
+    order = next(lines, STOP)
+    return 0 if order == STOP else coordinate(LocalOrder.from_json(order), context, say, lines=lines)
 
 
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    # An ordinary exit would wait for the keepers of a coordinator that another one has superseded.
+    # An ordinary exit would wait for the keepers of a coordinator that another coordinator has superseded.
     os._exit(code)

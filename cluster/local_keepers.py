@@ -1,6 +1,7 @@
-"""The keepers as processes of this machine: how each is composed, and how its process ends.
+"""The keepers as processes of this machine: how each keeper is composed, and how its process ends.
 
-The modules of a keeper are imported in its process: their host needs none of them, and starts sooner.
+The modules of a keeper are imported in the keeper's process. The host process needs none of these modules, and starts
+sooner without their import.
 """
 
 import asyncio
@@ -25,15 +26,16 @@ from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Incarnation
 from shardclock_server.workers.app import App
 
-# The host is started again within a second, and ends the keepers of the last one when new ones have registered. Until
-# then they go on. If no host comes back, they hand everything back.
-ORPHAN_S = 10.0
+# If their host dies, the keepers go on for this time. The next host ends these keepers when its own keepers have
+# registered. A host's start takes 10 s on a busy machine, after a pause of 10 s at most. If no host starts within this
+# time, the keepers hand back all claims.
+ORPHAN_S = 30.0
 DRAIN_S = 5.0  # a drain takes 3 s at most; without Postgres the leases run out by themselves
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperConfig:
-    """Hold the order of each keeper's process; `database` has the environment variables that name the database."""
+    """The order of each keeper's process; `database` has the environment variables that name the database."""
 
     settings: Settings
     database: Mapping[str, str] = field(repr=False)
@@ -45,7 +47,7 @@ Compose = Callable[[KeeperConfig, Incarnation], LongRunning]
 
 
 def mains(config: KeeperConfig) -> dict[str, KeeperMain]:
-    """Give the program of each role's processes."""
+    """Return the program of each role's processes."""
     compose: dict[str, Compose] = {SHARD: _shard, WORKER: _worker, ENGINE: _engine}
     return {role: partial(_keep, config, role, made_by) for role, made_by in compose.items()}
 
@@ -57,6 +59,8 @@ def _shard(of: KeeperConfig, incarnation: Incarnation) -> LongRunning:
 
 
 def _worker(of: KeeperConfig, incarnation: Incarnation) -> LongRunning:
+    from shardclock_server.workers.dependencies import Dependencies
+    from shardclock_server.workers.machine import Machine
     from shardclock_server.workers.process import LocalHandlerProcess
     from shardclock_server.workers.runs.process import LocalRunProcess
     from shardclock_server.workers.worker import Worker
@@ -70,6 +74,7 @@ def _worker(of: KeeperConfig, incarnation: Incarnation) -> LongRunning:
         start=partial(LocalHandlerProcess, modules=app.modules, directory=app.directory),
         jobs=app.jobs,
         start_run=partial(LocalRunProcess, modules=app.modules, directory=app.directory),
+        dependencies=Dependencies(machine=Machine.here()),
     )
 
 
@@ -85,13 +90,13 @@ def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connec
     logs.configure()
     os.environ |= of.database  # for the processes of the user's code, as on a node of Ray
     incarnation = new_incarnation(role, of.cluster_id, name, identity=of.settings.identity or "", node_id=LOCAL_NODE)
-    # The loop of Ray's actors, too.
+    # Ray's actors use this event loop, too.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(_live(Life(compose(of, incarnation)), pipe))
     if code == 0:
         with suppress(OSError):  # the host has ended
             pipe.send(LEFT)
-    # Threads of a library may still run, and nothing is left to do.
+    # An ordinary exit would wait for threads of libraries, although no work is left.
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""The order of `up` to a host of local keepers; in a module of its own, so that `up` loads no keeper."""
+"""The order of `up` to a host of local keepers, in a separate module, so that `up` loads no keeper."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,8 @@ from shardclock_server.workers.app import NO_APP, App
 class LocalOrder:
     """The order of `up` to the host of local keepers.
 
-    `database` has the environment variables that name the database, for the processes that work on it.
+    `database` has the environment variables that name the database, for the keepers' processes. `beside` is the cluster
+    of Ray's keepers for which the local keepers stand by; "": they don't stand by.
     """
 
     cluster_id: str
@@ -20,16 +21,17 @@ class LocalOrder:
     is_embedded: bool
     metrics_socket: str
     app: str  # JSON, or ""
+    beside: str = ""
 
     def to_json(self) -> bytes:
-        """Write it as one line."""
-        return json.dumps(asdict(self)).encode() + b"\n"
+        """Serialize the order as one line, without a line break at the end."""
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_json(cls, line: bytes) -> Self:
-        """Read an order."""
+        """Parse the line of an order."""
         return cls(**json.loads(line))
 
     def named_app(self) -> App:
-        """Return the user's app, which may have nothing."""
+        """Return the user's app, which may be empty."""
         return App.from_json(self.app) if self.app else NO_APP

@@ -1,7 +1,7 @@
-"""What the processes of a Ray node learn from their environment: where the database is.
+"""The environment variables of a Ray node's processes, which name the database.
 
-No secret is passed in an actor's arguments: Ray keeps these for as long as the actor lives, and if Ray uses Redis, they
-are in Redis's files. docs/decisions/0031-passwords.md.
+No secret is passed in an actor's arguments: Ray keeps the arguments for as long as the actor lives, and if Ray uses
+Redis, the arguments are in Redis's files. docs/decisions/0031-passwords.md.
 """
 
 import os
@@ -16,7 +16,7 @@ DSN_FILE = "SHARDCLOCK_DSN_FILE"
 
 
 class NoDatabase(Exception):
-    """A Ray node's environment doesn't name the database; the message says what to set."""
+    """A Ray node's environment doesn't name the database; the message names the missing variable."""
 
 
 def environment_of(dsn: Dsn) -> dict[str, str]:
@@ -25,7 +25,8 @@ def environment_of(dsn: Dsn) -> dict[str, str]:
 
 
 def environment_with(settings: Mapping[str, str], dsn: Dsn | None = None) -> dict[str, str]:
-    """Return the environment of a process that we start: ours, with these settings and at most this database.
+    """Return the environment of a child process: this process's environment, with these settings and at most this
+    database.
 
     Variables that are meant for another Python are left out.
     """

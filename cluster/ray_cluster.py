@@ -1,4 +1,4 @@
-"""The Ray cluster, our own or the one that the settings name, and the coordinator in it."""
+"""The Ray cluster, our own or the cluster that the settings name, and the coordinator in this cluster."""
 
 import os
 import re
@@ -20,8 +20,8 @@ NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
 OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects, and Ray's default is a third of the memory
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
-PATIENCE_S = 3.0  # after this long the user is told that Ray doesn't answer
-WAIT_S = 45.0  # a head node that is started together with us may take this long
+PATIENCE_S = 3.0  # after this time the user is told that Ray doesn't answer
+WAIT_S = 45.0  # a head node that is started together with us may take this time
 ASK_S = 0.5
 POLL_S = 0.1
 ANSWER_S = 5.0  # a coordinator that doesn't answer within this time is starting, or is being restarted
@@ -35,7 +35,8 @@ class RayRefused(Exception):
 def prepare_environment(settings: Settings, temp_dir: Path) -> None:
     """Set the environment variables that Ray reads at its import: call this before `import ray`.
 
-    A variable of the shell that is meant for another Ray has no effect on our own. A Ray that is joined keeps them all.
+    A variable of the shell that is meant for another Ray has no effect on our own Ray. For a joined Ray all variables
+    are kept.
     """
     if settings.ray_address is None:
         for name in [name for name in os.environ if name.startswith("RAY_")]:
@@ -44,7 +45,7 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         # By default workers run at nice 15, so a due timer would wait for everything else on the machine.
         "RAY_worker_niceness": "0",
-        # Where Ray writes the address of the current cluster: the default is one file for the whole machine.
+        # Ray writes the address of the current cluster here; the default is one file for the whole machine.
         "RAY_TMPDIR": str(temp_dir),
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
@@ -56,20 +57,20 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         token = given.get_secret_value() if given else secrets.token_hex(32)
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     if settings.ray_address is None:
-        # On Linux, Ray replaces 127.0.0.1 with the host's own address, and listens on every interface. When it is told
-        # that it is no cluster, as on a Mac, it listens on loopback only.
+        # On Linux, Ray replaces 127.0.0.1 with the host's own address, and listens on every interface. With this value
+        # Ray treats the machine as no cluster, as on a Mac, and listens on loopback only.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
 def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], None]) -> bool:
-    """Wait for the Ray at an address, as HOST:PORT, unless told to stop; tell the user if that takes long.
+    """Wait for the Ray at an address (HOST:PORT), unless told to stop; tell the user if the wait is long.
 
-    errors:  RayRefused  it doesn't answer
+    errors:  RayRefused  Ray doesn't answer
     """
     if not ADDRESS.fullmatch(address):
         return True
     answered = threading.Event()
-    # Nobody joins this thread, because Ray's client takes 40 s to give up.
+    # This thread is not joined, because Ray's client takes 40 s to give up.
     threading.Thread(target=_ask_until_answered, args=(address, answered), name="ask-ray", daemon=True).start()
     began, told = time.monotonic(), False
     while not answered.wait(POLL_S):
@@ -98,7 +99,7 @@ def _ask_until_answered(address: str, answered: threading.Event) -> None:
 
 
 class _NoPaths(list[str]):
-    """Stay empty: otherwise Ray would make the workers look for modules in the current directory first."""
+    """A list that stays empty, because otherwise Ray's workers would search the current directory first for modules."""
 
     def extend(self, _: Iterable[str]) -> None:
         """Add nothing."""
@@ -107,7 +108,7 @@ class _NoPaths(list[str]):
 def start_ray(settings: Settings, temp_dir: Path) -> None:
     """Join the Ray cluster that the settings name, or start our own, on loopback, in its own directory.
 
-    `prepare_environment` keeps it on loopback; tests/cluster/test_strangers.py checks which ports are open.
+    `prepare_environment` keeps our own Ray on loopback; tests/cluster/test_strangers.py checks which ports are open.
 
     errors:  RuntimeError, ConnectionError  Ray doesn't start or answer
     """
@@ -125,7 +126,7 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
         address="local",
         include_dashboard=False,
         object_store_memory=OBJECT_STORE_BYTES,
-        # Ray lets every user of the machine write to this directory: only its parent is closed.
+        # Ray lets every user of the machine write to this directory, so only its parent keeps other users out.
         _temp_dir=str(temp_dir / "r"),
         _node_ip_address="127.0.0.1",
         **common,
@@ -133,16 +134,16 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
 
 
 def show_logs_of_earlier_jobs() -> None:
-    """Print what actors log, whichever driver has started them: those of a cluster that runs on outlive theirs."""
+    """Print the logs of all actors, because the actors of a cluster outlive the driver that started them."""
     from ray._private import worker
 
     worker.global_worker._filter_logs_by_job = False  # noqa: SLF001 - Ray has no option for it; tests/k8s/test_run.py checks it
 
 
 def _look_for_nodes_by_their_sockets(address: str) -> None:
-    """Let a driver find its node without seeing the node's processes, as in a pod whose containers share only volumes.
+    """Let a driver find its node by the node's socket, because a pod's containers may share only volumes.
 
-    Ray looks for raylets in its own process namespace, so from another container it finds none.
+    Ray looks for raylets in its own process namespace, so Ray finds no raylet from another container.
     """
     from ray._private import services
 
@@ -151,10 +152,10 @@ def _look_for_nodes_by_their_sockets(address: str) -> None:
 
 
 def _nodes_by_socket(address: str) -> set[str]:
-    """Name the nodes at the joined address whose socket answers on this machine.
+    """Name the nodes of the joined cluster at `address` that answer on their socket on this machine.
 
-    The address alone could name a node on another machine, the socket's name alone a node at another address. A node
-    that was killed a moment ago is still listed and its socket's file still exists, so the socket must answer, too.
+    The address alone could name a node on another machine, and the socket's name alone a node at another address. A
+    node that was killed a moment ago is still listed, and its socket's file still exists, so the socket must answer.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -175,11 +176,10 @@ def _answers(socket_path: str) -> bool:
 
 
 def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
-    """Find the coordinator, or make it: a detached actor that Ray restarts for as long as its cluster lives.
+    """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
 
-    If its home node was gone, Ray has restarted it on another node. Then it is killed there and made here. No timer
-    waits for that.
-    """
+    If the coordinator's home node was gone, Ray has restarted the coordinator on another node. Then the coordinator is
+    killed there and created here. No timer waits for this."""
     import ray
 
     with suppress(ValueError):  # there is no coordinator
@@ -194,7 +194,7 @@ def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = No
 
 
 def _is_away(coordinator: Any) -> bool:
-    """Ask the coordinator whether it is away from its home node; if it gives no answer, leave it alone."""
+    """Ask the coordinator whether it is away from its home node; without an answer return False, so that it stays."""
     import ray
 
     try:
@@ -226,10 +226,10 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=0,
-            # One byte, so that the actor needs a resource: only then Ray asks the maker's own node first. Otherwise it
-            # asks any node. That node may be cut off, or may not know the maker's node yet and keep the actor.
+            # One byte, so that the actor needs a resource. Only then Ray asks this process's own node first. Otherwise
+            # Ray asks any node, which may be cut off, or may not know this node yet and keep the actor.
             memory=1,
-            # It stays on its maker's node, so that a node that runs only shards can be drained and removed.
+            # The actor stays on this process's node, so that a node that runs only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
         )
         .remote(settings.coordinator, spawners, cluster_id, home)
@@ -237,7 +237,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
 
 
 def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
-    """Tell Ray that a node leaves in `within_s`, so that the coordinator moves its shards.
+    """Tell Ray that a node leaves in `within_s`, so that the coordinator moves the node's shards.
 
     errors:  RayRefused  Ray refuses, or can't be reached
     """
@@ -252,7 +252,7 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
     try:
         accepted, why = GcsClient(address=address).drain_node(
             node_id,
-            # The node leaves, even if something still runs on it.
+            # The node leaves even if tasks or actors still run on the node.
             DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
             "shardclock leave",
             int((time.time() + within_s) * 1000),

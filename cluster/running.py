@@ -1,7 +1,4 @@
-"""A running cluster: the embedded Postgres, the host process, the gateway and the exporter.
-
-What dies is started again.
-"""
+"""A running cluster: embedded Postgres, host processes, gateway and exporter; dead processes are restarted."""
 
 import secrets
 import time
@@ -10,32 +7,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from shardclock.backoff import Backoff
 from shardclock_server.cluster.database import Database
 from shardclock_server.cluster.exporter import Exporting
 from shardclock_server.cluster.failed import ClusterFailed
 from shardclock_server.cluster.gateway import GatewayProcess
-from shardclock_server.cluster.host_events import READY, WAITING
+from shardclock_server.cluster.host_events import LOST, found
 from shardclock_server.cluster.host_process import HostProcess
-from shardclock_server.cluster.hosts import Hosting, Hosts, LocalHosts, RayHosts
+from shardclock_server.cluster.hosts import Hosting, LocalHosts, RayHosts
+from shardclock_server.cluster.kept_host import PAUSES, KeptHost, Tell
 from shardclock_server.cluster.restarts import Restarts
 from shardclock_server.cluster.settings import Settings
 from shardclock_server.embedded.server import EmbeddedPostgresError
 from shardclock_server.workers.app import App
 
 READY_S = 60.0
-# A restarted host that isn't ready by then is killed and started again. The next has longer: the machine may be too
-# busy for one to start in that time.
-PATIENCE = Backoff(30.0, 240.0)
-STOP_S = 30.0
-PAUSES = Backoff(1.0, 10.0)  # before a host that keeps dying is started again
 TEND_S = 0.2
-
-Tell = Callable[[str], None]
 
 
 class RunningCluster:
-    """Keep one host process, one database, one gateway and one exporter running."""
+    """Keep one database, one gateway, one exporter, and the hosts of the keepers running.
+
+    There is a host of Ray, a host of local keepers, or both. With both, the local keepers serve while Ray's keepers are
+    missing.
+    """
 
     def __init__(
         self,
@@ -52,119 +46,84 @@ class RunningCluster:
         self._tell = tell
         self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
         self._gateway = GatewayProcess(settings, database.dsn, metrics_socket=self._exporting.socket_path, tell=tell)
-        # One cluster id for as long as we run, so that a new host takes the lead from its predecessor at once.
+        # One cluster id for as long as `up` runs, so that a new host takes the lead from its predecessor at once.
         cluster_id = settings.cluster_id or secrets.token_hex(8)
         hosting = Hosting(settings, database, cluster_id, self._exporting.socket_path, keep_running, app)
-        self._hosts: Hosts = (
-            LocalHosts(hosting, logs=logs, ahead=ahead) if settings.local else RayHosts(hosting, logs=logs)
-        )
-        self._host: HostProcess | None = None
-        self._ready = False
-        self._why_not = ""
-        self._restarts = Restarts(PAUSES)
-        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # of what could not be tended
+        self._local = self._ray = None
+        if settings.local or settings.has_stand_by:
+            self._local = KeptHost(LocalHosts(hosting, logs=logs, ahead=ahead), tell=tell)
+        if not settings.local:
+            self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell)
+        # In the order of their start, because the local keepers serve before Ray is ready.
+        self._hosts = [host for host in (self._local, self._ray) if host is not None]
+        # The state at the last line to the local host: its starts, the losses of Ray's host, and the node on which
+        # Ray's host was ready.
+        self._told = (0, 0, "")
+        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # of parts that failed
 
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Start the host and the coordinator, and wait for them, unless we are told to stop first.
+        """Start the first host, and wait until its keepers can serve or a stop is requested.
 
         errors:  ClusterFailed  the host process ended, or was not ready within a minute
         """
         self._exporting.tend()
-        self._start_host()
+        first = self._hosts[0]
+        first.start()
+        self._tell_local()
         deadline = time.monotonic() + READY_S
-        while not self._hears_ready(TEND_S) and not stopped():
-            if self._has_no_more_to_tell or time.monotonic() > deadline:
+        while not first.hear(TEND_S) and not stopped():
+            if first.has_no_more_to_tell or time.monotonic() > deadline:
                 self.stop()
-                raise ClusterFailed(self._why_not or f"{self._hosts.name} did not start: see the log lines above")
+                raise ClusterFailed(first.why_not or f"{first.name} did not start: see the log lines above")
 
     def tend(self) -> None:
-        """Restart what has died; call this every `TEND_S`."""
+        """Restart dead processes; call this every `TEND_S`."""
+        # Ray's host comes first, because the local keepers must learn at once that it has ended.
+        for host in reversed(self._hosts):
+            self._tend_one(host.name, host.tend)
+        self._tell_local()
         self._tend_one("Postgres", self._tend_database)
         self._tend_one("the exporter", self._exporting.tend)
         self._tend_one("the HTTP API", self._gateway.tend)
-        self._tend_one(self._hosts.name, self._tend_host)
 
     def unready(self) -> list[str]:
-        """List what must still happen before timers fire."""
-        return [] if self._ready else [f"{self._hosts.name} has not started"]
+        """List the missing conditions for the first firing."""
+        is_ready = any(host.is_ready for host in self._hosts)
+        return [] if is_ready else [f"{self._hosts[0].name} has not started"]
 
     def stop(self) -> None:
-        """Let the host hand everything back and end; a second call does nothing."""
+        """Let the hosts hand everything back and end; a second call does nothing."""
         self._gateway.stop()
-        self._stop_host()
+        # The local host stops first, because it would otherwise take the lead that Ray's coordinator gives up.
+        for host in self._hosts:
+            host.stop()
         self._exporting.stop()
 
-    def _tend_one(self, what: str, tend: Callable[[], None]) -> None:
-        """Tend one, or try it again later: that the machine is out of memory, disk or processes must end no other."""
-        if not self._faults[what].is_due:
+    def _tell_local(self) -> None:
+        """Tell the local keepers' host whether Ray's host is ready: when the local host starts, and at each change."""
+        if self._local is None or self._ray is None:
+            return
+        node_id = self._ray.ready_on
+        now = (self._local.starts, self._ray.losses, node_id)
+        if now != self._told:
+            self._local.send(found(node_id) if node_id else LOST)
+        self._told = now
+
+    def _tend_one(self, part: str, tend: Callable[[], None]) -> None:
+        """Maintain one part, or retry later: a machine out of memory, disk or processes must end no other part."""
+        if not self._faults[part].is_due:
             return
         try:
             tend()
         except (EmbeddedPostgresError, OSError) as error:
-            pause_s = self._faults[what].fail(was_ready=False)
-            self._tell(f"{what} can't be started ({error}); trying again in {pause_s:.0f} s")
+            pause_s = self._faults[part].fail(was_ready=False)
+            self._tell(f"{part} can't be started ({error}); trying again in {pause_s:.0f} s")
         else:
-            del self._faults[what]
-
-    def _tend_host(self) -> None:
-        what = f"{self._hosts.name} had died"
-        if self._host is not None and self._is_stuck():
-            what = f"{self._hosts.name} was not ready within {self._patience_s:.0f} s: it is killed"
-            self._host.kill()
-        if self._host is not None and self._host.has_ended:
-            was_ready = self._ready
-            self._clear_host()
-            self._tell(f"{what} and is started again in {self._restarts.fail(was_ready=was_ready):.0f} s")
-        if self._host is None and self._restarts.is_due:
-            self._start_host()
-
-    def _stop_host(self) -> None:
-        if self._host is None:
-            return
-        if not self._host.stop(within_s=STOP_S):
-            self._tell("the host did not stop in time and is killed; leases run out by themselves")
-        self._clear_host()
+            del self._faults[part]
 
     def _tend_database(self) -> None:
         if self._database.restart_if_dead():
             self._tell("Postgres had died and was started again")
-
-    def _start_host(self) -> None:
-        self._ready, self._why_not = False, ""
-        self._restarts.begin()
-        self._host = self._hosts.start()
-
-    def _is_stuck(self) -> bool:
-        """Say whether the host hangs, as it may if one of Ray's processes dies while Ray is starting."""
-        if self._ready or self._hears_ready(0):
-            return False
-        return time.monotonic() - self._restarts.started_at_s > self._patience_s
-
-    @property
-    def _patience_s(self) -> float:
-        return PATIENCE.pause_s(max(1, self._restarts.failures))
-
-    @property
-    def _has_no_more_to_tell(self) -> bool:
-        return self._host is not None and self._host.output_ended
-
-    def _hears_ready(self, wait_s: float) -> bool:
-        """Listen to the host until it is ready or `wait_s` is over, and pass its messages on to the user."""
-        assert self._host is not None
-        for said in self._host.events(wait_s):
-            self._ready = said["event"] == READY
-            if self._ready:
-                return True
-            self._why_not = said["why"]
-            if said["event"] == WAITING:
-                self._tell(f"{self._why_not}; waiting")
-        return False
-
-    def _clear_host(self) -> None:
-        if self._host is not None:
-            self._host.close()
-            self._host, self._ready = None, False
-        self._hosts.clear()
 
 
 @contextmanager
@@ -179,11 +138,11 @@ def running_cluster(
     ahead: HostProcess | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
-    """Run a cluster during a block, and stop it in order at the block's end; with `keep_running` it stays in its Ray.
+    """Run a cluster during a block, and stop it at the block's end; with `keep_running` the actors in Ray run on.
 
     If `stopped` becomes true during the start, the block begins at once.
 
-    errors:  ClusterFailed  it doesn't come up
+    errors:  ClusterFailed  the cluster doesn't come up
     """
     cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running, app=app, ahead=ahead)
     try:

@@ -1,7 +1,7 @@
-"""Temporary directories that belong to a process of ours, and that are found and removed if the process was killed.
+"""Temporary directories of our processes; the directories of a killed process are found and removed.
 
-Each directory holds a locked file. The kernel releases the lock when the last process that holds it ends, in whatever
-way. So a directory whose lock is free is abandoned, and a directory without that file is not ours to remove.
+Each directory has a locked file. The kernel releases the lock when the last process that holds the lock ends, also
+after a kill. So a directory with a free lock is abandoned. A directory without a lock file is never removed.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ PREFIX = "shardclock-"
 LOCK = "owner.lock"
 # Linux allows a socket's path 107 bytes. `/shardclock-ray-…/r` has 26, Ray's own part has 64 with a pid of 7 digits.
 PLACE_BYTES_MAX = 17
-PLAIN = re.compile(r"[\w./+-]*", re.ASCII)  # Ray passes paths on in command lines of its own
+PLAIN = re.compile(r"[\w./+-]*", re.ASCII)  # the safe characters, because Ray writes paths into its command lines
 SHORT = Path("/tmp")  # noqa: S108 - each directory that is made here has a random name, and only its owner may enter it
 
 
@@ -32,7 +32,7 @@ class NoPlace(OSError):
 
 
 class Scratch:
-    """Hold one directory; a child process that inherits `fileno` holds it, too."""
+    """Hold one directory; a child process that inherits `fileno` holds the directory, too."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class Scratch:
 
     @classmethod
     def make(cls, kind: str, *, place: Path | None = None) -> Self:
-        """Make a directory with `kind` in its name, among the temporary ones or in memory; only its owner may enter it.
+        """Create a directory with `kind` in its name, in `place` or among temporary files; only its owner may enter it.
 
         Directories with sockets stand in `short_place()`.
 
@@ -53,11 +53,11 @@ class Scratch:
         new = path / f"{LOCK}.new"
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        new.rename(path / LOCK)  # it gets this name when it is locked, so it is never seen unlocked while we live
+        new.rename(path / LOCK)  # renamed after locking, so that LOCK is never seen unlocked while we live
         return cls(path, lock)
 
     def fileno(self) -> int:
-        """Return the lock's descriptor: a process that inherits it holds the directory as well."""
+        """Return the lock's descriptor: a process that inherits this descriptor holds the directory as well."""
         return self._lock
 
     def remove(self) -> None:
@@ -82,10 +82,10 @@ def short_place() -> Path:
 
 
 def remove_abandoned() -> list[Path]:
-    """Remove the directories whose processes were killed, and name them.
+    """Remove the directories of killed processes, and name them.
 
-    shape:   only directories of this user with our lock file, whose lock is free, and which no process names in its
-             command line
+    shape:   only directories of this user with our lock file, if its lock is free and no process names the
+             directory in its command line
     """
     removed = []
     for path in _found(f"{PREFIX}*-*"):
@@ -100,7 +100,7 @@ def remove_abandoned() -> list[Path]:
 
 @contextmanager
 def left_behind(kind: str) -> Iterator[list[Path]]:
-    """Name the directories of a kind whose owners have ended, though others may use them; they are ours for a block."""
+    """Lock a kind's directories without an owner for a block, and name them; a server may still run in one."""
     with ExitStack() as open_files:
         yield [path for path in _found(f"{PREFIX}{kind}-*") if _has_no_owner(path, open_files)]
 
@@ -115,8 +115,8 @@ def _found(names: str) -> list[Path]:
 
 
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
-    """Say whether a directory is abandoned; its lock is then ours until the files are closed."""
-    # The children of a killed process may outlive it: most for a moment, Postgres for long.
+    """Return whether a directory is abandoned; its lock is then ours until the files are closed."""
+    # The children of a killed process may outlive the process: most for a moment, Postgres for long.
     return _has_no_owner(path, open_files) and not any(_names(process, path) for process in psutil.process_iter())
 
 

@@ -1,6 +1,6 @@
 """All settings: one frozen record, read from the environment (`SHARDCLOCK_*`) once, checked together.
 
-It is composed of what the whole cluster is told, and of one record for each package that has numbers of its own. In the
+The record has the settings of the whole cluster, and one nested record for each package with its own settings. In the
 environment all names are flat: `SHARDCLOCK_HORIZON_S` is `settings.shard.horizon_s`.
 """
 
@@ -28,9 +28,10 @@ from shardclock_server.workers.settings import WorkerSettings
 PREFIX = "SHARDCLOCK_"
 # Names after the prefix that `up` sets for its host process, cluster/host.py.
 OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING", "HOST_APP"})
-# What the client of the HTTP API reads, client/shardclock/http/place.py.
+# Variables of the HTTP API's client, client/shardclock/http/address.py.
 OF_CLIENT = frozenset({"API_KEY", "API_URL"})
-# One record for each package, by its field in `Settings`. A package's record also gets the fields that both have.
+# One record for each package, by its field in `Settings`. A field that `Settings` and a package's record both have is
+# in both.
 PARTS: Mapping[str, type[BaseModel]] = {
     "shard": ShardSettings,
     "worker": WorkerSettings,
@@ -38,9 +39,9 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "coordinator": CoordinatorSettings,
     "gateway": GatewaySettings,
 }
-# Never written into an environment: secrets, and places that each process gets anew.
+# Never written into an environment: secrets, and paths that each process gets anew.
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "metrics_socket"})
-# The first setting must be less than the second; the third entry says what happens otherwise.
+# The first setting must be less than the second; the third entry is the consequence of a violation.
 RELATIONS = (
     ("poll_s", "horizon_s", "or a timer falls due before it is claimed"),
     ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
@@ -67,12 +68,12 @@ LABEL = (
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
     "1 to 63 letters, digits, ., _ and -, a letter or digit first, such as blue-2",
 )
-# Variables that Kubernetes sets in each pod for a service whose name begins with `shardclock`.
+# Variables that Kubernetes sets in each pod for a service with a name that begins with `shardclock`.
 SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
 
 
 class InvalidSettings(ValueError):
-    """Says what is wrong with the settings: one sentence for each fault, each on a line of its own."""
+    """Names the faults of the settings: one sentence for each fault, each sentence on a separate line."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__("\n".join(faults))
@@ -82,23 +83,23 @@ class InvalidSettings(ValueError):
 def _default_data_dir() -> Path:
     # When we are root, the embedded server runs as another user, which can't read root's home.
     if os.geteuid() != 0:
-        with suppress(RuntimeError):  # a user without a name has no home, unless HOME names one
+        with suppress(RuntimeError):  # a user without a name has no home, unless HOME names a directory
             return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
     return Path("/var/lib/shardclock")
 
 
 class Settings(BaseModel):
-    """Hold all settings of the cluster."""
+    """All settings of the cluster."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    shard: ShardSettings = Field(default_factory=ShardSettings, description="what each shard is told")
-    worker: WorkerSettings = Field(default_factory=WorkerSettings, description="what each worker is told")
-    engine: EngineSettings = Field(default_factory=EngineSettings, description="what each engine is told")
+    shard: ShardSettings = Field(default_factory=ShardSettings, description="the settings of each shard")
+    worker: WorkerSettings = Field(default_factory=WorkerSettings, description="the settings of each worker")
+    engine: EngineSettings = Field(default_factory=EngineSettings, description="the settings of each engine")
     coordinator: CoordinatorSettings = Field(
-        default_factory=CoordinatorSettings, description="what the coordinator is told"
+        default_factory=CoordinatorSettings, description="the settings of the coordinator"
     )
-    gateway: GatewaySettings = Field(default_factory=GatewaySettings, description="what each gateway is told")
+    gateway: GatewaySettings = Field(default_factory=GatewaySettings, description="the settings of each gateway")
 
     dsn: SecretStr | None = Field(None, description="the database; none, and no file: an embedded Postgres")
     dsn_file: Path | None = Field(None, description="a file that holds it instead, read anew for each connection")
@@ -109,6 +110,7 @@ class Settings(BaseModel):
     )
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     local: bool = Field(False, description="whether the keepers run as processes of this machine, without Ray")
+    standby: bool = Field(True, description="whether local keepers stand by beside a Ray of our own")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(
         None, min_length=1, description="of the Ray cluster to join; our own draws one"
@@ -132,14 +134,14 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _compose(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Hand each part what it asks for, by flat names."""
+        """Split the flat names into one record for each part."""
         parts = {part: {name: given[name] for name in of.model_fields if name in given} for part, of in PARTS.items()}
         return given | parts
 
     @field_validator("dsn")
     @classmethod
     def _dsn_is_a_url(cls, dsn: SecretStr | None) -> SecretStr | None:
-        """Refuse a DSN that can never connect, without showing it: it may hold a password."""
+        """Refuse a DSN that can never connect; the message does not show the DSN, because it may contain a password."""
         if dsn is not None:
             try:
                 Dsn(dsn.get_secret_value())
@@ -160,7 +162,7 @@ class Settings(BaseModel):
     @field_validator("data_dir", mode="before")
     @classmethod
     def _data_dir_is_named(cls, directory: object) -> object:
-        """Refuse the empty path, because it would mean the current directory."""
+        """Refuse the empty path, which would mean the current directory."""
         if directory == "":
             raise InvalidSettings(f"{_name('data_dir')} is empty; name a directory, or leave it out")
         return directory
@@ -179,13 +181,18 @@ class Settings(BaseModel):
             return Dsn(file=self.dsn_file)
         return Dsn(self.dsn.get_secret_value()) if self.dsn is not None else None
 
+    @property
+    def has_stand_by(self) -> bool:
+        """Return whether local keepers stand by for our own Ray, because the death of this Ray ends all its keepers."""
+        return self.standby and not self.local and self.ray_address is None
+
     def named(self) -> dict[str, Any]:
-        """Give all settings by their flat names."""
+        """Return all settings by their flat names."""
         own = {name: getattr(self, name) for name in type(self).model_fields if name not in PARTS}
         return {name: value for part in PARTS for name, value in getattr(self, part)} | own
 
     def environment(self) -> dict[str, str]:
-        """Write the settings as variables for another process, without secrets and places."""
+        """Return the settings as variables for another process, without secrets and paths."""
         given = {name: value for name, value in self.named().items() if name not in NOT_IN_ENVIRONMENT}
         return {_name(name): str(value) for name, value in given.items() if value is not None}
 
@@ -194,7 +201,7 @@ SETTING_NAMES = tuple(Settings().named())
 
 
 def load_settings(**given: Any) -> Settings:
-    """Read the environment; values in `given` come from the command line and win, None means not given.
+    """Read the environment; values in `given` come from the command line and take precedence; None: not given.
 
     errors:  InvalidSettings  names each option or variable at fault, its value and the rule
     """
@@ -205,7 +212,7 @@ def load_settings(**given: Any) -> Settings:
         settings = Settings(**values)
     except ValidationError as error:
         wrong = dict(_fault(report, options) for report in error.errors(include_url=False))
-        # Defaults replace the wrong values, so that the other settings are checked too.
+        # Defaults replace wrong values, so that all other settings are checked too.
         settings = Settings(**{name: value for name, value in values.items() if name not in wrong})
     faults = [*wrong.values(), *_disagreements(settings, but=wrong)]
     if faults:
@@ -214,9 +221,9 @@ def load_settings(**given: Any) -> Settings:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """Name the variables that look like settings and are none, each in a sentence with the setting that may be meant.
+    """Return a sentence for each variable that looks like a setting and is none, with the setting that may be meant.
 
-    They cause a warning, not a refusal: docs/decisions/0029-unknown-settings-are-told.md.
+    Unknown variables cause a warning, not a refusal: docs/decisions/0029-unknown-settings-are-told.md.
     """
     known = {name.upper() for name in SETTING_NAMES}
     asked = {name: name.upper().removeprefix(PREFIX) for name in sorted(environment) if name.upper().startswith(PREFIX)}
@@ -243,7 +250,7 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def _fault(report: Any, options: Collection[str]) -> tuple[str, str]:
-    """Return the field at fault, and a sentence that names it as it was given: as an option or a variable."""
+    """Return the field at fault, and a sentence that names the field's option or variable, as the user gave it."""
     field = str(report["loc"][-1])
     cause = report.get("ctx", {}).get("error")
     if isinstance(cause, InvalidSettings):
@@ -253,7 +260,7 @@ def _fault(report: Any, options: Collection[str]) -> tuple[str, str]:
 
 
 def _disagreements(settings: Settings, *, but: Collection[str]) -> Iterator[str]:
-    """Check the relations between the settings, except those whose own values are wrong."""
+    """Check the relations between the settings, except settings with invalid values."""
     if settings.dsn is not None and settings.dsn_file is not None:
         yield f"{_name('dsn')} and {_name('dsn_file')} both name the database; leave one of them out"
     if settings.local and settings.ray_address is not None:

@@ -1,4 +1,4 @@
-"""The Ray actor around the coordinator: it starts the reconcile loop and stops it. It decides nothing."""
+"""The Ray actor around the coordinator, which starts and stops the reconcile loop. It makes no decisions."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.dsn import Dsn
 
 
-class CoordinatorActor:
-    """Coordinate one cluster; when Ray restarts it, it carries on from what Postgres and Ray know.
+class Coordinator:
+    """Coordinate one cluster; a restarted actor continues from the state in Postgres and Ray.
 
-    `home` is the node of the process that made it. Ray starts it there again, unless that node is gone.
-    """
+    `home` is the node of the process that created the actor. Ray restarts the actor on this node, unless the node is
+    gone."""
 
     def __init__(
         self, settings: CoordinatorSettings, spawners: Sequence[Spawner], cluster_id: str, home: str, *, dsn: Dsn
@@ -26,13 +26,14 @@ class CoordinatorActor:
             dsn=dsn,
             cluster_id=cluster_id,
             incarnation=new_incarnation(),
+            node_id=home,
             fleets=[RayFleet(spawner) for spawner in spawners],
         )
         # An async actor's constructor runs inside its event loop, so a restarted actor begins to work by itself.
         self._work = asyncio.get_event_loop().create_task(self._reconciler.run(), name="coordinator")
 
     async def ping(self) -> bool:
-        """Say whether the coordinator's loop runs, and its shards come up.
+        """Return whether the coordinator's loop runs and its shards come up.
 
         errors:  the error that ended the loop
         """
@@ -41,10 +42,10 @@ class CoordinatorActor:
         return not self._work.done() and not self._reconciler.is_stuck
 
     async def is_away(self) -> bool:
-        """Say whether it runs on another node than `home`."""
+        """Return whether the actor runs on another node than `home`."""
         return bool(ray.get_runtime_context().get_node_id() != self._home)
 
-    async def stop(self) -> None:
-        """Drain every keeper and give up the lead."""
-        self._reconciler.stop()
+    async def stop(self, *, is_orphan: bool) -> None:
+        """Give up the lead and drain every keeper; an orphan's keepers first fire on for a while, for the next `up`."""
+        self._reconciler.stop(is_orphan=is_orphan)
         await self._work

@@ -1,4 +1,4 @@
-"""How long to wait before starting new actors when the last ones failed to start."""
+"""The pause before new actors are started, after the last actors failed to start."""
 
 from collections.abc import Iterable
 
@@ -10,9 +10,9 @@ PAUSES = Backoff(2.0, PAUSE_MAX_S)
 
 
 class SpawnBackoff:
-    """Count how many starts have failed in a row, and pause longer after each.
+    """Count the starts that have failed in a row, and pause longer after each failure.
 
-    It is for starts that fail on every node; `Quarantine` is for those that fail on one node.
+    `SpawnBackoff` is for starts that fail on every node; `Quarantine` is for starts that fail on one node.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -22,14 +22,14 @@ class SpawnBackoff:
         self._spawn_at_s = 0.0
 
     def learn_ages(self, ages_s: Iterable[float], *, now_s: float) -> None:
-        """Learn how old the dead actors were."""
+        """Count failed starts, by the ages of dead actors."""
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
             if self._failed_starts > 1:  # a single failure may be an accident
                 self._spawn_at_s = now_s + PAUSES.pause_s(self._failed_starts - 1)
 
     def may_spawn(self, *, now_s: float) -> bool:
-        """Say whether new actors may be started now."""
+        """Return whether new actors may be started now."""
         return now_s >= self._spawn_at_s
 
 
@@ -43,12 +43,12 @@ class StartWatch:
         self._since_s: float | None = None
 
     def learn(self, *, given_up: bool, has_keepers: bool, now_s: float) -> None:
-        """Learn whether a start was given up, and whether a keeper lives."""
+        """Record whether a start was given up, and whether a keeper lives."""
         if has_keepers:
             self._since_s = None
         elif given_up and self._since_s is None:
             self._since_s = now_s
 
     def failing_s(self, *, now_s: float) -> float:
-        """Return for how long starts have failed since the first that was given up; 0 if none was."""
+        """Return the time since the first start that was given up; 0: no start was given up."""
         return 0.0 if self._since_s is None else now_s - self._since_s

@@ -1,4 +1,4 @@
-"""One turn for the keepers of one role: learn which of them live, decide, and act on the difference."""
+"""One turn for the keepers of one role: find the living keepers, decide, and act on the difference."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -8,21 +8,23 @@ from structlog.typing import FilteringBoundLogger
 from shardclock_server.coordinator.backoff import STARTING_S, SpawnBackoff, StartWatch
 from shardclock_server.coordinator.failure_detector import FailureDetector
 from shardclock_server.coordinator.fleet import Fleet
-from shardclock_server.coordinator.plan import Observed, Plan, plan
+from shardclock_server.coordinator.holders_seen import HoldersSeen
+from shardclock_server.coordinator.plan import Observed, Plan, plan, plan_to_go
 from shardclock_server.coordinator.quarantine import Quarantine
 from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.coordinator.stand_by import StandBy
 from shardclock_server.coordinator.stats import CrewStats
 from shardclock_server.coordinator.supervisor import Supervisor
-from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders
-from shardclock_server.sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders, list_holders
+from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders, silent_holders
+from shardclock_server.sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders
 from shardclock_server.sql.cluster.leadership import Leadership
 from shardclock_server.sql.session import Session, StatementRefused
 
 
 class Crew:
-    """Bring the keepers of one role, in one cluster, to the number that is wanted, and share all slots among them.
+    """Keep the desired number of keepers of one role in one cluster, and share all slots among these keepers.
 
-    `changed` is called when a keeper has ended.
+    `changed` is called when a keeper has ended. With `stand_by`, keepers run only while the cluster leads.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Crew:
         cluster_id: str,
         changed: Callable[[], None],
         log: FilteringBoundLogger,
+        stand_by: StandBy | None = None,
     ) -> None:
         self.role = fleet.role
         self.stats = CrewStats(fleet.role)
@@ -41,8 +44,10 @@ class Crew:
         self._settings = settings
         self._session = session
         self._cluster_id = cluster_id
-        # A shard that goes leaves timers, which any other shard can fire. A worker that goes finishes its calls first.
-        self._finish_s = settings.finish_s if fleet.role == WORKER else 0.0
+        self._stand_by = stand_by
+        # A retired shard leaves its timers to other shards. A retired worker finishes its calls first. A shard that is
+        # retired because another cluster serves fires its leased timers first, so that no timer is late.
+        self._finish_s = settings.finish_s if fleet.role == WORKER or stand_by is not None else 0.0
         self._log = log.bind(role=fleet.role)
         self._supervisor = Supervisor(
             fleet, changed=changed, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log
@@ -54,29 +59,28 @@ class Crew:
         self._told_quarantined: set[str] = set()
         self._nodes: Sequence[str] = ()
 
-    async def turn(self, leadership: Leadership, wanted: int) -> None:
-        """Make one turn: read, decide, act.
+    async def turn(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
+        """Make one turn: decide by the holders that were seen, and act.
 
         errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the turn ended half way: call again
         """
         await self._supervisor.adopt()
         self._nodes = await self._fleet.nodes()
-        holders = await self._take_over(leadership)
-        await self._act(plan(wanted, self._observe(holders)), leadership)
+        observed = self._observe(await self._take_over(leadership, seen))
+        goes = self._stand_by is not None and not leadership.leads
+        await self._act(plan_to_go(observed) if goes else plan(wanted, observed), leadership)
 
-    async def turn_without_fleet(self, leadership: Leadership, wanted: int) -> None:
-        """End the holders that are silent, and give their slots to the others: that takes Postgres alone.
+    async def turn_without_fleet(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
+        """End the silent holders, and give their slots to the other keepers; this needs Postgres, but no fleet.
 
-        Earlier reports of a keeper's end may be wrong, and have no effect here. While no keeper is supervised,
-        nothing is done at all: the owners of the holders are unknown then.
+        While no keeper is supervised, this method changes nothing, because the owners of the holders are unknown.
 
         errors:  StoreUnavailable, StatementRefused  the turn ended half way: call again
         """
         if not self._supervisor.names():
             return
-        holders, silent = await self._watched()
-        may_end = silent if leadership.leads else silent & self._supervisor.names()
-        lost = {h.holder: SILENT for h in holders if h.actor_name in may_end}
+        holders, silent = self._watched(seen)
+        lost = silent_holders(holders, supervised=self._supervisor.names(), silent=silent, leads=leadership.leads)
         await self._end(lost, leadership)
         todo = plan(wanted, self._observe([h for h in holders if h.holder not in lost]))
         if todo.assign and leadership.leads:
@@ -95,21 +99,30 @@ class Crew:
         errors:  FleetUnavailable  no answer in time
         """
         retired = self._supervisor.names()
-        await self._supervisor.retire()
+        await self._supervisor.retire_all()
         return retired
 
+    async def abandon(self) -> None:
+        """Break off the drains that are under way."""
+        await self._supervisor.abandon()
+
     def forget_silence(self) -> None:
-        """Forget who was silent and for how long, because there was no news of any keeper."""
+        """Forget which keepers were silent, and since when, because there was no news of any keeper."""
         self._detector.forget()
 
     @property
+    def has_keepers(self) -> bool:
+        """Return whether keepers are supervised."""
+        return bool(self._supervisor.names())
+
+    @property
     def is_starting(self) -> bool:
-        """Say whether a keeper was started a moment ago, and has not registered yet."""
+        """Return whether a keeper was started a moment ago and has not registered yet."""
         return self._supervisor.is_starting
 
     @property
     def is_stuck(self) -> bool:
-        """Say whether the role has no keeper, and starts were given up for as long as another start may take."""
+        """Return whether the role has no keeper, and has given up starts for as long as another start may take."""
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
 
     def _observe(self, holders: Sequence[Holder]) -> Observed:
@@ -121,7 +134,7 @@ class Crew:
         self._quarantine.fail(late, now_s=now_s)
         self._quarantine.learn_nodes(keepers, self._nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
-        self._tell_avoided(quarantined if len(self._nodes) > 1 else ())  # the only node is used all the same
+        self._tell_avoided(quarantined if len(self._nodes) > 1 else ())  # a single node is used despite its quarantine
         return Observed(
             keepers=keepers,
             nodes=self._nodes,
@@ -139,28 +152,28 @@ class Crew:
         else:
             self._log.info("quarantine over")
 
-    async def _watched(self) -> tuple[list[Holder], set[str]]:
-        """Read the holders, and name the actors of those that are silent; the supervised ones of these count as gone.
+    def _watched(self, seen: HoldersSeen) -> tuple[list[Holder], set[str]]:
+        """Return the role's holders and the names of silent actors; mark supervised actors among these as gone.
 
-        shape:   also holders of other clusters
+        shape:   the holders of all clusters
         """
-        holders = await list_holders(self._session, self.role)
-        self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
+        holders = seen.of(self.role)
+        self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=seen.read_s)
         silent = self._detector.silent(longer_than_s=self._settings.silent_s)
         self._supervisor.give_up(silent, SILENT)
         return holders, silent
 
-    async def _take_over(self, leadership: Leadership) -> list[Holder]:
-        """Read the holders, end those that are lost, and drop the actors that are gone.
+    async def _take_over(self, leadership: Leadership, seen: HoldersSeen) -> list[Holder]:
+        """End the holders that are lost, and drop the actors that are gone.
 
-        shape:   the holders that are left, also those of other clusters
+        shape:   returns the remaining holders of all clusters
         """
-        holders, silent = await self._watched()
+        holders, silent = self._watched(seen)
         mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
         gone = self._supervisor.gone()
         late = self._supervisor.overdue_to_start(mine)
         gone |= dict.fromkeys(late, NEVER_STARTED)
-        # These never registered, so end_holders() doesn't report them.
+        # These actors never registered, so end_holders() doesn't report them.
         self.stats.takeovers.update(["never_started"] * len(late))
         # `gone` now has each of our actors that has ended, is silent, or has never started.
         lost = lost_holders(
@@ -170,6 +183,7 @@ class Crew:
             gone=gone,
             silent=silent,
             leads=leadership.leads,
+            orphans=self._stand_by.orphans if self._stand_by is not None and leadership.leads else (),
         )
         await self._end(lost, leadership)
         has_keepers = any(it.holder not in lost for it in mine.values())
@@ -181,8 +195,8 @@ class Crew:
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
         """End holders, each with the reason.
 
-        The statement ends them only while our term lasts. A coordinator that was frozen for longer could otherwise end
-        holders that its successor has started.
+        The statement ends holders only while our term lasts. Otherwise a coordinator that was frozen for longer could
+        end holders that its successor has started.
         """
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
             await self._cut_off([it.holder for it in ended])
@@ -190,14 +204,14 @@ class Crew:
             self._log.warning("took over", why={f"{it.holder:016x}": lost[it.holder] for it in ended})
 
     async def _cut_off(self, holders: Sequence[int]) -> None:
-        """Free the rows that a frozen process may have locked in the middle of a claim or a firing."""
+        """End the sessions of holders, because a frozen process may have locked rows during a claim or a firing."""
         try:
             await cut_off(self._session, holders)
         except StatementRefused as error:
             self._log.warning("could not cut off", error=str(error))
 
     def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
-        """Quarantine the nodes on which actors failed; if that is every node, the cause is elsewhere: back off."""
+        """Quarantine the nodes on which actors failed; if actors failed on every node, back off instead."""
         now_s = time.monotonic()
         ages_s = {name: self._supervisor.age_s(name) for name in gone}
         lost = [
@@ -210,7 +224,7 @@ class Crew:
         self._backoff.learn_ages((it for it in ages_s.values() if everywhere or it >= STARTING_S), now_s=now_s)
 
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:
-        """Name our keepers that may be gone: silent ones, and suspended ones that have given no sign of life since."""
+        """Name our keepers that may be gone: silent keepers, and suspended keepers without a heartbeat since then."""
         suspended = (name for name, holder in mine.items() if holder.suspended_at)
         return self._detector.silent(longer_than_s=self._settings.suspect_s) | self._detector.unheard(suspended)
 
@@ -220,11 +234,11 @@ class Crew:
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._supervisor.spawn(node_id)
             self.stats.started += 1
-        # A keeper without slots claims nothing more. It finishes what it has in hand.
-        await self._supervisor.retire(self._supervisor.finished(todo.retire, finish_s=self._finish_s))
+        # A keeper without slots claims nothing more. It finishes its claimed timers and deliveries.
+        self._supervisor.retire(self._supervisor.finished(todo.retire, finish_s=self._finish_s))
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
-        """Give all keepers their part in one statement; False if this coordinator no longer leads."""
+        """Give all keepers their slots in one statement; False if this coordinator no longer leads."""
         assert leadership.leader is not None, "we lead"
         assigned = await assign(
             self._session,

@@ -1,4 +1,4 @@
-"""How many shards the load needs: pure decisions, taken from a few numbers."""
+"""Compute how many shards the load needs (pure)."""
 
 import math
 from collections import deque
@@ -10,13 +10,12 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """The load: what the table says is coming, what is overdue, and the recent rate of records in the log.
+class ClusterLoad:
+    """The load: the upcoming and the overdue timers of the table, and the recent rate of records in the log.
 
-    Timers that will be scheduled to be due at once are in no table yet, and neither are later occurrences of schedules.
-    The recent rate is the best estimate of both. It is too high where timers have targets, by the records of how these
-    deliveries ended, and where many are cancelled.
-    """
+    Future timers that are due as soon as they are scheduled are in no table yet; later occurrences of schedules aren't,
+    either. The recent rate is the best estimate of both. The rate counts all records, so it is too high if timers have
+    targets or are cancelled."""
 
     forecast: Forecast
     overdue: int
@@ -34,7 +33,7 @@ def shards_for(per_s: float, *, target_per_s: int) -> int:
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a number upwards at once, and downwards only when it has stayed lower for `after_s`.
+    """Follow a rising number at once, and a falling number only after it has stayed lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -43,11 +42,11 @@ class GiveBack:
     _peaks: deque[tuple[float, int]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
-        """Say whether any number has been followed yet."""
+        """Return whether `follow` was called yet."""
         return bool(self._peaks)
 
     def follow(self, number: int, *, now_s: float) -> int:
-        """Return the largest number of the last `after_s`, this one included."""
+        """Return the largest number of the last `after_s`, including `number`."""
         while self._peaks and self._peaks[-1][1] <= number:
             self._peaks.pop()
         self._peaks.append((now_s, number))

@@ -1,4 +1,4 @@
-"""Which keepers are silent, and for how long: Ray takes a minute to notice a frozen process or a cut network."""
+"""Find silent keepers by their heartbeats, because Ray takes a minute to notice a frozen process or a cut network."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ UNSEEN_S = 1.0
 
 @dataclass(slots=True)
 class _LastBeat:
-    """The last sign of life of one keeper: when the watcher first saw it, and whether it replaced an earlier one."""
+    """The last heartbeat of one keeper: when the watcher first saw it, and whether it replaced an earlier heartbeat."""
 
     sign: datetime
     since_s: float
@@ -18,10 +18,10 @@ class _LastBeat:
 
 
 class FailureDetector:
-    """Watch signs of life change, by the watcher's own clock.
+    """Measure by the watcher's own clock when each keeper's sign of life, its last heartbeat, changes.
 
     Clocks of two machines are never compared. Time in which the watcher itself had no news is not counted as silence:
-    after an outage of Postgres, or a pause of its machine, no keeper counts as silent for longer than a moment.
+    just after an outage of Postgres, or a pause of the watcher's machine, no keeper counts as silent.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -31,7 +31,7 @@ class FailureDetector:
         self._looked_s: float | None = None
 
     def check(self, signs: Mapping[str, datetime], *, now_s: float) -> None:
-        """Learn the last sign of life of every keeper."""
+        """Record the last sign of life of every keeper."""
         unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
         seen: dict[str, _LastBeat] = {}
         for name, sign in signs.items():
@@ -48,7 +48,7 @@ class FailureDetector:
         return {name for name, seen in self._seen.items() if looked_s - seen.since_s > longer_than_s}
 
     def unheard(self, names: Iterable[str]) -> set[str]:
-        """Name those of these keepers that have given no sign of life since the watch over them began."""
+        """Name the keepers among `names` that have given no sign of life since the watch over them began."""
         return {name for name in names if name not in self._seen or not self._seen[name].heard}
 
     def forget(self) -> None:

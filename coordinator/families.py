@@ -11,20 +11,23 @@ ROLE = Label("role", frozenset(ROLES))
 FLEET = Label("fleet", frozenset([RAY, LOCAL]))
 
 FAMILIES = (
-    Family("takeovers", "counter", "Keepers that were lost, and whose work others took over.", (ROLE, REASON)),
+    Family("takeovers", "counter", "Lost keepers; other keepers took over their work.", (ROLE, REASON)),
     Family(
         "takeover_seconds",
         "histogram",
-        "From a lost keeper's last sign of life until what it held was free for others.",
+        "From a lost keeper's last sign of life until its timers and deliveries were free for other keepers.",
         (ROLE,),
         edges=TAKEOVER_EDGES_S,
     ),
     Family("coordinator_leads", "gauge", "1 for a coordinator that leads, 0 for one that stands by.", (FLEET,)),
+    Family(
+        "ray_away_seconds", "gauge", "For how long local keepers have led in place of their Ray's; 0 while Ray leads."
+    ),
     Family("keepers_started", "counter", "Keepers that the coordinator has started.", (ROLE,)),
     Family(
         "keepers_suspended",
         "counter",
-        "Times that what a silent keeper held was given to others, and it lived on.",
+        "Times that a silent keeper's slots were given to other keepers, and it lived on.",
         (ROLE,),
     ),
 )

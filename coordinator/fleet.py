@@ -1,6 +1,6 @@
 """The port through which a coordinator starts, watches and ends the keepers of one role.
 
-A fleet's answers are hints: the fence in Postgres keeps the timers safe. `ray_fleet` keeps them in Ray's actors,
+A fleet's answers are hints: the fence in Postgres keeps the timers safe. `ray_fleet` runs keepers in Ray's actors,
 `local_fleet` in processes of this machine.
 """
 
@@ -13,26 +13,26 @@ RAY, LOCAL = "ray", "local"  # the kinds of fleets
 
 
 class FleetUnavailable(Exception):
-    """The fleet gave no answer in time: nothing is known, so do nothing."""
+    """The fleet gave no answer in time. Its keepers' state is unknown, so the caller must not start or end keepers."""
 
 
 class KeeperHandle(Protocol):
     """One keeper's process, as its coordinator knows it."""
 
     async def watch(self) -> str:
-        """Return when the keeper has ended, or seems to have ended, and say why.
+        """Wait until the keeper has ended, or seems to have ended; return the reason.
 
         shape:   a reason of `coordinator.takeover`, or the name of an error
         """
 
     async def drain(self) -> None:
-        """Ask the keeper to hand everything back, and wait until it has done so.
+        """Ask the keeper to hand back its leases, and wait for the end of this.
 
         errors:  any  the keeper has ended, or can't be reached
         """
 
     async def kill(self) -> None:
-        """End the keeper at once, if it still runs.
+        """End the keeper at once, if the keeper still runs.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -56,19 +56,19 @@ class Fleet(Protocol):
         """
 
     async def found(self) -> Mapping[str, KeeperHandle]:
-        """Find the keepers that exist, by name, also of an earlier coordinator.
+        """Return the existing keepers by name, including keepers that an earlier coordinator started.
 
         errors:  FleetUnavailable  no answer in time
         """
 
     async def spawn(self, node_id: str) -> tuple[str, KeeperHandle]:
-        """Start a keeper under a new name, and return both; it may still be starting then.
+        """Start a keeper under a new name; return the name and the keeper, which may still be starting.
 
         errors:  FleetUnavailable  no answer in time
         """
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Ask for room for `shards` in all, if the fleet can get more nodes; 0 takes the request back.
+        """Request nodes for `shards` shards in all, if the fleet can get more nodes; 0 takes the request back.
 
         errors:  FleetUnavailable  no answer in time
         """

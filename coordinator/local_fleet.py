@@ -1,7 +1,8 @@
 """Keepers in processes of this machine, which a fork server starts.
 
 Each keeper is a child of the fork server, so it starts in milliseconds and shares the pages of the loaded modules. A
-pipe leads to each keeper: a message asks it to drain, and the end of the pipe tells each side that the other has died.
+pipe connects the coordinator to each keeper. A message asks the keeper to drain, and the end of the pipe tells each
+side that the other side has died.
 """
 
 import asyncio
@@ -17,14 +18,15 @@ ANSWER_S = 5.0  # a fork takes milliseconds; the first one waits until the fork 
 END_S = 2.0  # a killed process is gone at once, unless the kernel waits for a disk
 DRAIN = "drain"
 
-# The program of a keeper's process: it gets its name, and its end of the pipe.
+# The program of a keeper's process. Its arguments are the keeper's name, and the keeper's end of the pipe.
 KeeperMain = Callable[[str, Connection], None]
 
 
 class LocalKeeper:
-    """A keeper's process, and our end of the pipe to it.
+    """A keeper's process, and the coordinator's end of the pipe to this process.
 
-    The end of the pipe tells its end. The process's sentinel would tell the end of the fork server, too.
+    The pipe is closed when the process ends. The sentinel of the process can't be used, because it would also report
+    the end of the fork server.
     """
 
     def __init__(self, process: ForkServerProcess, pipe: Connection) -> None:
@@ -40,7 +42,7 @@ class LocalKeeper:
         return self._why
 
     async def drain(self) -> None:
-        """Ask the keeper to hand everything back, and wait for the end of its process.
+        """Ask the keeper to hand back its leases, and wait for the end of its process.
 
         errors:  OSError  the process has ended already
         """
@@ -48,9 +50,9 @@ class LocalKeeper:
         await self._ended.wait()
 
     async def kill(self) -> None:
-        """End the process at once, if it still runs.
+        """End the process at once, if the process still runs.
 
-        errors:  FleetUnavailable  it has not ended in time
+        errors:  FleetUnavailable  the process has not ended in time
         """
         if self._ended.is_set():
             return
@@ -71,7 +73,7 @@ class LocalKeeper:
 
 
 class LocalFleet:
-    """The keepers of one role on this machine. They are found by no other coordinator than their own."""
+    """The keepers of one role on this machine. Only the coordinator that started these processes can find them."""
 
     kind = LOCAL
 
@@ -95,7 +97,7 @@ class LocalFleet:
         """
         name = new_name(self.role)
         ours, theirs = self._context.Pipe()
-        # Not a daemon: a worker's process starts the processes of the user's code.
+        # The process is not a daemon, because a worker's process starts the processes of the user's code.
         process = self._context.Process(target=self._main, args=(name, theirs), name=name)
         try:
             async with asyncio.timeout(ANSWER_S):

@@ -1,4 +1,4 @@
-"""Which nodes the keepers of a role may live on, and how much room their nodes need: pure functions."""
+"""Choose the nodes on which the keepers of a role may run, and count the CPUs that these nodes need (pure)."""
 
 import math
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ CPUS_PER_SHARD = 1  # a busy shard uses about one core; its actor reserves none,
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A node that can take keepers, and what it offers to Ray."""
+class ClusterNode:
+    """A node that can take keepers, with its CPUs and resources in Ray."""
 
     node_id: str
     cpus: float
     resources: frozenset[str] = frozenset()
 
 
-def nodes_for(role: str, nodes: Sequence[Node], *, worker_resource: str | None) -> list[str]:
+def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str | None) -> list[str]:
     """Choose the nodes for the keepers of a role, where some nodes are for workers alone.
 
-    Workers live only where `worker_resource` is offered: elsewhere the app can't be imported, and receivers can't be
-    reached. The others live there only if there is no other node, because timers must fire. Without such a resource
-    every node is for everybody.
+    Workers run only on nodes that offer `worker_resource`: on other nodes the app can't be imported, and receivers
+    can't be reached. The keepers of other roles run on these nodes only if there is no other node, because timers must
+    fire. Without `worker_resource` every node is for all roles.
 
     shape:   in order; empty if no node may take this role's keepers
     """
@@ -33,10 +33,10 @@ def nodes_for(role: str, nodes: Sequence[Node], *, worker_resource: str | None) 
     return sorted(node.node_id for node in nodes if worker_resource not in node.resources) or for_workers
 
 
-def cpus_for(shards: int, nodes: Sequence[Node], *, worker_resource: str | None) -> int:
-    """Count the CPUs that the whole cluster needs for so many shards, those of the workers' nodes included.
+def cpus_for(shards: int, nodes: Sequence[ClusterNode], *, worker_resource: str | None) -> int:
+    """Count the CPUs that the whole cluster needs for `shards` shards, including the CPUs of the workers' nodes.
 
-    Ray's autoscaler compares what it is asked for with all nodes, also with those that no shard should use.
+    Ray's autoscaler compares a request with all nodes, also with nodes that no shard should use.
     """
     if not shards:
         return 0

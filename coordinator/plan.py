@@ -1,20 +1,22 @@
-"""What to do about the difference between the desired and the actual keepers of a role: a pure function.
+"""The steps from the actual to the desired keepers of a role: a pure function.
 
-Here it is decided which are suspended, and who has their slots; `takeover` decides which are dead.
+The function decides which keepers are suspended, and which keepers get their slots; `takeover` decides which are dead.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperState:
-    """One keeper of ours: starting while it has no holder, then serving until it is retired.
+    """One keeper of this cluster: starting while it has no holder, then serving until it is retired.
 
-    A `suspect` keeper has been silent for a moment. A `suspended` one is marked so in the holders table, and the others
-    have its slots. A `stalled` keeper should have started by now, and may still start. `started_s` is when its holder
-    was first seen, in seconds of the monotonic clock. `held` is how much it had in hand at its last sign of life.
+    A `suspect` keeper has been silent for a moment. A `suspended` keeper has this mark in the holders table, and the
+    other keepers have its slots. A `stalled` keeper should have started by now, and may still start. `started_s` is the
+    moment when the keeper's holder was first seen, in seconds of the monotonic clock. `held` is the number of leases
+    that the keeper reported in its last heartbeat.
     """
 
     actor_name: str
@@ -30,20 +32,20 @@ class KeeperState:
 
     @property
     def registered(self) -> bool:
-        """Say whether it has a holder."""
+        """Return whether the keeper has a holder."""
         return self.holder is not None
 
     @property
     def ready(self) -> bool:
-        """Say whether it can be given slots."""
+        """Return whether the keeper can be given slots."""
         return self.registered and not self.suspect
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The actual state: our actors, the nodes they may stay on, and which of the nodes should get no new actors.
+    """The actual state: our actors, the nodes on which actors may stay, and the nodes that should get no new actors.
 
-    `quarantined` is in order: the node whose quarantine ends first comes first. `foreign_holders` are holders of other
+    `quarantined` is in the order of the ends of the quarantines. `foreign_holders` are holders of other
     clusters that still keep slots from the time when their cluster led.
     """
 
@@ -55,10 +57,10 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, in this order: assign, then spawn, then retire.
+    """The steps, in this order: assign, then spawn, then retire.
 
-    `assign` gives each holder its part of the slots, None for none. The holders to `suspend` or `resume` are among
-    them.
+    `assign` gives each holder its part of the slots; None: no slots. `assign` also contains the holders to `suspend` or
+    `resume`.
     """
 
     assign: dict[int, int | None] = field(default_factory=dict)
@@ -70,18 +72,18 @@ class Plan:
 
 
 def plan(wanted: int, observed: Observed) -> Plan:
-    """Decide what brings the fleet to `wanted` keepers, spread over its nodes.
+    """Decide the steps that bring the fleet to `wanted` keepers, spread over its nodes.
 
     The ready keepers share all slots. So a death leaves no slot without a keeper while the replacement starts, and a
-    new keeper takes its part as soon as it is ready. A keeper is moved if its node is leaving, or if its node has at
-    least two more keepers than another: its replacement starts first, and the keeper is retired when that is ready.
+    new keeper gets its part as soon as it is ready. A keeper is moved if its node is leaving, or if its node has at
+    least two more keepers than another node. The replacement starts first; once it is ready, the old keeper is retired.
 
-    If an actor is slow to start, another one is started on a better node, if there is one. Whichever of the two comes
-    up first serves, and the surplus one is retired.
+    If an actor is slow to start, a second actor is started on a better node, if there is one. The actor that comes up
+    first serves, and the surplus actor is retired.
 
-    A suspect keeper is suspended: the others share its slots and may take what it has claimed. It is neither retired
-    nor replaced, because it may only have paused. If all keepers are suspect, there is none to share with: the
-    assignment stays as it is, and one more actor is started.
+    A suspect keeper is suspended: the other keepers share its slots and may take its claims. A suspect keeper is
+    neither retired nor replaced, because it may only have paused. If all keepers are suspect, no keeper can take their
+    slots: the assignment stays as it is, and one more actor is started.
 
     shape:   `spawn` names a node for each new actor; empty if none is needed or no node can take one
     """
@@ -90,10 +92,11 @@ def plan(wanted: int, observed: Observed) -> Plan:
     leaving = [keeper for keeper in observed.keepers if keeper.node_id not in observed.nodes and keeper.ready]
     suspects = [keeper for keeper in observed.keepers if keeper.registered and keeper.suspect]
 
-    serving = _balanced(ready, wanted, observed.nodes)
+    serving = _balanced(ready, wanted)
     # Keepers on leaving nodes serve until their replacements are ready: fewer keepers would only be slower.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
-    retire = tuple(keeper for keeper in observed.keepers if keeper.ready and keeper not in serving)
+    kept = {keeper.actor_name for keeper in serving}
+    retire = tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.actor_name not in kept)
 
     targets = _targets(observed)
     expected = [keeper for keeper in staying if not (keeper.stalled and _are_trusted(targets, observed))]
@@ -103,7 +106,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
     assign, suspend = _assignment(serving, retire), tuple[int, ...]()
     if serving:
         suspend = tuple(keeper.holder for keeper in suspects if keeper.holder and not keeper.suspended)
-        # A keeper without slots claims nothing more. It fires what it has leased.
+        # A keeper without slots claims nothing more, and fires its leased timers.
         assign |= dict.fromkeys((*suspend, *observed.foreign_holders))
     return Plan(
         assign=assign,
@@ -115,22 +118,32 @@ def plan(wanted: int, observed: Observed) -> Plan:
     )
 
 
-def _balanced(ready: Sequence[KeeperState], wanted: int, nodes: Sequence[str]) -> list[KeeperState]:
-    """Choose the keepers to keep: spread them evenly over the nodes, and prefer keepers that have slots."""
-    serving: list[KeeperState] = []
-    load = Counter(dict.fromkeys(nodes, 0))
-    waiting = list(ready)
-    while waiting and len(serving) < wanted:
-        chosen = min(waiting, key=lambda keeper: load[keeper.node_id])
-        waiting.remove(chosen)
-        serving.append(chosen)
-        load[chosen.node_id] += 1
-    return serving
+def plan_to_go(observed: Observed) -> Plan:
+    """Decide which keepers to retire, if keepers shall run only while their cluster leads, and another cluster leads.
+
+    A keeper is retired when the other cluster has taken its slots; until then the keeper serves these slots.
+    """
+    return Plan(retire=tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.part is None))
+
+
+def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
+    """Choose the keepers to keep: spread them evenly over the nodes, and prefer keepers that have slots.
+
+    The first keeper of each node comes first, then the second keeper of each node, and so on.
+    """
+    load = Counter[str]()
+    turns: list[tuple[int, KeeperState]] = []
+    for keeper in ready:
+        turns.append((load[keeper.node_id], keeper))
+        load[keeper.node_id] += 1
+    return [keeper for _, keeper in sorted(turns, key=itemgetter(0))][:wanted]
 
 
 def _targets(observed: Observed) -> Sequence[str]:
-    """Choose the nodes for new actors: those that nobody doubts; if there are none, those that are not in quarantine;
-    if there are none, the node whose quarantine ends first.
+    """Choose the nodes for new actors, as free of failures as possible.
+
+    The choice is the nodes that are not in doubt; without any, the nodes outside quarantine; without any, the node with
+    the earliest end of its quarantine.
     """
     doubted = _doubted(observed)
     return (
@@ -141,7 +154,7 @@ def _targets(observed: Observed) -> Sequence[str]:
 
 
 def _are_trusted(targets: Sequence[str], observed: Observed) -> bool:
-    """Say whether there are targets, and none of them is in doubt."""
+    """Return whether there are target nodes, and none of these nodes is in doubt."""
     return bool(targets) and _doubted(observed).isdisjoint(targets)
 
 
@@ -151,7 +164,7 @@ def _doubted(observed: Observed) -> set[str]:
 
 
 def _spawns(wanted: int, expected: Sequence[KeeperState], nodes: Sequence[str]) -> list[str]:
-    """Name a node for each missing actor; if none is missing, a node for one actor that will relieve a crowded node."""
+    """Name a node for each missing actor; if none is missing, the node of one actor that relieves a crowded node."""
     if not nodes:
         return []
     load = _load(expected, nodes)
@@ -179,7 +192,7 @@ def _seniority(keeper: KeeperState) -> tuple[bool, int, str]:
 
 
 def _assignment(serving: Sequence[KeeperState], retire: Sequence[KeeperState]) -> dict[int, int | None]:
-    """Number the serving keepers, each with its old number where possible; return only what changes."""
+    """Number the serving keepers, each with its old number if possible; return only the changes."""
     count = len(serving)
     numbers: dict[int, int] = {}
     kept = {m.part: m for m in reversed(serving) if m.part is not None and m.part < count}

@@ -1,4 +1,4 @@
-"""The nodes that get no new actors for a while, because an actor there went silent or did not start."""
+"""The nodes that get no new actors for a while, because an actor on the node went silent or did not start."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from shardclock_server.coordinator.plan import KeeperState
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute
 PAUSES = Backoff(FIRST_S, MAX_S)
-PROVED_S = 30.0  # after a keeper on the node gave signs of life for this long, the node's failures are forgotten
+PROVED_S = 30.0  # after a keeper on the node gave signs of life for this time, the node's failures are forgotten
 
 
 class Start(NamedTuple):
-    """One start of an actor on a node: when it was asked for, and when the actor came up (None: not yet)."""
+    """One start of an actor on a node: the time of the request, and the time when the actor came up (None: not yet)."""
 
     node_id: str
     asked_s: float
@@ -22,11 +22,11 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Name the actors that have not come up within a limit, counted from the last actor that came up on their node.
+    """Name the actors that have not come up in time; the time counts from the last actor that came up on their node.
 
     A node where actors come up one after another is slow, not broken.
 
-    units:   all in seconds of the monotonic clock
+    units:   all times in seconds of the monotonic clock
     """
     last_s: dict[str, float] = {}
     for it in starts.values():
@@ -41,7 +41,7 @@ def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) ->
 
 @dataclass(slots=True)
 class _NodeFailures:
-    """One node that has failed: how often in a row, when it failed last, and when its quarantine ends."""
+    """The failures of one node: the number in a row, the time of the last failure, and the end of the quarantine."""
 
     failures: int
     failed_s: float
@@ -62,9 +62,9 @@ class Quarantine:
         self._cases: dict[str, _NodeFailures] = {}
 
     def fail(self, node_ids: Iterable[str], *, now_s: float) -> None:
-        """Learn which nodes have actors that went silent, could not be reached, or did not start.
+        """Record the failures of nodes with actors that went silent, could not be reached, or did not start.
 
-        A failure on a node in quarantine does not count: it is the same failure, seen again.
+        A failure on a node in quarantine does not count, because this failure led to the quarantine.
         """
         for node_id in node_ids:
             case = self._cases.get(node_id)
@@ -75,7 +75,7 @@ class Quarantine:
             self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
     def learn_nodes(self, keepers: Iterable[KeeperState], nodes: Collection[str], *, now_s: float) -> None:
-        """Learn which nodes work: those with a keeper that gives signs of life. Forget nodes that are gone."""
+        """Record which nodes work, because a keeper on the node gives signs of life. Forget nodes that are gone."""
         started_s: dict[str, float] = {}
         for keeper in keepers:
             if keeper.ready:
@@ -89,7 +89,7 @@ class Quarantine:
                 self._trust(node_id, case, started_s[node_id], now_s=now_s)
 
     def nodes(self, *, now_s: float) -> tuple[str, ...]:
-        """Name the nodes in quarantine; the node whose quarantine ends first comes first."""
+        """Name the nodes in quarantine, in the order of the ends of their quarantines."""
         kept = {node_id: case for node_id, case in self._cases.items() if now_s < case.until_s}
         return tuple(sorted(kept, key=lambda node_id: (kept[node_id].until_s, node_id)))
 

@@ -9,7 +9,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shardclock_server.coordinator.fleet import RAY, FleetUnavailable, KeeperHandle, new_name
-from shardclock_server.coordinator.placement import Node, cpus_for, nodes_for
+from shardclock_server.coordinator.placement import ClusterNode, cpus_for, nodes_for
 from shardclock_server.coordinator.takeover import DIED, LEFT, UNREACHABLE
 
 ANSWER_S = 5.0  # Ray answers in milliseconds, or its head is lost
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Spawner:
-    """How to make the actors of a role: their class and its constructor's arguments. `cluster` provides both.
+    """Create the actors of a role; `cluster` provides their class and the arguments of its constructor.
 
     Nodes that offer `worker_resource` to Ray are for workers alone (`coordinator.placement`).
     """
@@ -36,8 +36,8 @@ class Spawner:
             ray.remote(self.actor_class)
             .options(
                 name=actor_name,
-                # It outlives the coordinator: no timer depends on that. It never restarts by itself: a new actor
-                # is a new holder, and the coordinator decides how many there are.
+                # The actor outlives the coordinator, but no timer depends on this. Ray never restarts the actor: a
+                # new actor is a new holder, and the coordinator decides how many there are.
                 lifetime="detached",
                 max_restarts=0,
                 num_cpus=0,
@@ -66,14 +66,14 @@ class RayKeeper:
         return LEFT
 
     async def drain(self) -> None:
-        """Ask the actor to hand everything back, and wait until it has done so.
+        """Ask the actor to hand back its leases, and wait for the end of this.
 
         errors:  RayError  the actor has died, or can't be reached
         """
         await self._actor.drain.remote()
 
     async def kill(self) -> None:
-        """End the actor at once, if it is still there.
+        """End the actor at once, if the actor still exists.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -90,21 +90,21 @@ class RayFleet:
         self._spawner = spawner
 
     async def nodes(self) -> list[str]:
-        """List the nodes that can take the role's keepers: alive, not about to leave, and not for others alone.
+        """List the nodes that can take the role's keepers: alive, not about to leave, and not reserved for other roles.
 
         errors:  FleetUnavailable  no answer in time
         """
         return nodes_for(self.role, await _ask(_staying_nodes), worker_resource=self._spawner.worker_resource)
 
     async def found(self) -> dict[str, KeeperHandle]:
-        """Find the role's actors that exist, by name, also of an earlier coordinator.
+        """Return the role's existing actors by name, including actors that an earlier coordinator started.
 
         errors:  FleetUnavailable  no answer in time
         """
         return {name: RayKeeper(actor) for name, actor in (await _ask(self._named_actors)).items()}
 
     async def spawn(self, node_id: str) -> tuple[str, KeeperHandle]:
-        """Make an actor under a new name and return both; the actor may still be starting then.
+        """Create an actor under a new name; return the name and the actor, which may still be starting.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -112,7 +112,7 @@ class RayFleet:
         return name, RayKeeper(await _ask(lambda: self._spawner.spawn(name, node_id)))
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Ask Ray's autoscaler, if there is one, for room for `shards` in all; 0 takes the request back.
+        """Ask Ray's autoscaler, if there is one, for nodes for `shards` shards in all; 0 takes the request back.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -130,7 +130,7 @@ class RayFleet:
 
 
 async def _ask(question: Callable[[], T]) -> T:
-    """Ask in a thread: Ray's calls block, so a lost head would block the event loop."""
+    """Call Ray in a thread: Ray's calls block, so a lost head would otherwise block the event loop."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asyncio.to_thread(question)
@@ -138,16 +138,16 @@ async def _ask(question: Callable[[], T]) -> T:
         raise FleetUnavailable(f"{type(error).__name__}: {error}") from error
 
 
-def _staying_nodes() -> list[Node]:
+def _staying_nodes() -> list[ClusterNode]:
     # Ray does not tell an actor that its node drains; only this internal table lists the draining nodes.
     from ray._private.state import state
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     leaving = state.get_draining_nodes()
     return [
-        Node(node["NodeID"], node["Resources"]["CPU"], frozenset(node["Resources"]))
+        ClusterNode(node["NodeID"], node["Resources"]["CPU"], frozenset(node["Resources"]))
         for node in nodes
-        # A head node started with num_cpus=0 (KubeRay's convention) takes no keepers.
+        # A head node that was started with num_cpus=0 (KubeRay's convention) takes no keepers.
         if node["Alive"] and node["Resources"].get("CPU", 0) > 0 and node["NodeID"] not in leaving
     ]
 
@@ -155,5 +155,5 @@ def _staying_nodes() -> list[Node]:
 def _actor(name: str) -> Any | None:
     try:
         return ray.get_actor(name)
-    except ValueError:  # the actor died after it was listed
+    except ValueError:  # the actor died after the list was made
         return None

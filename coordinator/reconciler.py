@@ -3,42 +3,48 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
 from shardclock_server.coordinator.crew import Crew
 from shardclock_server.coordinator.fleet import Fleet, FleetUnavailable
+from shardclock_server.coordinator.holders_seen import HoldersSeen
 from shardclock_server.coordinator.retention import Retention
 from shardclock_server.coordinator.scaling import Scaling
 from shardclock_server.coordinator.settings import CoordinatorSettings
+from shardclock_server.coordinator.stand_by import StandBy
 from shardclock_server.coordinator.stats import report
+from shardclock_server.coordinator.succession import until_succeeded
 from shardclock_server.keepers.loops import pause
 from shardclock_server.metrics.report import Reporter
-from shardclock_server.sql.cluster.holders import SHARD, Holder, end_holders, list_holders
+from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD, Holder, end_holders, list_holders
 from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-STARTING_TURN_S = 0.03  # between two turns while a keeper is about to register
-ASK_AGAIN_S = 5.0  # after a question that the fleet did not answer
+STARTING_TURN_S = 0.03  # the time between two turns while a keeper is about to register
+STANDING_BY_S = 1.0  # the time between two turns without keepers, because `up` tells this cluster when it must lead
+ASK_AGAIN_S = 5.0  # the pause after a question that the fleet did not answer
 INCARNATION_BITS = 63  # a bigint in Postgres: positive
-HANDED_OVER_S = 0.1  # between two checks whether another cluster has taken the slots
 
 
 class Superseded(Exception):
-    """A newer incarnation of this coordinator leads; this one must do nothing more."""
+    """A newer incarnation of this coordinator leads, so this incarnation must do nothing more."""
 
 
 def new_incarnation() -> int:
-    """Draw the number of a coordinator, anew at each start."""
+    """Draw a random number for a coordinator's incarnation; each start has a new number."""
     return secrets.randbits(INCARNATION_BITS)
 
 
 class Reconciler:
     """Bring the keepers of each role to the desired state; leave the slots alone while another cluster leads.
 
-    `fleets` has one for each role.
+    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` names another cluster, which leads
+    while it can; then the keepers of this cluster run only while this cluster leads. `tell` gets a message for the user
+    when the lead has moved. `settled` is set after the first turn that left no keeper about to register.
     """
 
     def __init__(
@@ -49,19 +55,37 @@ class Reconciler:
         cluster_id: str,
         incarnation: int,
         fleets: Sequence[Fleet],
+        node_id: str = LOCAL_NODE,
+        beside: str | None = None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._cluster_id = cluster_id
         self._incarnation = incarnation
-        self._session = Session(dsn, application="shardclock coordinator", timeout_s=settings.coordinator_timeout_s)
+        self._node_id = node_id
+        # By the name of this session `status` finds a cluster that stands by without keepers.
+        application = f"shardclock stand-by {cluster_id}" if beside else "shardclock coordinator"
+        self._session = Session(dsn, application=application, timeout_s=settings.coordinator_timeout_s)
+        self._stand_by = (
+            StandBy(self._session, cluster_id, beside=beside, silent_s=settings.suspect_s) if beside else None
+        )
         self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
         self._changed = asyncio.Event()
         self._crews = [
-            Crew(fleet, settings, self._session, cluster_id=cluster_id, changed=self.wake, log=self._log)
+            Crew(
+                fleet,
+                settings,
+                self._session,
+                cluster_id=cluster_id,
+                changed=self.wake,
+                log=self._log,
+                stand_by=self._stand_by,
+            )
             for fleet in fleets
         ]
-        self._kind = fleets[0].kind
-        self._leads: bool | None = None
+        self._tell, self._kind = tell, fleets[0].kind
+        self.leads: bool | None = None
+        self.settled = asyncio.Event()
         self._fresh = True
         self._ask_again_s = 0.0
         self._retention = Retention(self._session, keep_days=settings.retention_days)
@@ -69,10 +93,10 @@ class Reconciler:
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
         self._scaling = Scaling(SHARD, settings, self._session, shards.ask_for_nodes)
         self._reporter = Reporter(settings.metrics_socket)
-        self._stopping = False
+        self._stopping = self._is_orphan = False
 
     async def run(self) -> None:
-        """Take turns until stopped or superseded; a superseded coordinator touches nothing more."""
+        """Make turns until stopped or superseded; a superseded coordinator changes nothing more."""
         try:
             await self._until_stopped()
             await self._wind_down()
@@ -81,84 +105,136 @@ class Reconciler:
         await self._close()
 
     async def _until_stopped(self) -> None:
-        """Take turns; log a turn that fails, and go on with the next."""
+        """Make turns; log a turn that fails, and go on with the next turn."""
         failing = False
         while not self._stopping:
             self._changed.clear()
             try:
                 await self.turn()
                 failing = failing and self._is_fleet_away
+                if not self._is_starting:
+                    self.settled.set()
             except (StoreUnavailable, StatementRefused, FleetUnavailable) as error:
                 if not isinstance(error, FleetUnavailable):
                     # Without news from Postgres no keeper can be called silent.
-                    for crew in self._crews:
-                        crew.forget_silence()
+                    self._forget_silence()
                 if not failing:
                     self._log.warning("turn failed", error=str(error))
                 failing = True
-            self._report()
+            if self._reporter.is_due:
+                self._report()
             await pause(self._pause_s, self._changed)
 
     async def turn(self) -> None:
         """Make one turn: read, decide, act."""
+        if self._stand_by is not None:
+            await self._stand_by.take_lead()
         leadership = await self._lead()
+        seen = await HoldersSeen.read(self._session)
+        if self._stand_by is not None:
+            leadership = await self._share_lead(self._stand_by, seen, leadership)
         wanted = dict(leadership.wanted)
         if leadership.leads:
             wanted[SHARD] = await self._scaling.turn(leadership, self._incarnation)
         else:
             await self._scaling.stand_by()
-        await self._turn_crews(leadership, wanted)
+        await self._turn_crews(leadership, wanted, seen)
         if leadership.leads:
             await self._retention.turn()
+
+    async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
+        """Take the lead from the cluster that `beside` names, or give that cluster the lead; tell the user which
+        keepers serve.
+
+        errors:  StoreUnavailable  no answer in time
+        """
+        if await ours.take_unserved(seen, leadership):
+            leadership = await self._lead()
+        elif await ours.give_lead(seen, leadership):
+            self._log.info("gave the lead away")
+            leadership = replace(leadership, leads=False)
+        for sentence in ours.news(seen.read_s, leadership):
+            self._tell(sentence)
+        return leadership
+
+    def _forget_silence(self) -> None:
+        for crew in self._crews:
+            crew.forget_silence()
+        if self._stand_by is not None:
+            self._stand_by.forget_silence()
 
     @property
     def _pause_s(self) -> float:
         """Return the pause before the next turn: short while keepers start, because they have no slots until then."""
-        is_starting = any(crew.is_starting for crew in self._crews)
-        return min(STARTING_TURN_S, self._settings.reconcile_s) if is_starting else self._settings.reconcile_s
+        if self._is_starting:
+            return min(STARTING_TURN_S, self._settings.reconcile_s)
+        is_idle = (
+            self._stand_by is not None and self.leads is False and not any(crew.has_keepers for crew in self._crews)
+        )
+        return STANDING_BY_S if is_idle else self._settings.reconcile_s
+
+    @property
+    def _is_starting(self) -> bool:
+        return any(crew.is_starting for crew in self._crews)
 
     @property
     def is_stuck(self) -> bool:
-        """Say whether no shard is left and none comes up, although the fleet takes the requests for them."""
+        """Return whether no shard is left and no shard comes up, although the fleet accepts requests for shards."""
         return any(crew.is_stuck for crew in self._crews if crew.role == SHARD)
 
     @property
     def _is_fleet_away(self) -> bool:
-        """Say whether the fleet did not answer, and is not to be asked again yet."""
+        """Return whether the fleet did not answer, and must not be asked again yet."""
         return time.monotonic() < self._ask_again_s
 
-    async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int]) -> None:
-        """Let each crew act; while the fleet does not answer, as far as Postgres alone is enough.
+    async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int], seen: HoldersSeen) -> None:
+        """Let each crew act; while the fleet does not answer, only steps that need no fleet.
 
-        errors:  FleetUnavailable  it was asked, and has not answered
+        errors:  FleetUnavailable  the fleet was asked, and has not answered
         """
         left = list(self._crews)
         unanswered: FleetUnavailable | None = None
         try:
             while left and not self._is_fleet_away:
-                await left[0].turn(leadership, wanted[left[0].role])
+                await left[0].turn(leadership, wanted[left[0].role], seen)
                 del left[0]
         except FleetUnavailable as error:
             self._ask_again_s = time.monotonic() + ASK_AGAIN_S
             unanswered = error
         for crew in left:
-            await crew.turn_without_fleet(leadership, wanted[crew.role])
+            await crew.turn_without_fleet(leadership, wanted[crew.role], seen)
         if unanswered is not None:
             raise unanswered
 
-    def stop(self) -> None:
-        """Ask the loop to end; `run` then drains every keeper and gives up the lead."""
+    def stop(self, *, is_orphan: bool = False) -> None:
+        """Ask the loop to end; `run` then gives up the lead and drains every keeper.
+
+        An orphan (its `up` was killed) lets its keepers fire on until the keepers of the next `up` have their slots.
+        """
+        self._is_orphan = is_orphan and (self._is_orphan or not self._stopping)
         self._stopping = True
         self.wake()
 
+    def lead_instead(self) -> None:
+        """Make a turn now, and lead from this turn on, because the host of the other cluster has ended."""
+        assert self._stand_by is not None, "this cluster stands by beside another one"
+        self._stand_by.lose()
+        self.wake()
+
+    def lead_until_ready(self, node_id: str) -> None:
+        """Lead until the keepers of the other cluster are ready; the host of that cluster is ready on `node_id`."""
+        assert self._stand_by is not None, "this cluster stands by beside another one"
+        self._stand_by.regain(node_id)
+        self.wake()
+
     def wake(self) -> None:
-        """Take the next turn now."""
+        """Make the next turn now."""
         self._changed.set()
 
     async def _lead(self) -> Leadership:
-        """Take or renew the lead if possible, and learn which coordinator has it.
+        """Take or renew the lead if possible, and return which coordinator has the lead.
 
-        errors:  Superseded  a newer incarnation of this coordinator has it
+        errors:  Superseded  a newer incarnation of this coordinator has the lead
         """
         leadership = await lead(
             self._session,
@@ -166,30 +242,33 @@ class Reconciler:
             cluster_id=self._cluster_id,
             lease_s=self._settings.leader_lease_s,
             fresh=self._fresh,
+            node_id=self._node_id,
             identity=self._settings.identity,
+            patience_s=self._stand_by.patience_s if self._stand_by is not None else 0.0,
         )
         self._fresh = False
         self._learn_lead(leadership)
         return leadership
 
     def _learn_lead(self, leadership: Leadership) -> None:
-        """Learn whether we lead; while another cluster leads, our keepers stand by: they run without slots."""
-        if not leadership.leads and leadership.leader is not None and leadership.cluster_id == self._cluster_id:
+        """Record whether this cluster leads; while another cluster leads, our keepers run without slots."""
+        is_given = leadership.leader is not None or leadership.node_id not in (None, self._node_id)
+        if is_given and not leadership.leads and leadership.cluster_id == self._cluster_id:
             raise Superseded
-        if leadership.leads != self._leads:
+        if leadership.leads != self.leads:
             self._log.info("leads" if leadership.leads else "stands by", term=leadership.term)
-        self._leads = leadership.leads
+        self.leads = leadership.leads
 
     async def _wind_down(self) -> None:
         try:
             for crew in self._crews:
                 await crew.adopt()
-            # First list our holders, then make sure that we still lead: in this order none of them is a successor's.
+            # First list our holders, then make sure that we still lead. In this order no holder is a successor's.
             there = {holder.holder for holder in await self._own_holders()}
             await self._lead()
             await resign(self._session, self._incarnation)
             await self._scaling.stand_by()
-            await self._hand_over()
+            await until_succeeded(self._session, self._settings, cluster_id=self._cluster_id, is_orphan=self._is_orphan)
             retired = {
                 name for names in await asyncio.gather(*(crew.retire() for crew in self._crews)) for name in names
             }
@@ -201,29 +280,22 @@ class Reconciler:
     async def _own_holders(self) -> list[Holder]:
         return [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
 
-    async def _hand_over(self) -> None:
-        """Wait until a cluster that stands by has taken our keepers' slots; if none stands by, don't wait."""
-        deadline = time.monotonic() + self._settings.handover_s
-        while time.monotonic() < deadline:
-            holders = await list_holders(self._session)
-            keep = {h.role for h in holders if h.cluster_id == self._cluster_id and h.part is not None}
-            successors = {
-                h.role
-                for h in holders
-                if h.cluster_id != self._cluster_id
-                and h.silent_s < self._settings.silent_s
-                and h.foreign_reason is None
-            }
-            if keep.isdisjoint(successors):
-                return
-            await asyncio.sleep(HANDED_OVER_S)
-
     async def _close(self) -> None:
         self._report(leaving=True)
         self._reporter.close()
+        for crew in self._crews:
+            await crew.abandon()
         await self._scaling.close()
         await self._session.close()
 
     def _report(self, *, leaving: bool = False) -> None:
-        source, crews = f"coordinator {self._incarnation:016x}", [crew.stats for crew in self._crews]
-        self._reporter.send(report(source, fleet=self._kind, leads=bool(self._leads), crews=crews, leaving=leaving))
+        self._reporter.send(
+            report(
+                f"coordinator {self._incarnation:016x}",
+                fleet=self._kind,
+                leads=bool(self.leads),
+                crews=[crew.stats for crew in self._crews],
+                ray_away_s=self._stand_by.led_s() if self._stand_by is not None else None,
+                leaving=leaving,
+            )
+        )

@@ -1,4 +1,4 @@
-"""Make the command log's coming days and drop its old ones. A failure here stops nothing else, and is retried."""
+"""Make the command log's coming days and drop its old days. A failure here stops no other work, and is retried."""
 
 import time
 
@@ -14,13 +14,13 @@ from shardclock_server.sql.log.partitions import (
 )
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-EVERY_S = 3600.0  # days are made a week ahead, so an hour is often enough
+EVERY_S = 3600.0  # days are made a week ahead, so once an hour is often enough
 RETRY_S = 60.0  # doubled after each failure: while a dump locks the log for hours, we try about ten times
-DROPS_MAX = 5  # in one turn: each locks the log for a moment
+DROPS_MAX = 5  # the limit of drops in one turn, because each drop locks the log for a moment
 
 
 class Retention:
-    """Make and drop the log's days now and then, while this coordinator leads."""
+    """Make and drop the log's days once an hour, while this coordinator leads."""
 
     def __init__(self, session: Session, *, keep_days: int) -> None:
         self._session = session
@@ -31,7 +31,7 @@ class Retention:
         self._log = structlog.get_logger()
 
     async def turn(self) -> None:
-        """Make and drop days if it is time; log a failure and retry, less often after each."""
+        """Make and drop days if the pause is over; log a failure, and wait longer for the retry after each failure."""
         if time.monotonic() < self._next_at_s:
             return
         try:
@@ -44,7 +44,7 @@ class Retention:
         self._next_at_s = time.monotonic() + pause_s
 
     async def _keep(self) -> bool:
-        """Make and drop days; return whether there may be more to drop."""
+        """Make and drop days; return whether there may be more days to drop."""
         await mark_day(self._session)
         await ensure_log_partitions(self._session)
         await forget_holders(self._session, keep_days=self._keep_days)

@@ -1,4 +1,4 @@
-"""How many keepers of a role a policy asks for. The tables tell what is coming, so the keepers are there before it."""
+"""Choose the number of keepers by a policy, which follows the upcoming timers of the tables ahead of time."""
 
 import asyncio
 import time
@@ -8,28 +8,28 @@ from datetime import timedelta
 
 import structlog
 
-from shardclock_server.coordinator.demand import GiveBack, Load, shards_for
+from shardclock_server.coordinator.demand import ClusterLoad, GiveBack, shards_for
 from shardclock_server.coordinator.fleet import FleetUnavailable
 from shardclock_server.coordinator.settings import CoordinatorSettings
-from shardclock_server.sql.cluster.leadership import Leadership, Policy, follow_forecast, read_policy
+from shardclock_server.sql.cluster.leadership import Leadership, ScalingPolicy, follow_forecast, read_policy
 from shardclock_server.sql.metrics.forecast import read_forecast
 from shardclock_server.sql.metrics.measures import EVER, count_due, readings_scan
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 NOW = timedelta(0)
-ASK_AGAIN_S = 60.0  # Ray forgets the request when its head is lost
+ASK_AGAIN_S = 60.0  # the request for nodes is repeated, because Ray forgets it when its head is lost
 
 
 @dataclass(frozen=True, slots=True)
 class LoadReading:
     """The result of one reading of the tables."""
 
-    policy: Policy
-    load: Load
+    policy: ScalingPolicy
+    load: ClusterLoad
 
 
 class Scaling:
-    """Follow the forecast while there is a policy; read the tables on a connection of its own, so no turn waits."""
+    """Follow the forecast while there is a policy; read the tables on a separate connection, so that no turn waits."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Scaling:
         self._overdue = readings_scan()
         self._records: tuple[float, int] | None = None
         self._forget(term=0)
-        # -1: unknown. An earlier incarnation may have asked, and its request stands until it is taken back.
+        # -1: unknown. A request for nodes by an earlier incarnation stands until a new request replaces it.
         self._asked: tuple[int, float] = (-1, 0.0)
         self._log = structlog.get_logger()
 
@@ -60,7 +60,7 @@ class Scaling:
         errors:  StoreUnavailable  no answer in time
         """
         if leadership.term != self._term:
-            await self._end_reading()  # a reading may have begun hours ago, and have read another leader's number
+            await self._end_reading()  # the reading may have begun hours ago, and may have another leader's number
             self._forget(term=leadership.term)
         before = leadership.wanted[self._role]
         reading = self._last_reading()
@@ -95,13 +95,13 @@ class Scaling:
             self._reading = None
 
     def _forget(self, *, term: int) -> None:
-        """Forget past needs: needs under another leader, or from a time without a policy, say nothing about today."""
+        """Forget past needs, because needs under another leader, or without a policy, say nothing about today."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)
 
     def _last_reading(self) -> LoadReading | None:
-        """Return the result of the last reading, once, and begin the next reading when it is time."""
+        """Return the result of the last reading once, and begin the next reading when it is due."""
         now_s, seen = time.monotonic(), None
         if self._reading is not None and self._reading.done():
             error = self._reading.exception()
@@ -121,7 +121,7 @@ class Scaling:
         policy = await read_policy(self._session_of_readings, self._role)
         recent_per_s = self._recent_per_s(policy.log_records)
         overdue = await self._count_overdue()
-        return LoadReading(policy, Load(await read_forecast(self._session_of_readings), overdue, recent_per_s))
+        return LoadReading(policy, ClusterLoad(await read_forecast(self._session_of_readings), overdue, recent_per_s))
 
     async def _count_overdue(self) -> int:
         window = self._overdue.begin(now_s=time.monotonic(), every_s=self._settings.forecast_s)
@@ -134,7 +134,7 @@ class Scaling:
         return sum(counts.timers)
 
     def _recent_per_s(self, records: int) -> float:
-        """Return how many records a second the log gained since the last reading."""
+        """Return the records a second that the log gained since the last reading."""
         before, now_s = self._records, time.monotonic()
         self._records = now_s, records
         return (records - before[1]) / (now_s - before[0]) if before else 0.0
@@ -150,7 +150,7 @@ class Scaling:
         return min(max(recent.follow(asked, now_s=time.monotonic()), policy.wanted_min), policy.wanted_max)
 
     async def _ask(self, shards: int) -> None:
-        """Ask the fleet for room for `shards`, when the number changes, and again after `ASK_AGAIN_S`."""
+        """Ask the fleet for nodes for `shards`, when the number changes, and again after `ASK_AGAIN_S`."""
         asked, at_s = self._asked
         if shards == asked and not (shards and time.monotonic() > at_s + ASK_AGAIN_S):
             return

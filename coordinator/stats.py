@@ -1,4 +1,4 @@
-"""Counts of what the coordinator did since its start, and the report of them to its node's exporter."""
+"""Counts of the coordinator's actions since its start, and their report to its node's exporter."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from shardclock_server.coordinator.families import TAKEOVER_EDGES_S
 from shardclock_server.coordinator.takeover import DIED, NEVER_STARTED, SILENT, UNREACHABLE
 from shardclock_server.metrics.families import REASON
-from shardclock_server.metrics.report import Histogram, Report, Sample
-from shardclock_server.sql.cluster.holders import SHARD, Ended
+from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
+from shardclock_server.sql.cluster.holders import SHARD, EndedHolder
 
-# Why a keeper is gone, as the metric's label names it; any other reason is "other".
+# The metric's label for the reason why a keeper is gone; any other reason has the label "other".
 REASONS = {DIED: "died", UNREACHABLE: "unreachable", SILENT: "silent", NEVER_STARTED: "never_started"}
 
 
 @dataclass(slots=True)
 class CrewStats:
-    """Count what the coordinator did about the keepers of one role since its start."""
+    """Count the coordinator's actions on the keepers of one role since its start."""
 
     role: str
     started: int = 0
@@ -27,8 +27,8 @@ class CrewStats:
     seconds: list[int] = field(default_factory=lambda: [0] * (len(TAKEOVER_EDGES_S) + 1))
     seconds_sum: float = 0.0
 
-    def count_takeovers(self, ended: Iterable[Ended], why_gone: Mapping[int, str]) -> None:
-        """Count holders that were ended, so that others take over what they held."""
+    def count_takeovers(self, ended: Iterable[EndedHolder], why_gone: Mapping[int, str]) -> None:
+        """Count ended holders; other holders take over their timers and deliveries."""
         for holder in ended:
             self.takeovers[REASONS.get(why_gone.get(holder.holder, ""), "other")] += 1
             self.released += holder.held
@@ -45,17 +45,29 @@ class CrewStats:
         ]
 
     def histogram(self) -> Histogram:
-        """Return how long the takeovers took."""
+        """Return the durations of the takeovers."""
         return Histogram("takeover_seconds", (self.role,), tuple(self.seconds), self.seconds_sum)
 
 
-def report(source: str, *, fleet: str, leads: bool, crews: Sequence[CrewStats], leaving: bool = False) -> Report:
-    """Build the report that the coordinator sends to the exporter."""
+def report(
+    source: str,
+    *,
+    fleet: str,
+    leads: bool,
+    crews: Sequence[CrewStats],
+    ray_away_s: float | None = None,
+    leaving: bool = False,
+) -> MetricsReport:
+    """Build the report that the coordinator sends to the exporter.
+
+    `ray_away_s` is None if the keepers do not stand by for Ray's keepers.
+    """
     released = sum(crew.released for crew in crews if crew.role == SHARD)  # only shards hold timers
-    return Report(
+    return MetricsReport(
         source,
         samples=[
             Sample("coordinator_leads", (fleet,), leads),
+            *([Sample("ray_away_seconds", (), ray_away_s)] if ray_away_s is not None else []),
             Sample("timers_released", ("died",), released),
             *(sample for crew in crews for sample in crew.samples()),
         ],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from shardclock_server.coordinator.fleet import Fleet, KeeperHandle
+from shardclock_server.coordinator.fleet import Fleet, FleetUnavailable, KeeperHandle
 from shardclock_server.coordinator.plan import KeeperState
 from shardclock_server.coordinator.quarantine import Start, late_starts
 from shardclock_server.sql.cluster.holders import Holder
@@ -17,7 +17,11 @@ SOON_S = 2.0  # a local keeper registers within 0.1 s of its start, an actor of 
 
 @dataclass(slots=True)
 class Child:
-    """One keeper that the coordinator supervises; `stalled` says that its start was late, even if it runs now."""
+    """One keeper that the coordinator supervises.
+
+    `stalled` says that the keeper's start was late, even if the keeper runs now. `drain` is the task that ends the
+    keeper; None: no turn has retired the keeper.
+    """
 
     handle: KeeperHandle
     node_id: str
@@ -26,10 +30,16 @@ class Child:
     why_gone: str | None = None
     started_s: float | None = None
     stalled: bool = False
+    drain: "asyncio.Task[None] | None" = None
+
+    @property
+    def is_draining(self) -> bool:
+        """Return whether the keeper is about to end, so that turns neither plan with this keeper nor drop it."""
+        return self.drain is not None and not self.drain.done()
 
 
 class Supervisor:
-    """Start keepers, watch for their end, and retire them.
+    """Start keepers, watch for their ends, and retire keepers.
 
     `changed` is called when an actor has ended.
     """
@@ -46,7 +56,7 @@ class Supervisor:
         self._log = log
 
     def __contains__(self, actor_name: object) -> bool:
-        """Say whether an actor is supervised."""
+        """Return whether an actor is supervised."""
         return actor_name in self._children
 
     def names(self) -> set[str]:
@@ -54,7 +64,7 @@ class Supervisor:
         return set(self._children)
 
     async def adopt(self) -> None:
-        """Supervise the actors that an earlier incarnation of the coordinator started, unless some are supervised.
+        """Supervise the actors that an earlier incarnation of the coordinator started, unless any actor is supervised.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -72,16 +82,16 @@ class Supervisor:
         self._watch_child(actor_name, handle, node_id)
 
     def gone(self) -> dict[str, str]:
-        """Name the actors that have ended or seem to have ended, each with the reason."""
-        return {name: child.why_gone for name, child in self._children.items() if child.why_gone}
+        """Return the actors that have ended or seem to have ended, each with the reason, without draining actors."""
+        return {name: it.why_gone for name, it in self._children.items() if it.why_gone and not it.is_draining}
 
     def give_up(self, actor_names: Iterable[str], why: str) -> None:
-        """Mark the supervised ones among these actors as gone."""
+        """Mark the supervised actors among `actor_names` as gone."""
         for actor_name in self._children.keys() & set(actor_names):
             self._children[actor_name].why_gone = why
 
     def learn_starts(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
-        """Learn which actors have become holders, and which are late.
+        """Record which actors have become holders, and which actors are late.
 
         shape:   the node of each actor that is late now and was not at the last call
         """
@@ -98,25 +108,29 @@ class Supervisor:
 
     @property
     def is_starting(self) -> bool:
-        """Say whether a keeper was started within `SOON_S`, and has not registered yet."""
+        """Return whether a keeper was started within `SOON_S`, and has not registered yet."""
         since = time.monotonic() - SOON_S
         return any(child.started_s is None and child.since > since for child in self._children.values())
 
     def overdue_to_start(self, holders: Mapping[str, Holder]) -> list[str]:
         """Name the actors that did not become holders within the time allowed for a start."""
         deadline = time.monotonic() - self._start_s
-        return [name for name, child in self._children.items() if name not in holders and child.since < deadline]
+        return [
+            name
+            for name, child in self._children.items()
+            if name not in holders and child.since < deadline and not child.is_draining
+        ]
 
     def age_s(self, actor_name: str) -> float:
         """Return for how long an actor has been supervised."""
         return time.monotonic() - self._children[actor_name].since
 
     def node_id(self, actor_name: str) -> str:
-        """Return the node on which an actor was started; "" if an earlier incarnation started it."""
+        """Return the node on which an actor was started; "" if an earlier coordinator started it."""
         return self._children[actor_name].node_id
 
     def keepers(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[KeeperState]:
-        """Describe each actor, with the state of its holder if it has one."""
+        """Describe each actor that does not drain, with the state of its holder if it has one."""
         return [
             KeeperState(
                 actor_name=name,
@@ -131,27 +145,46 @@ class Supervisor:
                 held=holder.held if holder else 0,
             )
             for name, child in self._children.items()
+            if not child.is_draining
         ]
 
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
-        """Name the keepers that may end now: they have nothing in hand, or have had `finish_s` to finish it.
+        """Name the keepers that may end now: they hold no leases, or have had `finish_s` to finish their work.
 
-        Call this each turn with all keepers that shall go. If a keeper is left out once, its `finish_s` starts again.
+        Call this each turn with all keepers to retire. If a keeper is left out once, its `finish_s` starts again.
         """
         now_s = time.monotonic()
         self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in keepers}
         return [it.actor_name for it in keepers if not it.held or now_s - self._finishing[it.actor_name] >= finish_s]
 
-    async def retire(self, actor_names: Iterable[str] | None = None) -> None:
-        """Drain the named actors (default: all) at the same time, and kill them, even one that does not answer.
+    def retire(self, actor_names: Iterable[str]) -> None:
+        """Begin to drain actors; each actor is killed when it has drained, or does not answer.
+
+        The turn does not wait for drains, because it must take over from dead keepers and renew the lead meanwhile.
+        """
+        for actor_name in actor_names:
+            child = self._children[actor_name]
+            if child.drain is None:
+                child.drain = asyncio.create_task(self._drain_and_kill(actor_name, child), name=f"drain {actor_name}")
+
+    async def retire_all(self) -> None:
+        """Drain all actors at the same time, then kill all of them, including actors without an answer.
 
         errors:  FleetUnavailable  no answer in time
         """
-        names = list(self._children if actor_names is None else actor_names)
-        await asyncio.gather(*(self._drain_and_kill(name, self._children[name]) for name in names))
+        self.retire(self._children)
+        await asyncio.gather(*(child.drain for child in self._children.values() if child.drain is not None))
+        await self.drop(list(self._children))  # again, if the kill got no answer
+
+    async def abandon(self) -> None:
+        """Break off the drains, because the coordinator ends; its keepers run on alone or under its successor."""
+        drains = [child.drain for child in self._children.values() if child.drain is not None]
+        for drain in drains:
+            drain.cancel()
+        await asyncio.gather(*drains, return_exceptions=True)
 
     async def drop(self, actor_names: Iterable[str]) -> None:
-        """Kill actors and forget them. Most have ended already; some only seem to have ended.
+        """Kill and forget actors. Most of these actors have ended already; some only seem to have ended.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -179,4 +212,7 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - an actor that can't drain is killed, like one that has drained
             self._log.warning("did not drain, and is killed", actor=actor_name, error=type(error).__name__)
         child.why_gone = "retired"
-        await self.drop([actor_name])
+        try:
+            await self.drop([actor_name])
+        except FleetUnavailable as error:  # the next turn, or the stop, asks again
+            self._log.warning("could not kill", actor=actor_name, error=str(error))

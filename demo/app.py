@@ -1,4 +1,4 @@
-"""The demo's app: one handler, which is imported and called as a user's handlers are."""
+"""The demo's app: one handler, imported and called like a user's handlers."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import shardclock
 from shardclock_server.demo.calls import note_call
 from shardclock_server.demo.example import ATTEMPTS_MAX, BUSY, CLOSED, TARGET, warehouse_of
 
-ANSWER_S = 0.1  # a warehouse takes so long: a worker that is killed then has some calls in hand
+ANSWER_S = 0.1  # the duration of a call, so that a killed worker has some calls in progress
 
 
 class WarehouseSilent(Exception):

@@ -1,7 +1,7 @@
-"""The calls that the demo's handler notes: a line for each, at the end of a file beside the demo's data.
+"""The calls that the demo's handler notes: one line for each call, in a file next to the demo's data directory.
 
-The command log says how a delivery ended. Only the handler knows of a call whose end nobody recorded, because its
-worker was killed.
+The command log has the end of each delivery. If a worker is killed, its last calls have no recorded end, and only the
+handler's notes show them.
 """
 
 import os
@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-DATA_DIR = "SHARDCLOCK_DATA_DIR"  # every process of the cluster has the settings in its environment
+DATA_DIR = "SHARDCLOCK_DATA_DIR"  # each process of the cluster gets the path through its environment
 
 
 class Call(NamedTuple):
-    """One call of the handler: the timer, which attempt it is, and when it began, by the machine's monotonic clock."""
+    """One call of the handler: the timer, the attempt, and the begin by the machine's monotonic clock."""
 
     timer_key: int
     attempt: int
@@ -21,17 +21,17 @@ class Call(NamedTuple):
 
 
 def calls_file(data_dir: Path) -> Path:
-    """Say where the calls are noted; the demo makes the file, and nothing is noted without it."""
+    """Return the file of the noted calls; the demo makes this file, and without the file no call is noted."""
     return data_dir.with_name("calls")
 
 
 def note_call(timer_key: int, attempt: int) -> None:
     """Note that a call begins.
 
-    errors:  OSError  there is no such file: no demo runs here
+    errors:  OSError  the file does not exist: no demo runs here
     """
     line = f"{timer_key} {attempt} {time.monotonic():.6f}\n".encode()
-    # Opened at its end and written at once, so that the lines of several processes don't mix.
+    # The file is opened for appending, with one write for each line, so that lines of several processes don't mix.
     descriptor = os.open(calls_file(Path(os.environ[DATA_DIR])), os.O_WRONLY | os.O_APPEND)
     try:
         os.write(descriptor, line)
@@ -40,6 +40,6 @@ def note_call(timer_key: int, attempt: int) -> None:
 
 
 def read_calls(file: Path) -> list[Call]:
-    """Read the calls that were noted, in their order."""
+    """Read the noted calls, in order."""
     lines = (line.split() for line in file.read_text().splitlines())
     return [Call(int(timer_key), int(attempt), float(began_s)) for timer_key, attempt, began_s in lines]

@@ -1,4 +1,4 @@
-"""What the recorded rows and the noted calls prove about a run's deliveries. A pure function of them."""
+"""Judge a run's deliveries from the recorded rows and the noted calls; a pure function."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -8,18 +8,19 @@ from itertools import pairwise
 from shardclock.log import LogRecord
 from shardclock_server.demo.calls import Call
 from shardclock_server.demo.example import expected_end
-from shardclock_server.sql.deliveries.settle import Ending
+from shardclock_server.sql.deliveries.settle import DeliveryEnding
 
-ENDS = frozenset(Ending)  # what a record says that ends a delivery
-DYING_S = 1.0  # what a killed worker had sent to its handler's process may begin so long after the kill
+ENDS = frozenset(DeliveryEnding)  # the intents of records that end a delivery
+DYING_S = 1.0  # a killed worker's last calls may begin this long after the kill
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryVerdict:
-    """What became of every delivery. All numbers count deliveries, but `double`, which counts the ends too many.
+    """The outcome of every delivery. All numbers count deliveries, except `double`, which counts the surplus ends.
 
-    `retried` of the delivered ones needed more than one attempt. An attempt of those `called_again` was called a second
-    time after a worker was killed (None: none was killed); of those `repeated` for another reason.
+    `retried` counts the delivered ones that needed more than one attempt. `called_again` counts the deliveries with an
+    attempt that was called a second time because a worker was killed (None: no worker was killed). `repeated` counts
+    the deliveries with an attempt that was called again for another reason.
     """
 
     promised: int
@@ -38,7 +39,7 @@ class DeliveryVerdict:
 
     @property
     def faults(self) -> dict[str, int]:
-        """Count each fault, by what people call it."""
+        """Count each fault, by its name for people."""
         return {
             "lost": self.lost,
             "double": self.double,
@@ -50,7 +51,7 @@ class DeliveryVerdict:
 
     @property
     def holds(self) -> bool:
-        """Say whether each delivery ended as it had to; if nothing was delivered, nothing is known, and that fails."""
+        """Return whether each delivery had its expected end; False without any delivery, because nothing is proved."""
         return self.delivered > 0 and not any(self.faults.values())
 
     def lines(self) -> list[tuple[str, object]]:
@@ -71,25 +72,25 @@ class DeliveryVerdict:
 def judge_deliveries(
     promised: int, records: Sequence[LogRecord], calls: Sequence[Call], killed_s: float | None
 ) -> DeliveryVerdict:
-    """Compare how deliveries ended, and which calls were made, with what the payloads of their firings ask for.
+    """Compare the ends and the calls of deliveries with the expectations in the payloads of their firings.
 
-    shape:   `promised` counts the firings with a target that were promised; `records` is the whole log since then, in
-             order; `calls` are in order
-    units:   `killed_s` is when a worker was killed, by the machine's monotonic clock; None: none was
+    shape:   `promised` counts the promised firings with a target; `records` is the complete log since the
+             scheduling, in order; `calls` are in order
+    units:   `killed_s` is when a worker was killed, by the machine's monotonic clock; None: no worker was killed
     """
     fired = {it.timer_key: it for it in records if it.intent == "TRIGGERED" and it.target != "log"}
     every_end = [it for it in records if it.intent in ENDS]
-    ends = {it.timer_key: it for it in reversed(every_end)}  # the first of each
+    ends = {it.timer_key: it for it in reversed(every_end)}  # the first end of each delivery
     expected = {key: expected_end(fired[key].payload) for key in ends.keys() & fired.keys()}
     kinds = Counter(end.intent for end in ends.values())
     as_expected = [key for key, end in expected.items() if ends[key].intent == end.intent]
     again, repeated = _called_again(calls, killed_s)
     return DeliveryVerdict(
         promised=promised,
-        delivered=kinds[Ending.DELIVERED],
-        discarded=kinds[Ending.DISCARDED],
-        dead=kinds[Ending.DEAD],
-        retried=sum(end.intent == Ending.DELIVERED and _attempt_of(end) > 1 for end in ends.values()),
+        delivered=kinds[DeliveryEnding.DELIVERED],
+        discarded=kinds[DeliveryEnding.DISCARDED],
+        dead=kinds[DeliveryEnding.DEAD],
+        retried=sum(end.intent == DeliveryEnding.DELIVERED and _attempt_of(end) > 1 for end in ends.values()),
         called_again=None if killed_s is None else again,
         repeated=repeated,
         lost=max(promised, len(fired)) - len(expected),
@@ -102,19 +103,19 @@ def judge_deliveries(
 
 
 def _attempt_of(end: LogRecord) -> int:
-    """Say at which attempt a delivery ended; 0 if it ended without one."""
+    """Return the attempt at which a delivery ended; 0 if it ended without an attempt."""
     return int((end.detail or {}).get("attempt", 0))
 
 
 def _unfired(fired: Mapping[int, LogRecord], ends: Mapping[int, LogRecord], calls: Sequence[Call]) -> set[int]:
-    """Find what ended, or was called, without a firing, or before it."""
+    """Find the deliveries that ended or were called without a firing, or ended before the firing."""
     begun = ends.keys() | {call.timer_key for call in calls}
     early = {key for key in ends.keys() & fired.keys() if ends[key].position < fired[key].position}
     return (begun - fired.keys()) | early
 
 
 def _uncalled(ends: Collection[LogRecord], calls: Sequence[Call]) -> set[int]:
-    """Find what ended with an attempt that no call was made for."""
+    """Find the ended deliveries with an attempt for which no call was noted."""
     called = {(call.timer_key, call.attempt) for call in calls}
     return {
         end.timer_key
@@ -124,7 +125,7 @@ def _uncalled(ends: Collection[LogRecord], calls: Sequence[Call]) -> set[int]:
 
 
 def _called_again(calls: Sequence[Call], killed_s: float | None) -> tuple[int, int]:
-    """Count the deliveries of which an attempt was called again: because of the kill, and for another reason."""
+    """Count the deliveries with an attempt that was called again: because of the kill, and for another reason."""
     moments: dict[tuple[int, int], list[float]] = defaultdict(list)
     for call in calls:
         moments[call.timer_key, call.attempt].append(call.began_s)

@@ -1,6 +1,7 @@
-"""The timers that the demo fires when no file is named: a realistic mixture, the same each time.
+"""The default timers of the demo: a realistic mixture, the same each time.
 
-One in five calls the demo's handler. Its payload alone says how that ends: `expected_end` for the verdict.
+One timer in five calls the demo's handler. The timer's payload decides the end of the delivery; `expected_end` returns
+this end for the verdict.
 """
 
 import json
@@ -16,11 +17,12 @@ FIRST_INSTANCE = 2_251_799_813_685_249  # as large as the keys of process engine
 
 TARGET = "order.expire"
 ATTEMPTS_MAX = 3
-OPEN, BUSY, CLOSED = "open", "busy", "closed"  # how an order's warehouse answers: at once, at the second call, never
+# The warehouse of an order answers at the first call, at the second call, or never.
+OPEN, BUSY, CLOSED = "open", "busy", "closed"
 
 
 class ExpectedEnd(NamedTuple):
-    """How a delivery must end, and at which attempt."""
+    """The expected end of a delivery, and its attempt."""
 
     intent: str
     attempt: int
@@ -34,7 +36,7 @@ EXPECTED = {
 
 
 def example_lines() -> Iterator[bytes]:
-    """Write one timer on each line, as in a file: one in twenty repeats, the others fire once."""
+    """Write one timer on each line, as in a file: one timer in twenty repeats, the others fire once."""
     draw = Random(SEED)  # noqa: S311 - no secret is drawn
     for number in range(TIMERS):
         fields = _schedule(number, draw) if number % 20 == 0 else _timer(number, draw)
@@ -42,13 +44,13 @@ def example_lines() -> Iterator[bytes]:
 
 
 def warehouse_of(payload: object) -> str:
-    """Return how the warehouse of a payload answers; one that names none of ours is open."""
+    """Return the behavior of a payload's warehouse; an unknown warehouse is open."""
     warehouse = payload.get("warehouse") if isinstance(payload, dict) else None
     return warehouse if isinstance(warehouse, str) and warehouse in EXPECTED else OPEN
 
 
 def expected_end(payload: str | None) -> ExpectedEnd:
-    """Say how the delivery of a payload, as JSON text, must end."""
+    """Return the expected end of the delivery of a payload, given as JSON text."""
     return EXPECTED[warehouse_of(None if payload is None else json.loads(payload))]
 
 
@@ -79,7 +81,7 @@ def _timer(number: int, draw: Random) -> dict[str, object]:
 
 
 def _warehouse(order: int) -> str:
-    """Close two of the thousand, and let twenty be busy."""
+    """Choose a behavior: two of a thousand are closed, twenty are busy."""
     if order % 2_500 == 6:
         return CLOSED
     return BUSY if order % 250 == 1 else OPEN

@@ -1,4 +1,4 @@
-"""The demo: fire timers on a real cluster, kill a shard and a worker half way, and judge what was recorded."""
+"""The demo: fire timers on a real cluster, kill a shard and a worker half way, and judge the records."""
 
 import asyncio
 import os
@@ -19,7 +19,8 @@ from shardclock.log import LogRecord
 from shardclock.log.async_reading import read_log
 from shardclock_server.cluster.database import Database, open_database, wait_until_ready
 from shardclock_server.cluster.failed import ClusterFailed
-from shardclock_server.cluster.running import TEND_S, RunningCluster, Tell, running_cluster
+from shardclock_server.cluster.kept_host import Tell
+from shardclock_server.cluster.running import TEND_S, RunningCluster, running_cluster
 from shardclock_server.cluster.scratch import Scratch, remove_abandoned
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.demo.calls import calls_file, read_calls
@@ -27,7 +28,7 @@ from shardclock_server.demo.delivery_verdict import ENDS, judge_deliveries
 from shardclock_server.demo.example import example_lines
 from shardclock_server.demo.verdict import Kill, Verdict, judge, promises
 from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
-from shardclock_server.service.words import counted
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import SHARD, WORKER, Holder, list_holders
 from shardclock_server.sql.deliveries.handlers import declare_handlers
 from shardclock_server.sql.metrics.status import Status, read_status
@@ -38,12 +39,12 @@ from shardclock_server.workers.app import App, find_app
 APP = "shardclock_server.demo.app"
 SHARDS = 2
 READY_S = 30.0
-PATIENCE_S = 30.0  # after the last due date: longer than a lease and a restart of Ray
+PATIENCE_S = 30.0  # the wait after the last due date: longer than a lease and a restart of Ray
 LOOK_S = 0.1
 
 
 class Promised(NamedTuple):
-    """How many firings were promised, and how many of them have a target to call."""
+    """The number of promised firings, and the number of promised firings with a target."""
 
     firings: int
     deliveries: int
@@ -51,7 +52,7 @@ class Promised(NamedTuple):
 
 @dataclass(slots=True)
 class Seen:
-    """What the demo has read so far, and what it has killed."""
+    """The records that the demo has read so far, and the keepers that it has killed."""
 
     position: int = 0
     records: list[LogRecord] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Seen:
             self.position = records[-1].position
 
     def has_all(self, promised: Promised) -> bool:
-        """Say whether everything that was promised has fired, and its deliveries have ended."""
+        """Return whether all promised firings have happened, and their deliveries have ended."""
         return self.fired >= promised.firings and self.ended >= promised.deliveries
 
     def serving(self, role: str) -> list[Holder]:
@@ -80,16 +81,23 @@ class Seen:
 
 
 def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
-    """Run a new cluster in a temporary directory, and fire the timers of a file, or the example's, on it.
+    """Run a new cluster in a temporary directory, and fire the timers of a file or of the example on this cluster.
 
     errors:  Refusal        the file can't be read, or a line of it is refused
              AppRefused     the demo's own app can't be imported
-             ClusterFailed  the cluster doesn't come up
+             ClusterFailed  the cluster doesn't start
     """
     remove_abandoned()
     scratch = Scratch.make("demo")
     settings = load_settings(data_dir=scratch.path / "postgres").model_copy(
-        update={"dsn": None, "dsn_file": None, "ray_address": None, "metrics_port": 0, "gateway_enabled": False}
+        update={
+            "dsn": None,
+            "dsn_file": None,
+            "ray_address": None,
+            "metrics_port": 0,
+            "gateway_enabled": False,
+            "standby": False,
+        }
     )
     try:
         calls = calls_file(settings.data_dir)
@@ -117,7 +125,7 @@ class _Demo:
         self._seen = Seen()
 
     async def run(self, file: Path | None, *, live: bool) -> Verdict:
-        """Make the whole run."""
+        """Make the run from start to verdict."""
         tending = asyncio.create_task(self._tend(), name="tend")
         try:
             async with self._session:
@@ -131,13 +139,13 @@ class _Demo:
             tending.cancel()
 
     async def _tend(self) -> None:
-        """Restart whatever dies during the demo: a user may kill any of its processes."""
+        """Restart the processes that die during the demo: a user may kill any of them."""
         while True:
             await asyncio.to_thread(self._cluster.tend)
             await asyncio.sleep(TEND_S)
 
     async def _wait_for_shards(self) -> None:
-        """Wait for the shards alone: when the first timers are due, workers are there, or deliveries wait for them."""
+        """Wait only for the shards: workers start meanwhile, and deliveries wait for them if necessary."""
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             await self._look()
@@ -173,7 +181,7 @@ class _Demo:
                 await asyncio.sleep(LOOK_S)
 
     async def _last_due(self, report: ImportReport) -> float:
-        """Find when the last firing is due, by our own clock; a repeat's last is its first plus the other periods."""
+        """Find the last firing's due date, by our own clock. A repeat ends at its first due date plus its periods."""
         await self._look()
         now = self._seen.status.server_time if self._seen.status else report.timers[0][0].due_date
         last = max(
@@ -183,7 +191,7 @@ class _Demo:
         return time.monotonic() + max(last - now, timedelta(0)).total_seconds()
 
     async def _look(self) -> None:
-        """Read what is new; if Postgres does not answer, keep what was read before."""
+        """Read the new records; if Postgres does not answer, keep the earlier records."""
         try:
             self._seen.status = await read_status(self._session)
             self._seen.holders = await list_holders(self._session)
@@ -204,14 +212,14 @@ class _Demo:
                 seen.worker_killed_s = killed_s
 
     def _kill_one(self, role: str) -> Holder | None:
-        """Kill the keeper of a role that holds most, and return it; None if there is none."""
+        """Kill the keeper of a role with the most rows in memory, and return the keeper; None: the role has none."""
         victim = max(self._seen.serving(role), key=lambda holder: holder.held, default=None)
         if victim is None:
             return None
         try:
             os.kill(victim.pid, signal.SIGKILL)
         except ProcessLookupError:
-            return None  # it had died already; the next look chooses another one
+            return None  # the keeper had already died; the next turn chooses another one
         self._tell(f"kill -9 of {role} {victim.part} (pid {victim.pid})")
         return victim
 

@@ -1,6 +1,6 @@
-"""What the recorded rows prove about a run: fired, early, lost, double, and how late. A pure function of them.
+"""Judge a run from its recorded rows: fired, early, lost, double, and the lags; a pure function.
 
-How the deliveries ended, if the timers had targets, is judged in `delivery_verdict`.
+`delivery_verdict` judges the deliveries, if the timers had targets.
 """
 
 import itertools
@@ -19,12 +19,13 @@ from shardclock_server.timers.occurrence import WITHOUT_END
 from shardclock_server.timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
-TAKEOVER_MAX = timedelta(seconds=15)  # a lease and a sweep: what fell due later than that is not part of the takeover
+# A lease and a sweep take this long. Timers that are due later are not part of the takeover.
+TAKEOVER_MAX = timedelta(seconds=15)
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Which shard was killed, and when, by Postgres's clock."""
+    """The killed shard, and the moment of the kill by Postgres's clock."""
 
     at: datetime
     shard: int
@@ -33,9 +34,10 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of every promised firing, and of its delivery if timers had targets; lags leave out the takeover.
+    """The outcome of every promised firing, and of each delivery if timers had targets.
 
-    The lag of a timer that was overdue when it was scheduled counts from its scheduling.
+    The lags leave out the timers of the takeover. The lag of a timer that was overdue when it was scheduled counts from
+    its scheduling.
     """
 
     promised: int
@@ -52,7 +54,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Say whether every promise was kept; if nothing fired, nothing is known, and that fails."""
+        """Return whether every promise was kept; False without any firing, because nothing is proved."""
         timers_hold = self.fired > 0 and not (self.early or self.lost or self.double)
         return timers_hold and (self.deliveries is None or self.deliveries.holds)
 
@@ -78,9 +80,9 @@ class Verdict:
 
 
 def judge(scheduled: Sequence[tuple[Scheduled, NewTimer]], records: Sequence[LogRecord], kill: Kill | None) -> Verdict:
-    """Compare what was recorded with what was promised.
+    """Compare the records with the promises.
 
-    shape:   `scheduled` is what was acknowledged; `records` is the whole log since then
+    shape:   `scheduled` are the acknowledged timers; `records` is the complete log since the scheduling
     """
     triggered = [record for record in records if record.intent == "TRIGGERED"]
     times = Counter(_firing(record) for record in triggered)
@@ -103,7 +105,7 @@ def judge(scheduled: Sequence[tuple[Scheduled, NewTimer]], records: Sequence[Log
 
 
 def promises(scheduled: Scheduled, timer: NewTimer, *, skipped: AbstractSet[Firing] = frozenset()) -> Iterator[Firing]:
-    """Name every firing that a scheduled timer promises; a skipped occurrence is not one of them.
+    """Name every firing that a scheduled timer promises; a skipped occurrence is not a promised firing.
 
     errors:  ValueError  the schedule has no end, so its firings can't be waited for
     """
@@ -130,7 +132,7 @@ def _skips(record: LogRecord) -> Iterator[Firing]:
 
 
 def _takeover(triggered: Sequence[LogRecord], kill: Kill | None) -> tuple[float | None, list[LogRecord]]:
-    """Find how long the killed shard's timers waited; return it with the records outside the takeover."""
+    """Return the longest wait of the killed shard's timers, and the records outside the takeover."""
     if kill is None:
         return None, list(triggered)
     waits = [

@@ -1,4 +1,4 @@
-"""Make files and directories whose permissions do not depend on the umask."""
+"""Make files and directories with permissions that do not depend on the umask."""
 
 import os
 from itertools import takewhile
@@ -12,16 +12,16 @@ OF_LOCKS = 0o600
 def make_private(path: Path) -> None:
     """Make a directory that only its owner may enter.
 
-    errors:  FileExistsError  something has that path
+    errors:  FileExistsError  the path exists
     """
     path.mkdir(OWNER_ONLY)
     path.chmod(OWNER_ONLY)
 
 
 def ensure_private(path: Path) -> None:
-    """Make a directory that only its owner may enter, and its missing parents; one that exists stays as it is.
+    """Make a directory that only its owner may enter, and its missing parents; an existing directory stays as it is.
 
-    errors:  OSError  it can't be made, or another kind of file has that path
+    errors:  OSError  the directory can't be made, or the path is another kind of file
     """
     for folder in reversed(list(takewhile(lambda it: not it.exists(), path.parents))):
         _ensure(folder, OF_PARENTS)

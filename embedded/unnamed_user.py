@@ -1,7 +1,8 @@
-"""Programs that make a database for a user with a number and no name, as in a container with `--user 1000`.
+"""Make a database as a user with a number but no name, as in a container with `--user 1000`.
 
-`initdb` and `postgres --single` ask for their user's name and end if there is none, although `--username` makes the
-answer useless. A server does not ask. docs/decisions/0074-a-user-without-a-name.md.
+`initdb` and `postgres --single` look up the name of their user. These programs fail without a name, although
+`--username` makes the name unnecessary. A server does not look up the name. See
+docs/decisions/0074-a-user-without-a-name.md.
 """
 
 import os
@@ -13,13 +14,13 @@ from shutil import rmtree
 
 from shardclock_server.embedded.modes import make_private
 
-# `getpwuid(uid)` finds nothing. `getpwent()` returns an entry of the same shape, the first of all.
-ASKED, ASKED_INSTEAD = b"\0getpwuid\0", b"\0getpwent\0"
+# `getpwuid(uid)` finds no entry. `getpwent()` returns an entry of the same type: the entry of the first user.
+NAME_LOOKUP, REPLACEMENT = b"\0getpwuid\0", b"\0getpwent\0"
 PROGRAMS = ("initdb", "postgres")
 
 
 def has_name() -> bool:
-    """Say whether this process's user has a name."""
+    """Return whether this process's user has a name."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -28,26 +29,26 @@ def has_name() -> bool:
 
 
 @contextmanager
-def programs_for_unnamed(programs: Path, place: Path) -> Iterator[Path]:
-    """Copy the programs that ask for the user's name so that they get one; give the copies' directory for a block.
+def programs_for_unnamed(programs: Path, parent: Path) -> Iterator[Path]:
+    """Patch copies of the programs so that they find a name; yield the directory of the copies, then remove it.
 
-    errors:  OSError  there is no room for 11 MB
+    errors:  OSError  the disk has less than 11 MB
     """
     version, package = programs.parent, programs.parent.parent
-    root = place / "programs.new"
+    root = parent / "programs.new"
     rmtree(root, ignore_errors=True)
     copies = root / package.name / version.name / programs.name
     try:
         for folder in (root, copies.parent.parent, copies.parent, copies):
             make_private(folder)
-        # Both find their other files relative to their own place.
-        for beside in version.iterdir():
-            if beside.name != programs.name:
-                (copies.parent / beside.name).symlink_to(beside)
+        # Both programs find their other files relative to their own path.
+        for sibling in version.iterdir():
+            if sibling.name != programs.name:
+                (copies.parent / sibling.name).symlink_to(sibling)
         (root / f"{package.name}.libs").symlink_to(package.with_name(f"{package.name}.libs"))
         for name in PROGRAMS:
             copy = copies / name
-            copy.write_bytes((programs / name).read_bytes().replace(ASKED, ASKED_INSTEAD))
+            copy.write_bytes((programs / name).read_bytes().replace(NAME_LOOKUP, REPLACEMENT))
             copy.chmod(0o700)
         yield copies
     finally:

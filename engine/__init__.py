@@ -1,20 +1,22 @@
-"""Drive processes: take the signals that are due, advance their instances in memory, and write all that follows.
+"""Drive process instances: read due signals, advance their instances in memory, and write all effects.
 
-An engine is a slot keeper. It claims nothing. It reads signals and instances, lets `bpmn` advance these, and writes the
-whole batch in one statement, which leaves out each instance that somebody has advanced since.
+An engine is a slot keeper without claims. The engine reads signals and instances, advances the instances with `bpmn`,
+and writes the whole batch in one statement. The statement leaves out each instance that another engine has advanced
+since the instance was read.
 
-inbox        what a signal in the database says
-advancing    the signals of one instance, one after the other, and what follows from them as rows
-outbox       the rows
-batches      the instances of one turn, in memory
-fair_queue   which tenant's instance is next
-needs        how much more a tenant has after a step
-quotas       for which steps a tenant has room
-spreading    thrown signals, which go to all that wait for them
-definitions  compiled models, kept in memory
-runner       one turn: read, advance, write; what can't be taken fails alone
-putting_off  how long what can't be taken is put off
-put_off_log  what is logged of that
-engine       the keeper: its loops; `stepped` is the engine of a clock that a test moves
-stats        what is counted, `families` its metrics, `settings` its numbers
+inbox             parse the signals of the database
+advance           advance one instance by its signals, and collect the effects as rows
+outbox            the rows of the effects
+batch             the instances of one turn, in memory
+tenant_scheduler  the order of tenants by their used time
+usage_increase    the increase of a tenant's usage by a step
+tenant_quotas     hold tenants to their quotas
+broadcast         send thrown signals to all their subscriptions
+definitions       a cache of compiled models
+runner            one turn: read, advance, write; a faulty signal fails alone
+failed_signals    defer signals that can't be taken, or give up these signals
+retry_policy      the delay and the number of tries of a signal that can't be taken
+deferral_log      the log of deferred signals
+engine            the keeper with its loops; `stepped` is the engine for tests that move the clock
+stats             the counters; `families` has their metrics, `settings` the engine's numbers
 """

@@ -1,4 +1,4 @@
-"""Compiled definitions, kept in memory."""
+"""A cache of compiled definitions."""
 
 import asyncio
 import math
@@ -11,20 +11,20 @@ from shardclock_server.sql.processes.definitions import read_definition
 from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
-NODES_KEPT_MAX = 100_000  # of all together, each some 2 KB
-PAIRS_PER_NODE = 50  # of an inclusive gateway and a node before it, which take as much as one node
+NODES_KEPT_MAX = 100_000  # the limit of cached nodes of all definitions, each about 2 KB
+PAIRS_PER_NODE = 50  # this number of pairs of an inclusive gateway and a node before it takes the memory of one node
 
 
-class Gone(LookupError):
-    """A definition is not there, or an instance is not there."""
+class Missing(LookupError):
+    """A definition or an instance does not exist."""
 
 
 class ModelRefused(Exception):
-    """A definition is there, and this release can't read its model; a newer one may."""
+    """This release can't read a definition's model; a newer release may be able to."""
 
 
 class Definitions:
-    """Keep the definitions that were used last, each with the tenant whose it is; None: its model is refused."""
+    """Cache the last used definitions, each with its tenant; None in place of a definition: its model is refused."""
 
     def __init__(self, kept_max: int = KEPT_MAX, nodes_max: int = NODES_KEPT_MAX) -> None:
         self._kept: OrderedDict[int, tuple[str, Definition | None]] = OrderedDict()
@@ -35,12 +35,12 @@ class Definitions:
     async def load(
         self, session: Session, definition_keys: Iterable[int], *, budget_s: float = math.inf
     ) -> dict[int, float]:
-        """Read definitions that are not known yet, in the order given, until the time is over; at least one.
+        """Read missing definitions, in the given order, until the time is over; read at least one definition.
 
-        A definition that is not there stays unknown. A refused model is kept, too: a model never changes, and it takes
-        time to read.
+        A definition that does not exist is not cached. The refusal of a model is cached, because a model never changes
+        and takes time to read.
 
-        shape:   the seconds that each of the definitions took, 0 if it was known; a key is missing if no time was left
+        shape:   the seconds that each definition took, 0 for a cached one; a key is missing if no time was left
         errors:  StoreUnavailable  no answer in time
         """
         took_s: dict[int, float] = {}
@@ -62,7 +62,7 @@ class Definitions:
         return took_s
 
     def _forget(self, wanted: int) -> None:
-        """Forget the definitions that were used longest ago; the ones that are wanted now were used last, and stay."""
+        """Remove the least recently used definitions, but keep the `wanted` last ones, which this turn needs."""
         while len(self._kept) > wanted and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
             _, (_, forgotten) = self._kept.popitem(last=False)
             self._nodes -= _nodes_of(forgotten)
@@ -70,31 +70,34 @@ class Definitions:
     def get(self, definition_key: int, tenant_id: str) -> Definition:
         """Return a definition of a tenant that was loaded.
 
-        errors:  Gone          it is not there
-                 ModelRefused  leave it to a newer release
+        errors:  Missing       the definition does not exist
+                 ModelRefused  leave the definition to a newer release
         """
         owner, definition = self._kept.get(definition_key, (None, None))
         if owner != tenant_id:
-            raise Gone(f"there is no definition {definition_key}")
+            raise Missing(f"there is no definition {definition_key}")
         if definition is None:
             raise ModelRefused(f"this release refuses the model of the definition {definition_key}")
         return definition
 
 
 def _nodes_of(definition: Definition | None) -> int:
-    """Say how much memory a definition takes, in nodes."""
+    """Return the memory of a definition, in nodes."""
     if definition is None:
         return 1
     return len(definition.nodes) + sum(map(len, definition.upstream.values())) // PAIRS_PER_NODE
 
 
 async def _read(session: Session, definition_key: int) -> tuple[str, Definition | None] | None:
-    """Read and compile one; None: it is not there. Without a definition: this release refuses its model."""
+    """Read and compile a definition.
+
+    shape:   None: the definition does not exist; its tenant and None: this release refuses its model
+    """
     stored = await read_definition(session, definition_key)
     if stored is None:
         return None
     try:
-        # In a thread, so that heartbeats go on: a large model takes seconds.
+        # The model is read in a thread, because a large model takes seconds, and heartbeats must go on.
         processes = await asyncio.to_thread(read_model, stored.model)
     except InvalidModel:
         return stored.tenant_id, None

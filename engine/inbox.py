@@ -1,16 +1,16 @@
-"""Read what a signal in the database says."""
+"""Parse the signals of the database."""
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from shardclock_server.bpmn.step.signals import (
+    ActivityCompleted,
+    ActivityFailed,
     CancelAsked,
-    Completed,
     ErrorThrown,
     Escalated,
-    Failed,
-    Happened,
+    EventOccurred,
     Moved,
     Retried,
     Signal,
@@ -20,82 +20,84 @@ from shardclock_server.sql.processes.signals import DueSignal
 
 BEGIN = "begin"
 CANCEL = "cancel"
-CLOSED = "closed"  # what somebody had locked as its token went: it is closed now
-CONTINUED = "continued"  # what an engine sends to an instance whose step it has cut
-THROWN = "thrown"  # a signal of BPMN, which an engine sends to all that wait for it
-FIRED = "fired"  # the kind of a timer's signal, which says nothing
+CLOSED = "closed"  # a wait that was locked when its token left has been closed
+CONTINUED = "continued"  # an engine sends this signal to an instance with an unfinished step
+THROWN = "thrown"  # a signal of BPMN, for all its subscriptions
+FIRED = "fired"  # the kind of a timer's signal, which has no content
 
 
-Said = Mapping[str, Any]
+Content = Mapping[str, Any]
 
-OF_INSTANCE: Mapping[str, Callable[[Said], Signal]] = {
+OF_INSTANCE: Mapping[str, Callable[[Content], Signal]] = {
     CANCEL: lambda _: CancelAsked(),
-    "moved": lambda said: Moved(tuple(said["terminated"]), tuple(said["begun"])),
+    "moved": lambda content: Moved(tuple(content["terminated"]), tuple(content["begun"])),
 }
-OF_TOKEN: Mapping[str, Callable[[int, Said], Signal]] = {
-    "completed": lambda token, said: Completed(token, said.get("variables", {})),
-    "failed": lambda token, said: Failed(token, said["reason"]),
-    "error": lambda token, said: ErrorThrown(token, said["code"], said.get("reason", ""), said.get("variables", {})),
-    "escalated": lambda token, said: Escalated(token, said["code"]),
+OF_TOKEN: Mapping[str, Callable[[int, Content], Signal]] = {
+    "completed": lambda token, content: ActivityCompleted(token, content.get("variables", {})),
+    "failed": lambda token, content: ActivityFailed(token, content["reason"]),
+    "error": lambda token, content: ErrorThrown(
+        token, content["code"], content.get("reason", ""), content.get("variables", {})
+    ),
+    "escalated": lambda token, content: Escalated(token, content["code"]),
     "retried": lambda token, _: Retried(token),
-    "variables": lambda token, said: VariablesSet(token, said["variables"]),
+    "variables": lambda token, content: VariablesSet(token, content["variables"]),
 }
 OF_NODE = (FIRED, "happened")
 
 
-class Unreadable(ValueError):
-    """A signal says what no engine can take."""
+class UnreadableSignal(ValueError):
+    """No engine can take the signal."""
 
 
-class UnknownKind(Unreadable):
-    """A signal is of a kind that this release doesn't know; a newer one may."""
+class UnknownKind(UnreadableSignal):
+    """This release doesn't know the kind of the signal; a newer release may know it."""
 
 
-def said_by(taken: DueSignal) -> Said:
-    """Read a signal's JSON; that of a timer is empty.
+def content_of(taken: DueSignal) -> Content:
+    """Parse a signal's JSON; a timer's signal has no JSON, and gives an empty object.
 
-    errors:  Unreadable
+    errors:  UnreadableSignal
     """
-    said = json.loads(taken.signal) if taken.signal is not None else {}
-    if not isinstance(said, dict):
-        raise Unreadable("the signal is no object")
-    return said
+    content = json.loads(taken.signal) if taken.signal is not None else {}
+    if not isinstance(content, dict):
+        raise UnreadableSignal("the signal is no object")
+    return content
 
 
-def kind_of(said: Said) -> str:
-    """Tell what kind a signal is of."""
-    return str(said.get("kind", FIRED))
+def kind_of(content: Content) -> str:
+    """Return the kind of a signal."""
+    return str(content.get("kind", FIRED))
 
 
 def is_thrown(taken: DueSignal) -> bool:
-    """Say whether a signal is for all that wait for its name, and not for one instance."""
+    """Return whether a signal is for all subscriptions to its name instead of one instance."""
     if not taken.is_first or taken.signal is None or f'"{THROWN}"' not in taken.signal:
         return False
     try:
-        return kind_of(said_by(taken)) == THROWN
-    except Unreadable:
+        return kind_of(content_of(taken)) == THROWN
+    except UnreadableSignal:
         return False
 
 
-def signal_of(taken: DueSignal, said: Said) -> Signal:
-    """Tell what has happened to an instance.
+def signal_of(taken: DueSignal, content: Content) -> Signal:
+    """Convert a signal for `bpmn`.
 
-    errors:  UnknownKind  leave it to a newer release
-             Unreadable   no engine can take it
+    errors:  UnknownKind  leave the signal to a newer release
+             UnreadableSignal   no engine can take the signal
     """
-    kind = kind_of(said)
+    kind = kind_of(content)
     read, read_for = OF_INSTANCE.get(kind), OF_TOKEN.get(kind)
     if not read and not read_for and kind not in OF_NODE:
         raise UnknownKind(f"this release knows no signal of the kind {kind[:60]!r}")
     try:
         if read:
-            return read(said)
+            return read(content)
         if taken.token is None:
-            raise Unreadable(f"a signal of the kind {kind[:60]!r} is for a token, and names none")
+            raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} is for a token, and names none")
         if read_for:
-            return read_for(taken.token, said)
+            return read_for(taken.token, content)
         if taken.node_id is None:
-            raise Unreadable(f"a signal of the kind {kind[:60]!r} is for a node, and names none")
-        return Happened(taken.token, taken.node_id, said.get("variables", {}))
+            raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} is for a node, and names none")
+        return EventOccurred(taken.token, taken.node_id, content.get("variables", {}))
     except (KeyError, TypeError) as error:
-        raise Unreadable(f"a signal of the kind {kind[:60]!r} lacks {error}") from None
+        raise UnreadableSignal(f"a signal of the kind {kind[:60]!r} lacks {error}") from None

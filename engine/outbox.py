@@ -1,6 +1,6 @@
-"""Gather what follows from the steps of one instance, and write it as rows.
+"""Collect the effects of one instance's steps, and convert the effects to rows.
 
-What is opened and closed again within one batch leaves no rows.
+A wait that opens and closes within one batch has no row.
 """
 
 import json
@@ -11,36 +11,36 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
-from shardclock_server.bpmn.model import Definition, Kind
+from shardclock_server.bpmn.model import Definition, NodeKind
 from shardclock_server.bpmn.model.definition import TimerKind
 from shardclock_server.bpmn.step.effects import (
     ChildOpened,
     Effect,
-    Ended,
     EscalationThrown,
     IncidentRaised,
     IncidentResolved,
+    InstanceEnded,
     MessageOpened,
     Outcome,
-    Passed,
     ServiceTaskOpened,
     SignalOpened,
     SignalThrown,
     TaskOpened,
     TimerOpened,
+    TokenChanged,
     WaitClosed,
 )
 from shardclock_server.engine.inbox import CONTINUED
 from shardclock_server.sql.processes.apply import Row, Writes
-from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.model import NAME_CHARS_MAX, TimerType
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
-TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # in the signals that one instance throws to itself in one batch
+TO_ITSELF_CHARS_MAX = 16 * 1_048_576  # characters of the signals that one instance throws to itself in one batch
 Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
-TIMER_TYPES = {Kind.BOUNDARY: TimerType.BOUNDARY, Kind.START: TimerType.START_EVENT}
-# Of what an end tells the instance whose call activity waits.
+TIMER_TYPES = {NodeKind.BOUNDARY: TimerType.BOUNDARY, NodeKind.START: TimerType.START_EVENT}
+# The kind of the signal from an ended instance to the call activity of its parent.
 END_KINDS = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CANCELED: "failed"}
 
 
@@ -56,16 +56,16 @@ class Owner(NamedTuple):
 
 
 class Outbox:
-    """Gather the effects of an instance's steps.
+    """Collect the effects of an instance's steps.
 
-    shape:   tokens from `first_new` on have begun in this batch: nothing of theirs is in the database
+    shape:   tokens from `first_new` on have begun in this batch, so they have no rows in the database
     """
 
     def __init__(self, owner: Owner, definition: Definition, *, first_new: int) -> None:
-        self.passes: list[Passed] = []
-        self.ended: Ended | None = None
-        self.raised: dict[int, IncidentRaised] = {}
-        self.freed: list[tuple[str | None, str]] = []  # the nodes of waits that close in the database, as WaitClosed
+        self.passes: list[TokenChanged] = []
+        self.ended: InstanceEnded | None = None
+        self.incidents: dict[int, IncidentRaised] = {}
+        self.closed_nodes: list[tuple[str | None, str]] = []  # nodes of closed waits that have rows, as in WaitClosed
         self._owner = owner
         self._definition = definition
         self._first_new = first_new
@@ -80,39 +80,39 @@ class Outbox:
         self._continues_later = False
 
     def add(self, effects: Iterable[Effect], *, now: datetime) -> None:
-        """Add what follows from one more step."""
+        """Add the effects of one more step."""
         for effect in effects:
             match effect:
-                case Passed():
+                case TokenChanged():
                     self.passes.append(effect)
                 case WaitClosed(token, node_id, at):
                     self._close(token, node_id, at)
                 case IncidentRaised(token):
-                    self.raised[token] = effect
+                    self.incidents[token] = effect
                 case IncidentResolved(token):
-                    if self.raised.pop(token, None) is None:
+                    if self.incidents.pop(token, None) is None:
                         self._resolved.add(token)
                 case SignalThrown():
                     self._throw(effect)
                 case EscalationThrown():
                     self._escalated.append(effect)
-                case Ended():
+                case InstanceEnded():
                     self.ended = effect
                 case _:
                     self._opened[effect.token][effect.node_id] = effect, now
 
     @property
     def awaits_messages(self) -> bool:
-        """Say whether a token has come to wait for a message."""
+        """Return whether a token has opened a wait for a message."""
         return any(isinstance(effect, MessageOpened) for effect, _ in self._waits())
 
     @property
     def service_tasks(self) -> int:
-        """Count the service tasks that wait for a worker."""
+        """Count the open service tasks."""
         return sum(isinstance(effect, ServiceTaskOpened) for effect, _ in self._waits())
 
     def opened(self) -> tuple[int, int]:
-        """Count the tasks of persons and the timers that are to be written."""
+        """Count the user tasks and the timers to write."""
         tasks = timers = 0
         for effect, _ in self._waits():
             tasks += isinstance(effect, TaskOpened)
@@ -120,20 +120,20 @@ class Outbox:
         return tasks, timers
 
     def stopped(self) -> list[Row]:
-        """Tell which tokens have stopped, and why: an incident that is resolved is gone, and its sentence with it."""
+        """Return the incidents for the history, because a resolved incident loses its row."""
         return [
             {"kind": "incident", "token": it.token, "node": it.node_id, "sentence": it.sentence}
-            for it in self.raised.values()
+            for it in self.incidents.values()
         ]
 
     def write(self, writes: Writes) -> None:
-        """Add the rows to a batch."""
+        """Add all rows to a batch."""
         key = {"instance_key": self._owner.instance_key}
         tenant = key | {"tenant_id": self._owner.tenant_id}
         writes.closed += [key | {"token": token, "node_id": node_id} for token, node_id in self._closed]
         writes.resolved += [key | {"token": token} for token in sorted(self._resolved)]
         writes.incidents += [
-            key | {"token": it.token, "node_id": it.node_id, "sentence": it.sentence} for it in self.raised.values()
+            key | {"token": it.token, "node_id": it.node_id, "sentence": it.sentence} for it in self.incidents.values()
         ]
         writes.thrown += [tenant | {"name": it.name, "variables": dict(it.variables)} for it in self._thrown]
         for effect, now in self._waits():
@@ -158,23 +158,23 @@ class Outbox:
                 writes.sent.append(to_parent | {"signal": _end_signal_of(self.ended)})
 
     def continue_later(self) -> None:
-        """Send the instance a signal to go on with what its step had no time for."""
+        """Send the instance a signal to continue its unfinished step."""
         self._continues_later = True
 
     def give_back(self, message_key: int) -> None:
-        """Give back a kept message that has found nobody: the next token that waits for it gets it."""
+        """Give back a kept message that no token has taken; the next token that waits for this message gets it."""
         self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
-        """Close a wait again for which a signal came though nobody waits: it may have been written after the first."""
+        """Close a wait again after a stale signal, because the wait's row may be newer than the first close."""
         self._closed.append((token, node_id))
 
     def _waits(self) -> Iterator[tuple[Opened, datetime]]:
-        """Give what was opened and is not closed, and when."""
+        """Yield the open waits, each with the time at which it opened."""
         return chain.from_iterable(by_node.values() for by_node in self._opened.values())
 
     def _throw(self, thrown: SignalThrown) -> None:
-        """Throw a signal to all, and to those of this instance that are not in the database yet."""
+        """Throw a signal to all subscriptions, also to the unwritten ones of this instance."""
         self._thrown.append(thrown)
         receivers = [it for it, _ in self._waits() if isinstance(it, SignalOpened) and it.name == thrown.name]
         if not receivers:
@@ -194,7 +194,7 @@ class Outbox:
             self._opened[token].pop(node_id, None)
         if token < self._first_new:
             self._closed.append((token, node_id))
-            self.freed.append((node_id, at))
+            self.closed_nodes.append((node_id, at))
 
     def _open(self, effect: Opened, now: datetime, writes: Writes) -> None:
         owner = self._owner
@@ -213,7 +213,7 @@ class Outbox:
                 writes.subscriptions.append(row | self._subscription(effect, "signal", name, None))
             case ServiceTaskOpened():
                 payload = dict(effect.headers) | dict(effect.variables)
-                # As in Camunda 8, a task without retries has its first attempt.
+                # As in Camunda 8, a task without retries still has one attempt.
                 attempts = None if effect.retries is None else max(1, effect.retries)
                 task = {"target": effect.task_type, "attempts_max": attempts, "payload": payload}
                 if effect.headers:
@@ -232,9 +232,9 @@ class Outbox:
             case TimerKind.DATE:
                 return row | {"due_date": parse_due_date(effect.text)}
             case TimerKind.DURATION:
-                return row | {"due_date": later(now, parse_duration(effect.text), UTC_ZONE)}
+                return row | {"due_date": add_duration(now, parse_duration(effect.text), UTC_ZONE)}
             case TimerKind.CYCLE:
-                # A schedule is found again by its name, whichever occurrence is pending.
+                # The name finds the schedule with any pending occurrence.
                 name = f"process:{self._owner.instance_key}:{effect.token}:{effect.node_id}"
                 if len(name) > NAME_CHARS_MAX:
                     name = f"process:{self._owner.instance_key}:{effect.token}:{sha256(name.encode()).hexdigest()}"
@@ -269,8 +269,8 @@ def _escalation(thrown: EscalationThrown) -> dict[str, Any]:
     return {"kind": "escalated", "code": thrown.code}
 
 
-def _end_signal_of(ended: Ended) -> dict[str, Any]:
-    """Write the signal by which an instance tells its parent how it ended."""
+def _end_signal_of(ended: InstanceEnded) -> dict[str, Any]:
+    """Return the signal to the parent about an instance's end."""
     signal: dict[str, Any] = {"kind": END_KINDS[ended.outcome], "variables": dict(ended.variables)}
     match ended.outcome:
         case Outcome.ERROR:

@@ -1,16 +1,16 @@
-"""Counts of what an engine did since its start, and the report of them to this node's exporter."""
+"""The counters of an engine, and their report to this node's exporter."""
 
 from collections import Counter
 from collections.abc import Sequence
 
-from shardclock_server.engine.advancing import Advanced
+from shardclock_server.engine.advance import Advanced
 from shardclock_server.engine.families import LAG_EDGES_S, LOOPS, OUTCOMES
 from shardclock_server.metrics.buckets import Buckets
-from shardclock_server.metrics.report import Report, Sample
+from shardclock_server.metrics.report import MetricsReport, Sample
 
 
 class EngineStats:
-    """Count what became of signals and instances, since the start."""
+    """Count signals and instances since the engine's start."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -26,12 +26,12 @@ class EngineStats:
         self.lags = Buckets(LAG_EDGES_S)
 
     def count(self, advanced: Sequence[Advanced]) -> None:
-        """Add instances that were written, with the signals that they took."""
+        """Add written instances with their signals."""
         for done in advanced:
             # An instance that was cancelled before its start has not begun.
             self.begun += done.was == 0 and done.signals[0].is_first
             self.stale += done.stale
-            self.incidents += len(done.outbox.raised)
+            self.incidents += len(done.outbox.incidents)
             self.service_tasks += done.outbox.service_tasks
             if done.outbox.ended:
                 self.ended[done.outbox.ended.outcome.value] += 1
@@ -47,8 +47,8 @@ class EngineStats:
         }  # fmt: skip
 
 
-def report_of(source: str, stats: EngineStats, *, leaving: bool = False) -> Report:
-    """Build the report that an engine sends to the exporter."""
+def report_of(source: str, stats: EngineStats, *, leaving: bool = False) -> MetricsReport:
+    """Build an engine's report for the exporter."""
     samples = [
         Sample("instances_begun", (), stats.begun),
         *(Sample("instances_ended", (outcome,), stats.ended[outcome]) for outcome in sorted(OUTCOMES)),
@@ -59,6 +59,6 @@ def report_of(source: str, stats: EngineStats, *, leaving: bool = False) -> Repo
         Sample("incidents_raised", (), stats.incidents),
         *(Sample("engine_turn_failures", (loop,), stats.failures[loop]) for loop in LOOPS),
     ]
-    return Report(
+    return MetricsReport(
         source, samples=samples, histograms=[stats.lags.histogram("instance_signal_lag_seconds", ())], leaving=leaving
     )

@@ -1,10 +1,10 @@
-"""An engine that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
+"""An engine without loops, for a test that moves the clock."""
 
 from shardclock_server.engine.engine import Engine
 
 
 class SteppedEngine(Engine):
-    """Take what is due, step by step; all that a step does is the engine's own."""
+    """Take due signals in explicit steps, with the code of the engine."""
 
     async def begin(self) -> None:
         """Register the holder."""
@@ -13,7 +13,7 @@ class SteppedEngine(Engine):
     async def step(self) -> None:
         """Take signals until none is due.
 
-        errors:  StoreUnavailable  the outcome is unknown: the next step takes what is left
+        errors:  StoreUnavailable  the outcome is unknown: the next step takes the remaining signals
         """
         for runner in self._runners:
             while await runner.turn():

@@ -1,8 +1,8 @@
-"""Receive webhooks on a port of localhost, and trust only those that are signed.
+"""Receive webhooks on a port of localhost, and accept only signed ones.
 
     WEBHOOK_SECRET=whsec_… python examples/webhook_receiver.py 8080
 
-It needs the package standardwebhooks. The same webhook may come twice: its webhook-id tells.
+It needs the package standardwebhooks. The same webhook may come twice, with the same webhook-id.
 """
 
 import os
@@ -27,7 +27,9 @@ class Receiver(BaseHTTPRequestHandler):
         except WebhookVerificationError:
             self.answer(401)
             return
-        if self.headers["webhook-id"] not in seen:  # in real life: in the database, with what the webhook changes
+        if (
+            self.headers["webhook-id"] not in seen
+        ):  # in production: a table, in the transaction of the webhook's changes
             print(fired["type"], fired["data"], flush=True)
             seen.add(self.headers["webhook-id"])
         self.answer(204)

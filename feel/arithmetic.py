@@ -1,7 +1,7 @@
-"""Add, subtract, multiply, divide and raise numbers, texts, dates and durations; what does not fit is null.
+"""Add, subtract, multiply, divide and raise numbers, texts, dates and durations; unfit operands give null.
 
-Numbers are decimals of 34 digits, as in DMN 1.5 and IEEE 754's decimal128. Whole numbers stay Python's ints while they
-have at most 34 digits: the results are the same, and they come sooner.
+Numbers are decimals of 34 digits, as in DMN 1.5 and IEEE 754's decimal128. Whole numbers of at most 34 digits are
+Python's ints, because ints give the same results faster.
 """
 
 from collections.abc import Callable
@@ -36,26 +36,26 @@ def add(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
     return rule(left, right) if rule else None
 
 
-def subtract(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
+def subtract(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 the common signature
     """Subtract two numbers or durations, move a date or time back, or find the time between two of them."""
     rule = DIFFERENCES.get((type(left), type(right)))
     return rule(left, right) if rule else None
 
 
-def multiply(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
+def multiply(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 the common signature
     """Multiply two numbers, or a duration by a number."""
     rule = PRODUCTS.get((type(left), type(right)))
     return rule(left, right) if rule else None
 
 
-def divide(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
+def divide(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 the common signature
     """Divide two numbers, a duration by a number, or two durations of one kind; a division by zero is null."""
     rule = QUOTIENTS.get((type(left), type(right)))
     return rule(left, right) if rule else None
 
 
 def power(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
-    """Raise a number to the power of another; null where that is no real number."""
+    """Raise a number to the power of another; null if the result is not a real number."""
     budget.spend(POWER_STEPS)
     rule = POWERS.get((type(left), type(right)))
     return rule(left, right) if rule else None
@@ -81,19 +81,19 @@ def whole(number: int) -> Number:
 
 
 def clamped(number: Number) -> int:
-    """Drop a number's decimals, and of one that is too large for any position all but its sign."""
+    """Drop a number's decimals, and limit it to ±POSITION_MAX, which is beyond any position in a list."""
     return int(max(min(number, POSITION_MAX), -POSITION_MAX))
 
 
 def position(number: Number) -> int | None:
-    """Return a number without decimals as an int, clamped to what is any position; None if it has decimals."""
+    """Return a number without decimals as an int, limited to ±POSITION_MAX; None if it has decimals."""
     return clamped(number) if isinstance(number, int) or number == CONTEXT.to_integral_value(number) else None
 
 
 def finite(number: Decimal) -> Decimal | None:
-    """Return a number, and None for what is none.
+    """Return a finite number unchanged, and None for NaN.
 
-    errors:  TooLong  it is above the largest that 34 digits and an exponent of 6,144 can hold
+    errors:  TooLong  the number is infinite: the result exceeds 34 digits with an exponent of 6,144
     """
     if number.is_finite():
         return number
@@ -121,7 +121,7 @@ def _moved(start: Date | DateTime | Time, length: Months | Elapsed, sign: int) -
 
 
 def _between(left: Time | DateTime, right: Time | DateTime) -> Elapsed | None:
-    """Find the time from one to the other; None if only one of them has a zone or an offset."""
+    """Find the time from `right` to `left`; None if only one of the two moments has a zone or an offset."""
     if (left.zone is None) != (right.zone is None):
         return None
     if isinstance(left, DateTime) and isinstance(right, DateTime):
@@ -149,7 +149,7 @@ def _power(left: Number, right: Number) -> Number | None:
 
 
 def _rules(*declared: tuple[tuple[type, ...], tuple[type, ...], Rule]) -> dict[tuple[type, type], Rule]:
-    """Spread rules over the pairs of types that they are for; of two for one pair the first counts."""
+    """Map each pair of types to its rule; the first rule for a pair wins."""
     rules: dict[tuple[type, type], Rule] = {}
     for lefts, rights, rule in declared:
         for pair in product(lefts, rights):

@@ -1,4 +1,4 @@
-"""Count days and months in the Gregorian calendar of any year, since Python's own ends at the year 9999."""
+"""Count days and months in the Gregorian calendar of any year, because Python's calendar ends at the year 9999."""
 
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -8,9 +8,9 @@ from shardclock_server.timers.zone import zone_of
 YEAR_MAX = 999_999_999
 MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 CYCLE_YEARS = 400
-CYCLE_DAYS = 146_097  # the calendar repeats after 400 years, days of the week too
+CYCLE_DAYS = 146_097  # the calendar, with its days of the week, repeats after 400 years
 MARCH_1_YEAR_0 = -719_468  # in days since 1970-01-01
-ANY_YEAR = 2000  # in which a time without a date reads the offset of its zone
+ANY_YEAR = 2000  # a time without a date takes its zone's offset from this year
 
 
 def days_in_month(year: int, month: int) -> int:
@@ -20,14 +20,14 @@ def days_in_month(year: int, month: int) -> int:
 
 
 def exists(year: int, month: int, day: int) -> bool:
-    """Say whether there is such a day, in the years that FEEL knows."""
+    """Return whether the day exists in the calendar, within the years of FEEL."""
     return abs(year) <= YEAR_MAX and 1 <= month <= 12 and 1 <= day <= days_in_month(year, month)
 
 
 def day_number(year: int, month: int, day: int) -> int:
-    """Count the days from 1970-01-01 to a day; before it they are negative.
+    """Count the days from 1970-01-01 to a day; the count is negative for an earlier day.
 
-    source:  years that begin in March, so that the leap day comes last
+    source:  the arithmetic uses years that begin in March, so that the leap day comes last
     """
     year -= month <= 2
     cycle, year_of_cycle = divmod(year, CYCLE_YEARS)
@@ -49,7 +49,7 @@ def day_of(number: int) -> tuple[int, int, int]:
 
 
 def months_on(year: int, month: int, day: int, months: int) -> tuple[int, int, int]:
-    """Add months to a day; a day that its month lacks becomes that month's last."""
+    """Add months to a day; the day is at most the last day of the new month."""
     year, month = divmod(year * 12 + month - 1 + months, 12)
     return year, month + 1, min(day, days_in_month(year, month + 1))
 
@@ -88,7 +88,7 @@ def _utc_offset_s(zone: str, day: int, second: int) -> int:
 
 
 def _within_python(day: int) -> int:
-    """Move a day outside of Python's years to one within them that has the same place in the calendar's cycle."""
+    """Map a day to a day within Python's years, at the same place in the calendar's cycle of 400 years."""
     first, last = -719_000, 2_932_000  # a few months within the years 1 and 9999
     if day < first:
         return day + CYCLE_DAYS * -((day - first) // CYCLE_DAYS)

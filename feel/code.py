@@ -1,4 +1,4 @@
-"""Hold what the compiler makes, a function of a scope, and what it knows of the names at a place of the text."""
+"""Define compiled code, which is a function of a scope, and the compiler's context at a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shardclock_server.feel.values import FeelValue
 
 
 class Scope:
-    """Hold the names that an expression sees at one place, those around it, and the evaluation's budget."""
+    """Hold the innermost names that an expression sees, the outer scope, and the evaluation's budget."""
 
     __slots__ = ("budget", "names", "outer")
 
@@ -23,7 +23,7 @@ class Scope:
         self.budget = budget
 
     def within(self, names: Mapping[str, FeelValue]) -> Scope:
-        """Make the scope of something within, which has names of its own."""
+        """Make an inner scope with more names."""
         return Scope(names, self, self.budget)
 
 
@@ -31,32 +31,33 @@ Code = Callable[[Scope], FeelValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Hold what is known where a node stands: the names that the text binds there, and how nodes are compiled.
+class CompileScope:
+    """Hold the compiler's context at a node: the names that the text binds there, and the compilers by type of node.
 
-    shape:   `free` gathers the names that nothing in the text binds before they are read, `misfits` the calls that no
-             function takes. `coming` are the names that a context binds later: a function that is called then sees them
+    shape:   `free` collects the names that are read before the text binds them; `mismatches` collects the calls with
+             arguments that fit no declaration. `later_names` are the names that a context binds later; a function that
+             is called after the binding sees these names
     """
 
     text: str
     compilers: Mapping[type, Callable[..., Code]]
     free: set[str]
-    misfits: list[NotFeel]
+    mismatches: list[NotFeel]
     bound: frozenset[str] = frozenset()
-    coming: frozenset[str] = frozenset()
+    later_names: frozenset[str] = frozenset()
     is_outermost: bool = True
     has_partial: bool = False
 
     def code(self, node: Node) -> Code:
-        """Compile a node that stands here."""
+        """Compile a node in this context."""
         return self.compilers[type(node)](node, self)
 
-    def within(self, *names: str, coming: Iterable[str] = ()) -> Place:
-        """Go where the text binds some more names, or where a filter's items may bring any."""
+    def within(self, *names: str, later_names: Iterable[str] = ()) -> CompileScope:
+        """Return the context of an inner node, with more bound names; a filter's items may bind any name there."""
         return replace(
             self,
             bound=self.bound.union(names),
-            coming=self.coming.union(coming),
+            later_names=self.later_names.union(later_names),
             is_outermost=False,
             has_partial=self.has_partial or "partial" in names,
         )
@@ -68,5 +69,5 @@ def cost_of(node: Node) -> int:
 
 
 def height_called(node: Node) -> int:
-    """Return how high a call of a function with this body is, with a margin for the call itself."""
+    """Return the height of a call of a function with this body, with a margin for the call itself."""
     return height_of(node) + 3

@@ -6,42 +6,42 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from shardclock_server.feel.budget import Budget
-from shardclock_server.feel.code import Code, Place, Scope, cost_of, height_called
+from shardclock_server.feel.code import Code, CompileScope, Scope, cost_of, height_called
 from shardclock_server.feel.compile_values import found
 from shardclock_server.feel.functions import FUNCTION_NAMES
 from shardclock_server.feel.functions.registry import Builtin, call_first, forms_of, overloads
 from shardclock_server.feel.functions.unsupported import UNSUPPORTED
 from shardclock_server.feel.ranges import items_of, steps_of
 from shardclock_server.feel.refusal import NotFeel
-from shardclock_server.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Span
+from shardclock_server.feel.syntax import FeelType, FunctionOf, Invocation, Iteration, Name, Node, RangeOf
 from shardclock_server.feel.types import ANY, fitted
 from shardclock_server.feel.values import FeelValue, Function, Range, as_list
 from shardclock_server.timers.refusal import shortened
 
 CALL_STEPS = 3
 
-Domain = tuple[str, Code, bool]  # the variable, its values, and whether they are the bare span of `1..3`
+Domain = tuple[str, Code, bool]  # the variable, its values, and whether the values are written without brackets: `1..3`
 
 
-def compile_loop(node: Loop, place: Place) -> Code:
+def compile_iteration(node: Iteration, compile_scope: CompileScope) -> Code:
     """Compile `for`, `some` or `every`."""
     domains: list[Domain] = []
     if node.kind == "for":
-        place = place.within("partial")
+        compile_scope = compile_scope.within("partial")
     for name, domain in node.domains:
-        domains.append((name, place.code(domain), isinstance(domain, Span) and domain.is_bare))
-        place = place.within(name)
-    body, cost = place.code(node.body), cost_of(node.body)
+        domains.append((name, compile_scope.code(domain), isinstance(domain, RangeOf) and domain.is_bare))
+        compile_scope = compile_scope.within(name)
+    body, cost = compile_scope.code(node.body), cost_of(node.body)
     if node.kind == "for":
         return _for(domains, body, cost)
     return _quantifier(domains, body, cost, decisive=node.kind == "some")
 
 
-def compile_function(node: FunctionOf, place: Place) -> Code:
-    """Compile a function; it sees the names where it is written."""
+def compile_function(node: FunctionOf, compile_scope: CompileScope) -> Code:
+    """Compile a function; its body sees the names at the place of its definition."""
     names = tuple(name for name, _ in node.parameters)
     types = [wanted or ANY for _, wanted in node.parameters]
-    body = place.within(*names).code(node.body)
+    body = compile_scope.within(*names).code(node.body)
     cost, height = cost_of(node.body), height_called(node.body)
 
     def code(scope: Scope) -> FeelValue:
@@ -60,51 +60,51 @@ def compile_function(node: FunctionOf, place: Place) -> Code:
     return code
 
 
-def compile_call(node: Call, place: Place) -> Code:
-    """Compile a call of a function of ours, or of one that the text makes.
+def compile_invocation(node: Invocation, compile_scope: CompileScope) -> Code:
+    """Compile a call of a built-in function, or of a function that the text defines.
 
-    A name that the text binds may be a function or not, which only the evaluation knows: if it is none, the function of
-    ours of that name is called.
+    Only the evaluation knows whether a name that the text binds is a function. If the value is not a function, the
+    built-in function of that name is called.
 
     errors:  NotFeel  there is no function of that name
     """
-    arguments = [place.code(argument) for argument in node.arguments]
-    ours = _ours(node, arguments)
-    if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
-        if ours is None:
-            raise _unknown(place.text, node.function)
+    arguments = [compile_scope.code(argument) for argument in node.arguments]
+    builtin_call = _builtin_call(node, arguments)
+    if isinstance(node.function, Name) and node.function.name not in compile_scope.bound | compile_scope.later_names:
+        if builtin_call is None:
+            raise _unknown(compile_scope.text, node.function)
         if not overloads(node.function.name, len(arguments), node.names):
-            place.misfits.append(_misfit(place.text, node.function, node))
-        return ours
-    function, names = _called(node.function, place), node.names
+            compile_scope.mismatches.append(_mismatch(compile_scope.text, node.function, node))
+        return builtin_call
+    function, names = _called(node.function, compile_scope), node.names
 
     def code(scope: Scope) -> FeelValue:
         called = function(scope)
         if not isinstance(called, Function):
-            return ours(scope) if ours else None
-        return _call_of_theirs(called, [argument(scope) for argument in arguments], names, scope.budget)
+            return builtin_call(scope) if builtin_call else None
+        return _call_defined(called, [argument(scope) for argument in arguments], names, scope.budget)
 
     return code
 
 
-def _ours(node: Call, arguments: list[Code]) -> Code | None:
-    """Compile the call of the function of ours that a call names; None if it names none."""
+def _builtin_call(node: Invocation, arguments: list[Code]) -> Code | None:
+    """Compile the call of a built-in function; None if no built-in function has the name."""
     if not isinstance(node.function, Name) or node.function.name not in FUNCTION_NAMES:
         return None
-    return _call_of_ours(overloads(node.function.name, len(arguments), node.names), arguments, node.names)
+    return _call_builtin(overloads(node.function.name, len(arguments), node.names), arguments, node.names)
 
 
-def _called(node: Node, place: Place) -> Code:
+def _called(node: Node, compile_scope: CompileScope) -> Code:
     if isinstance(node, Name):
-        name = node.name  # the text binds it; no variable may stand for it, since none is a function
+        name = node.name  # the text binds the name; a variable can't be called, because no JSON value is a function
         return lambda scope: found(scope, name)
-    return place.code(node)
+    return compile_scope.code(node)
 
 
-def _call_of_theirs(
+def _call_defined(
     called: Function, values: list[FeelValue], names: tuple[str, ...] | None, budget: Budget
 ) -> FeelValue:
-    """Call a function that the text makes; null if the arguments' names are not its parameters'."""
+    """Call a function that the text defines; null if the names of the arguments differ from the parameters."""
     if names is not None:
         if sorted(names) != sorted(called.parameters):
             return None
@@ -117,7 +117,7 @@ def _for(domains: list[Domain], body: Code, cost: int) -> Code:
     def code(scope: Scope) -> FeelValue:
         budget = scope.budget
         results: list[FeelValue] = []
-        for inner in _turns(domains, scope.within({"partial": results})):
+        for inner in _combinations(domains, scope.within({"partial": results})):
             if inner is None:
                 return None
             budget.spend(cost)
@@ -130,7 +130,7 @@ def _for(domains: list[Domain], body: Code, cost: int) -> Code:
 def _quantifier(domains: list[Domain], body: Code, cost: int, *, decisive: bool) -> Code:
     def code(scope: Scope) -> FeelValue:
         answer: bool | None = not decisive
-        for inner in _turns(domains, scope):
+        for inner in _combinations(domains, scope):
             if inner is None:
                 return None
             scope.budget.spend(cost)
@@ -144,8 +144,8 @@ def _quantifier(domains: list[Domain], body: Code, cost: int, *, decisive: bool)
     return code
 
 
-def _turns(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
-    """Go through all combinations of the variables' values; None once, if there is nothing to go through."""
+def _combinations(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
+    """Make a scope for each combination of the variables' values; a single None if a domain can't be iterated."""
     (name, domain, is_bare), *rest = domains
     items = _items(domain(scope), scope.budget, is_bare=is_bare)
     if items is None:
@@ -155,7 +155,7 @@ def _turns(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
         inner = scope.within({name: item})
         if rest:
             scope.budget.spend(1)
-            yield from _turns(rest, inner)
+            yield from _combinations(rest, inner)
         else:
             yield inner
 
@@ -170,7 +170,7 @@ def _items(value: FeelValue, budget: Budget, *, is_bare: bool) -> list[FeelValue
 
 
 def _fitted(arguments: list[FeelValue], types: list[FeelType], budget: Budget) -> list[FeelValue] | None:
-    """Fit arguments to types; None if one that is not null doesn't."""
+    """Fit arguments to types; None if an argument other than null does not fit."""
     values = [
         argument if wanted is ANY else fitted(argument, wanted, budget)
         for argument, wanted in zip(arguments, types, strict=True)
@@ -179,9 +179,9 @@ def _fitted(arguments: list[FeelValue], types: list[FeelType], budget: Budget) -
     return None if is_lost else values
 
 
-def _call_of_ours(candidates: list[Builtin], arguments: list[Code], names: tuple[str, ...] | None) -> Code:
+def _call_builtin(candidates: list[Builtin], arguments: list[Code], names: tuple[str, ...] | None) -> Code:
     if not candidates:
-        return lambda scope: None  # noqa: ARG005 no declaration takes so many arguments, or arguments of these names
+        return lambda scope: None  # noqa: ARG005 no declaration fits the number or the names of the arguments
     if names is not None:
         order = [names.index(parameter.name) for parameter in candidates[0].parameters]
         arguments = [arguments[index] for index in order]
@@ -205,7 +205,7 @@ def _unknown(text: str, function: Name) -> NotFeel:
     return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")
 
 
-def _misfit(text: str, function: Name, call: Call) -> NotFeel:
+def _mismatch(text: str, function: Name, call: Invocation) -> NotFeel:
     count = len(call.arguments)
     given = f"{count} argument{'' if count == 1 else 's'}"
     if call.names is not None:

@@ -1,4 +1,4 @@
-"""Compile arithmetic, comparison, logic and the tests of `in`; numbers and short texts take the shortest way."""
+"""Compile arithmetic, comparison, logic and the tests of `in`, with a fast path for numbers and short texts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from shardclock_server.feel import arithmetic
 from shardclock_server.feel.arithmetic import INT_END, whole
 from shardclock_server.feel.budget import TEXT_CHARS_PER_STEP
-from shardclock_server.feel.code import Code, Place, Scope
+from shardclock_server.feel.code import Code, CompileScope, Scope
 from shardclock_server.feel.ranges import passes
-from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Test
+from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, UnaryTest
 from shardclock_server.feel.types import is_instance
 from shardclock_server.feel.values import NUMBER, FeelValue, both, equal, less
 
@@ -21,25 +21,25 @@ OPERATIONS = {
 }
 
 
-def compile_binary(node: Binary, place: Place) -> Code:
+def compile_binary(node: Binary, compile_scope: CompileScope) -> Code:
     """Compile arithmetic or a comparison."""
-    left, right = place.code(node.left), place.code(node.right)
-    if make := SHORT_WAYS.get(node.operator):
+    left, right = compile_scope.code(node.left), compile_scope.code(node.right)
+    if make := FAST_OPERATORS.get(node.operator):
         return make(left, right)
     operation = OPERATIONS[node.operator]
     return lambda scope: operation(left(scope), right(scope), scope.budget)
 
 
-def compile_negation(node: Negation, place: Place) -> Code:
+def compile_negation(node: Negation, compile_scope: CompileScope) -> Code:
     """Compile a minus sign."""
-    operand = place.code(node.operand)
+    operand = compile_scope.code(node.operand)
     return lambda scope: arithmetic.negate(operand(scope))
 
 
-def compile_logic(node: Logic, place: Place) -> Code:
-    """Compile `and` or `or` with three values; what is neither true nor false counts as null."""
+def compile_logic(node: Logic, compile_scope: CompileScope) -> Code:
+    """Compile `and` or `or` with three values; any value but true and false counts as null."""
     decisive = node.operator == "or"
-    operands = [place.code(operand) for operand in node.operands]
+    operands = [compile_scope.code(operand) for operand in node.operands]
     if len(operands) == 2:
         return _logic_of_two(*operands, decisive=decisive)
 
@@ -56,9 +56,9 @@ def compile_logic(node: Logic, place: Place) -> Code:
     return code
 
 
-def compile_between(node: Between, place: Place) -> Code:
+def compile_between(node: Between, compile_scope: CompileScope) -> Code:
     """Compile `value >= low and value <= high`."""
-    value, low, high = place.code(node.value), place.code(node.low), place.code(node.high)
+    value, low, high = compile_scope.code(node.value), compile_scope.code(node.low), compile_scope.code(node.high)
 
     def code(scope: Scope) -> FeelValue:
         found = value(scope)
@@ -68,10 +68,13 @@ def compile_between(node: Between, place: Place) -> Code:
     return code
 
 
-def compile_in(node: In, place: Place) -> Code:
-    """Compile `in`, which joins its tests as `or` does: true if one holds, else null if one can't be made."""
-    value = place.code(node.value)
-    tests = [_test(test, place) if isinstance(test, Test) else _membership(place.code(test)) for test in node.tests]
+def compile_in(node: In, compile_scope: CompileScope) -> Code:
+    """Compile `in`, which joins its tests as `or` does: true if one test is true, else null if one can't be decided."""
+    value = compile_scope.code(node.value)
+    tests = [
+        _test(test, compile_scope) if isinstance(test, UnaryTest) else _membership(compile_scope.code(test))
+        for test in node.tests
+    ]
     if len(tests) == 1:
         only = tests[0]
         return lambda scope: only(scope, value(scope))
@@ -84,9 +87,9 @@ def compile_in(node: In, place: Place) -> Code:
     return code
 
 
-def compile_instance(node: InstanceOf, place: Place) -> Code:
+def compile_instance(node: InstanceOf, compile_scope: CompileScope) -> Code:
     """Compile `instance of`."""
-    value, wanted = place.code(node.value), node.type
+    value, wanted = compile_scope.code(node.value), node.type
     return lambda scope: is_instance(value(scope), wanted, scope.budget)
 
 
@@ -149,7 +152,7 @@ def _not(code: Code) -> Code:
     return lambda scope: _opposite(code(scope))
 
 
-SHORT_WAYS: dict[str, Callable[[Code, Code], Code]] = {
+FAST_OPERATORS: dict[str, Callable[[Code, Code], Code]] = {
     "+": _sum,
     "=": _equality,
     "!=": lambda left, right: _not(_equality(left, right)),
@@ -160,8 +163,8 @@ SHORT_WAYS: dict[str, Callable[[Code, Code], Code]] = {
 }
 
 
-def _test(node: Test, place: Place) -> Callable[[Scope, FeelValue], bool | None]:
-    operand = place.code(node.operand)
+def _test(node: UnaryTest, compile_scope: CompileScope) -> Callable[[Scope, FeelValue], bool | None]:
+    operand = compile_scope.code(node.operand)
     match node.operator:
         case "=":
             return lambda scope, value: equal(value, operand(scope), scope.budget)

@@ -7,26 +7,36 @@ from decimal import Decimal
 
 from shardclock_server.feel.arithmetic import position
 from shardclock_server.feel.budget import Budget
-from shardclock_server.feel.code import Code, Place, Scope, cost_of
+from shardclock_server.feel.code import Code, CompileScope, Scope, cost_of
 from shardclock_server.feel.functions.dates import property_of
-from shardclock_server.feel.syntax import Condition, Constant, ContextOf, Filter, ListOf, Name, Path, Span, Test
-from shardclock_server.feel.values import NUMBER, OPEN, FeelValue, Range, Unlike, as_list
+from shardclock_server.feel.syntax import (
+    Condition,
+    Constant,
+    ContextOf,
+    FilterExpression,
+    ListOf,
+    Name,
+    Path,
+    RangeOf,
+    UnaryTest,
+)
+from shardclock_server.feel.values import NUMBER, OPEN, FeelValue, Inequality, Range, as_list
 
 
-def compile_constant(node: Constant, place: Place) -> Code:  # noqa: ARG001 as all compilers
+def compile_constant(node: Constant, compile_scope: CompileScope) -> Code:  # noqa: ARG001 the signature of all compilers
     """Compile a literal."""
     value = node.value
-    return lambda scope: value  # noqa: ARG005 as all code
+    return lambda scope: value  # noqa: ARG005 the signature of all code
 
 
-def compile_name(node: Name, place: Place) -> Code:
-    """Compile a name: the innermost value of it, else null, also if a function has that name."""
+def compile_name(node: Name, compile_scope: CompileScope) -> Code:
+    """Compile a name to its innermost value, else null, even if a built-in function has that name."""
     name = node.name
-    if name == "partial" and place.has_partial:
+    if name == "partial" and compile_scope.has_partial:
         return _copied_partial
-    if name not in place.bound:
-        place.free.add(name)
-    if place.is_outermost:
+    if name not in compile_scope.bound:
+        compile_scope.free.add(name)
+    if compile_scope.is_outermost:
         return lambda scope: scope.names.get(name)
     return lambda scope: found(scope, name)
 
@@ -41,9 +51,9 @@ def found(scope: Scope, name: str) -> FeelValue:
     return None
 
 
-def compile_path(node: Path, place: Place) -> Code:
-    """Compile `base.key`: an entry of a context, a part of a date, or of a list the entries of its items."""
-    base, key = place.code(node.base), node.key
+def compile_path(node: Path, compile_scope: CompileScope) -> Code:
+    """Compile `base.key`: an entry of a context, a part of a date, or a list of these for a list of bases."""
+    base, key = compile_scope.code(node.base), node.key
 
     def code(scope: Scope) -> FeelValue:
         value = base(scope)
@@ -52,11 +62,11 @@ def compile_path(node: Path, place: Place) -> Code:
     return code
 
 
-def compile_filter(node: Filter, place: Place) -> Code:
-    """Compile `base[condition]`: the item of that number, or the items for which the condition is true."""
-    is_partial = isinstance(node.base, Name) and node.base.name == "partial" and place.has_partial
-    base: Code = _live_partial if is_partial else place.code(node.base)
-    condition = place.within("item").code(node.condition)
+def compile_filter(node: FilterExpression, compile_scope: CompileScope) -> Code:
+    """Compile `base[condition]`: the item at that position, or the items for which the condition is true."""
+    is_partial = isinstance(node.base, Name) and node.base.name == "partial" and compile_scope.has_partial
+    base: Code = _live_partial if is_partial else compile_scope.code(node.base)
+    condition = compile_scope.within("item").code(node.condition)
     cost = cost_of(node.condition)
     if isinstance(node.condition, Constant) and type(number := node.condition.value) in NUMBER:
         return lambda scope: _item(base(scope), number)
@@ -80,19 +90,19 @@ def compile_filter(node: Filter, place: Place) -> Code:
     return code
 
 
-def compile_list(node: ListOf, place: Place) -> Code:
+def compile_list(node: ListOf, compile_scope: CompileScope) -> Code:
     """Compile `[item, …]`."""
-    items = [place.code(item) for item in node.items]
+    items = [compile_scope.code(item) for item in node.items]
     return lambda scope: [item(scope) for item in items]
 
 
-def compile_context(node: ContextOf, place: Place) -> Code:
+def compile_context(node: ContextOf, compile_scope: CompileScope) -> Code:
     """Compile `{key: value, …}`."""
     codes = []
-    place = place.within(coming=[key for key, _ in node.entries])
+    compile_scope = compile_scope.within(later_names=[key for key, _ in node.entries])
     for key, value in node.entries:
-        codes.append((key, place.code(value)))
-        place = place.within(key)
+        codes.append((key, compile_scope.code(value)))
+        compile_scope = compile_scope.within(key)
 
     def code(scope: Scope) -> FeelValue:
         made: dict[str, FeelValue] = {}
@@ -104,28 +114,33 @@ def compile_context(node: ContextOf, place: Place) -> Code:
     return code
 
 
-def compile_span(node: Span, place: Place) -> Code:
-    """Compile a range; its ends are of one kind, or null."""
-    start, end, has_start, has_end = place.code(node.start), place.code(node.end), node.has_start, node.has_end
+def compile_range(node: RangeOf, compile_scope: CompileScope) -> Code:
+    """Compile a range."""
+    start, end, has_start, has_end = (
+        compile_scope.code(node.start),
+        compile_scope.code(node.end),
+        node.has_start,
+        node.has_end,
+    )
     return lambda scope: Range(start(scope), end(scope), has_start, has_end)
 
 
-def compile_test(node: Test, place: Place) -> Code:
-    """Compile `(< 10)` and the like as a value."""
-    operand, operator = place.code(node.operand), node.operator
+def compile_unary_test(node: UnaryTest, compile_scope: CompileScope) -> Code:
+    """Compile a comparison in parentheses, such as `(< 10)`, as a value."""
+    operand, operator = compile_scope.code(node.operand), node.operator
     match operator:
         case "<" | "<=":
             return lambda scope: Range(OPEN, operand(scope), has_start=False, has_end=operator == "<=")
         case ">" | ">=":
             return lambda scope: Range(operand(scope), OPEN, has_start=operator == ">=", has_end=False)
         case "!=":
-            return lambda scope: Unlike(operand(scope))
+            return lambda scope: Inequality(operand(scope))
     return lambda scope: _only(operand(scope))
 
 
-def compile_condition(node: Condition, place: Place) -> Code:
-    """Compile `if`; what is not true takes the way of else."""
-    test, yes, no = place.code(node.test), place.code(node.yes), place.code(node.no)
+def compile_condition(node: Condition, compile_scope: CompileScope) -> Code:
+    """Compile `if`; any test value but true selects `else`."""
+    test, yes, no = compile_scope.code(node.test), compile_scope.code(node.yes), compile_scope.code(node.no)
     return lambda scope: yes(scope) if test(scope) is True else no(scope)
 
 
@@ -134,7 +149,7 @@ def _live_partial(scope: Scope) -> FeelValue:
 
 
 def _copied_partial(scope: Scope) -> FeelValue:
-    """Copy the results so far, since the loop goes on to add to them."""
+    """Copy the results so far, because the loop appends to the list later."""
     results = found(scope, "partial")
     assert isinstance(results, list)
     scope.budget.spend(len(results) // 32)
@@ -162,7 +177,7 @@ def _part_of_one(value: FeelValue, key: str) -> FeelValue:
 
 
 def _item(value: FeelValue, number: FeelValue) -> FeelValue:
-    """Pick an item by its number; null if there is no such item, or the number is not whole. 1.0 is whole."""
+    """Return the item at a position; null for a position outside the list or with decimals. 1.0 counts as 1."""
     assert isinstance(number, int | Decimal)
     place = position(number)
     if value is None or not place:

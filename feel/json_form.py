@@ -1,4 +1,4 @@
-"""Turn values of JSON into FEEL's, and back."""
+"""Convert JSON values to values of FEEL, and back."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from shardclock_server.feel.refusal import TooLong, Unstorable
 from shardclock_server.feel.temporal import Date, DateTime, Elapsed, Months, Time
 from shardclock_server.feel.temporal_text import temporal_text
 from shardclock_server.feel.text import text_of
-from shardclock_server.feel.values import FeelValue, Range, Unlike
+from shardclock_server.feel.values import FeelValue, Inequality, Range
 from shardclock_server.timers.refusal import shortened
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
-READ_AS_THEY_ARE = (bool, str, NoneType)
-PART_CHARS = 8  # that one part of a value counts, beside its text
-NEVER = datetime(1970, 1, 1, tzinfo=UTC)  # what a value is written at does not matter
+UNCHANGED_TYPES = (bool, str, NoneType)
+PART_CHARS = 8  # characters that one part of a value counts in addition to its text
+UNUSED_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # a budget needs a moment, which the write of a value does not read
 
 
 def from_json(value: object, budget: Budget | None = None) -> FeelValue:
-    """Turn what Python's `json` reads into a value; texts stay texts, also those that look like dates.
+    """Convert the output of Python's `json` to a value of FEEL; a text stays a text, even if it looks like a date.
 
-    A `budget` pays for each part of lists and objects, as it does for items that a function reads.
+    Each part of lists and objects costs steps of the `budget`, as each item that a function reads does.
 
-    shape:   a float becomes the decimal that JSON wrote; what JSON has no word for, such as NaN, becomes null
-    errors:  TooLong  lists and objects lie too deep within each other, or the budget is too small
+    shape:   a float becomes the decimal in the JSON text; values that JSON lacks, such as NaN, become null
+    errors:  TooLong  lists and objects have too many levels, or the budget is too small
     """
-    return value if isinstance(value, READ_AS_THEY_ARE) else _read(value, 0, budget or _unbounded())
+    return value if isinstance(value, UNCHANGED_TYPES) else _read(value, 0, budget or _unbounded())
 
 
 def to_json(value: FeelValue, budget: Budget | None = None, *, levels: int = 0) -> Json:
-    """Turn a value into what Python's `json` writes; a `budget` pays for its parts, and counts its characters.
+    """Convert a value to the input of Python's `json`. The `budget` counts the steps and the characters of all parts.
 
-    shape:   `levels` are the lists and contexts into which the value is put. A whole number is an int, any other the
-             nearest float; a date, time, duration or range is its text; a function is null
-    errors:  TooLong  it has more than 250,000 parts or 1,048,576 characters of text, its parts lie too deep within each
-                      other, or the budget is too small
-             Unstorable  a text in it has a NUL character or half of a surrogate pair
+    shape:   `levels` is the number of lists and contexts around the value. A whole number becomes an int, any other
+             number the nearest float; a date, time, duration or range becomes its text; a function becomes null
+    errors:  TooLong  the value has more than 250,000 parts or 1,048,576 characters of text, has too many levels, or the
+                      budget is too small
+             Unstorable  a text has a NUL character or half of a surrogate pair
     """
     writer = _Writer()
     written = writer.written(value, levels)
@@ -57,7 +57,7 @@ def to_json(value: FeelValue, budget: Budget | None = None, *, levels: int = 0) 
 
 
 def _unbounded() -> Budget:
-    return Budget(NEVER, sys.maxsize)
+    return Budget(UNUSED_MOMENT, sys.maxsize)
 
 
 def _read(value: object, depth: int, budget: Budget) -> FeelValue:  # noqa: PLR0911 - one for each kind
@@ -81,7 +81,7 @@ def _read(value: object, depth: int, budget: Budget) -> FeelValue:  # noqa: PLR0
 
 
 class _Writer:
-    """Count what one value has while it is written: parts that are shared are written each time."""
+    """Count the parts and characters of one value as it is written; a shared part counts each time it is written."""
 
     def __init__(self) -> None:
         self.parts = 0
@@ -107,8 +107,8 @@ class _Writer:
             case dict():
                 check_depth(depth + 1)
                 return {self._text(key): self.written(item, depth + 1) for key, item in value.items()}
-            case Range() | Unlike():
-                return self._text(text_of(value, Budget(NEVER, NODES_MAX)))
+            case Range() | Inequality():
+                return self._text(text_of(value, Budget(UNUSED_MOMENT, NODES_MAX)))
         return None
 
     def _text(self, text: str) -> str:

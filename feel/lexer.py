@@ -1,7 +1,7 @@
 """Cut a text into the words, numbers, texts and signs of FEEL.
 
-A name is one word here, of letters, digits and `_`, or anything within backquotes; the parser joins words into the
-names with spaces that it knows.
+The lexer reads a name as one word of letters, digits and `_`, or as any text within backquotes. The parser joins words
+to known names with spaces.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 Kind = Literal["number", "word", "quoted", "text", "sign", "end"]
 
 
-class Token(NamedTuple):
-    """Hold one piece of a text, where it begins and where it ends.
+class FeelToken(NamedTuple):
+    """Hold one piece of a text, its start and its end.
 
-    shape:   `text` is what the piece means: a text without its quotes and escapes, a name without its backquotes
+    shape:   `text` is the content of the piece; the quotes and escapes of a text, and a name's backquotes, are removed
     """
 
     kind: Kind
@@ -48,14 +48,14 @@ class Token(NamedTuple):
     end: int
 
 
-def tokens_of(text: str) -> list[Token]:
-    """Cut a text into tokens; the last one has the kind "end".
+def tokens_of(text: str) -> list[FeelToken]:
+    """Cut a text into tokens; the last token has the kind "end".
 
-    errors:  NotFeel  the text is too long, or has a character or a quotation that FEEL does not know
+    errors:  NotFeel  the text is too long, or has a character without a meaning in FEEL or a quotation without an end
     """
     if len(text) > TEXT_CHARS_MAX:
         raise NotFeel(text, TEXT_CHARS_MAX, f"it has {len(text):,} characters; write at most {TEXT_CHARS_MAX:,}")
-    tokens: list[Token] = []
+    tokens: list[FeelToken] = []
     position = 0
     while position < len(text):
         match = TOKEN.match(text, position)
@@ -64,41 +64,41 @@ def tokens_of(text: str) -> list[Token]:
         position = match.end()
         if (kind := match.lastgroup) != "space":
             tokens.append(_token(kind, match[kind or 0], match))
-    tokens.append(Token("end", "", len(text), len(text)))
+    tokens.append(FeelToken("end", "", len(text), len(text)))
     return tokens
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Cut a name into the words and signs that the text of an expression would have for it."""
+    """Cut a name into its words and signs, as the lexer reads them in an expression."""
     return tuple(match[0] for match in TOKEN.finditer(name) if match.lastgroup != "space")
 
 
-def _token(kind: str | None, piece: str, match: re.Match[str]) -> Token:
+def _token(kind: str | None, piece: str, match: re.Match[str]) -> FeelToken:
     start, end = match.span()
     match kind:
         case "text":
-            return Token("text", _unescaped(match.string, piece, start), start, end)
+            return FeelToken("text", _unescaped(match.string, piece, start), start, end)
         case "number":
-            return Token("number", piece, start, end)
+            return FeelToken("number", piece, start, end)
         case "word":
-            return Token("word", piece, start, end)
+            return FeelToken("word", piece, start, end)
         case "quoted":
-            return Token("quoted", " ".join(piece.split()), start, end)
-    return Token("sign", piece, start, end)
+            return FeelToken("quoted", " ".join(piece.split()), start, end)
+    return FeelToken("sign", piece, start, end)
 
 
 def _unescaped(text: str, piece: str, position: int) -> str:
-    """Resolve escapes; a backslash before any other character stays, so that patterns need no second one."""
+    """Resolve escapes; a backslash that begins no escape of FEEL stays, so patterns need no second backslash."""
     if "\\" not in piece:
         return piece
-    plain = ESCAPE.sub(_meant, piece)
+    plain = ESCAPE.sub(_character_of, piece)
     plain = SURROGATES.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), plain)
     if any("\ud800" <= char <= "\udfff" for char in plain):
         raise NotFeel(text, position, "half a character is escaped here; write \\U and six digits for a whole one")
     return plain
 
 
-def _meant(escape: re.Match[str]) -> str:
+def _character_of(escape: re.Match[str]) -> str:
     four, six, char = escape.groups()
     if char is not None:
         return ESCAPES.get(char, escape[0])

@@ -1,10 +1,10 @@
-"""Know the names of several words or signs, so that they are read as one."""
+"""Recognize names with several words or signs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shardclock_server.feel.lexer import Token, words_of
+from shardclock_server.feel.lexer import FeelToken, words_of
 
 WORDS_MAX = 20
 KEYWORDS = frozenset(
@@ -14,25 +14,25 @@ KEYWORDS = frozenset(
 
 
 class KnownNames:
-    """Hold names by their words, and how many words the names have that begin with a word."""
+    """Hold names by their words, and for each first word the lengths, in words, of the names with this first word."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names: dict[tuple[str, ...], str] = {}
         self._counts: dict[str, tuple[int, ...]] = {}
         for name in names:
-            self.learn(name)
+            self.add_name(name)
 
-    def and_others(self, names: Iterable[str]) -> KnownNames:
-        """Return a copy that knows other names as well."""
+    def with_names(self, names: Iterable[str]) -> KnownNames:
+        """Return a copy with more names."""
         known = KnownNames(())
         known._names |= self._names
         known._counts |= self._counts
         for name in names:
-            known.learn(name)
+            known.add_name(name)
         return known
 
-    def learn(self, name: str) -> None:
-        """Know a name from here on; one of a single word is read as one anyway."""
+    def add_name(self, name: str) -> None:
+        """Add a name; a name of one word is ignored, because the lexer reads one word as one token."""
         words = words_of(name)
         if 1 < len(words) <= WORDS_MAX:
             self._names[words] = name
@@ -40,8 +40,8 @@ class KnownNames:
             if len(words) not in counts:
                 self._counts[words[0]] = tuple(sorted({*counts, len(words)}, reverse=True))
 
-    def match(self, tokens: Sequence[Token], index: int) -> tuple[str, int] | None:
-        """Find the longest name that stands at a place, and how many tokens it has."""
+    def match(self, tokens: Sequence[FeelToken], index: int) -> tuple[str, int] | None:
+        """Find the longest name at a position, and the name's number of tokens."""
         for count in self._counts.get(tokens[index].text, ()):
             found = tokens[index : index + count]
             name = self._names.get(tuple(token.text for token in found))

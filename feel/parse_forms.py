@@ -1,4 +1,4 @@
-"""Parse what stands between operators: literals, names, lists, contexts, ranges, calls, `if`, `for` and functions."""
+"""Parse operands: literals, names, lists, contexts, ranges, calls, `if`, `for` and functions."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from shardclock_server.feel.parse_names import parse_argument_name, parse_key, p
 from shardclock_server.feel.parse_types import parse_type
 from shardclock_server.feel.source import Source
 from shardclock_server.feel.syntax import (
-    Call,
     Condition,
     Constant,
     ContextOf,
     FeelType,
-    Filter,
+    FilterExpression,
     FunctionOf,
+    Invocation,
+    Iteration,
     ListOf,
-    Loop,
     Name,
     Node,
     Path,
-    Span,
-    Test,
+    RangeOf,
+    UnaryTest,
 )
 from shardclock_server.timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 CONSTANTS = {"null": None, "true": True, "false": False}
-# What may begin an expression besides words, numbers and texts; so a [ before none of them ends a range.
+# Signs that may begin an expression. A [ before any other sign ends a range.
 STARTS = ("(", "[", "{", "-", "@")
 DOMAINS_MAX = 10
 ENTRIES_MAX = 1_000
@@ -38,7 +38,7 @@ VALUE_WORDS = frozenset({"every", "false", "for", "function", "if", "null", "som
 
 
 def parse_operand(source: Source) -> Node:
-    """Parse one operand with the paths, filters and calls after it."""
+    """Parse one operand with the paths, filters and calls that follow the operand."""
     node = _primary(source)
     while source.token.kind == "sign":
         if source.at("."):
@@ -46,7 +46,7 @@ def parse_operand(source: Source) -> Node:
             node = Path(node, parse_key(source))
         elif source.at("[") and not _ends_range(source):
             source.take()
-            node = Filter(node, source.expression())
+            node = FilterExpression(node, source.expression())
             source.expect("]", "after a filter")
         elif source.at("("):
             node = _call(source, node)
@@ -56,17 +56,17 @@ def parse_operand(source: Source) -> Node:
 
 
 def parse_test(source: Source) -> Node:
-    """Parse what stands to the right of `in`: a comparison without its left side, or any operation."""
+    """Parse the right side of `in`: a comparison without its left side, or any operation."""
     if source.at(*COMPARISONS):
         operator = source.take().text
-        return Test(operator, source.operation())
+        return UnaryTest(operator, source.operation())
     if source.at("not") and source.ahead().text == "(":
         source.refuse("not(…) to the right of in is not supported; write not(x in …)")
     return source.operation()
 
 
 def parse_tests(source: Source) -> tuple[Node, ...]:
-    """Parse the tests within parentheses after `in`, of which one must hold; or a range that begins with one."""
+    """Parse the tests within parentheses after `in`, or a range that begins with a parenthesis."""
     source.take()
     tests = [_listed_test(source)]
     if source.at(".."):
@@ -159,16 +159,16 @@ def _list(source: Source) -> Node:
     return ListOf(tuple(items))
 
 
-def _range(source: Source, start: Node, *, has_start: bool) -> Span:
+def _range(source: Source, start: Node, *, has_start: bool) -> RangeOf:
     source.expect("..", "between the ends of a range; write [1..10]")
     end = source.expression()
     if not source.at("]", ")", "["):
         source.refuse("a range has no end here; write [1..10], or [1..10) without its last value")
-    return Span(start, end, has_start, has_end=source.take().text == "]")
+    return RangeOf(start, end, has_start, has_end=source.take().text == "]")
 
 
 def _ends_range(source: Source) -> bool:
-    """Say whether a [ ends a range, as in [1..10[, because nothing after it begins an expression."""
+    """Return whether a [ ends a range, as in [1..10[: then the next token can't begin an expression."""
     after = source.ahead()
     if after.kind == "sign":
         return after.text not in STARTS
@@ -184,7 +184,7 @@ def _context(source: Source) -> ContextOf:
             source.refuse(f"the key {shortened(key)} is there twice; leave one out", token)
         source.expect(":", "between a key and its value; write {key: value}")
         entries[key] = source.expression()
-        source.learn(key)
+        source.add_name(key)
         if len(entries) > ENTRIES_MAX:
             source.refuse(f"a context has more than {ENTRIES_MAX:,} entries here; join several with context merge")
         if not source.taken(","):
@@ -201,21 +201,21 @@ def _condition(source: Source) -> Condition:
     return Condition(test, yes, source.expression())
 
 
-def _loop(source: Source, kind: str) -> Loop:
+def _loop(source: Source, kind: str) -> Iteration:
     domains: list[tuple[str, Node]] = []
     while not domains or source.taken(","):
         name = source.take().text if source.token.kind == "quoted" else parse_new_name(source, "in")
         source.expect("in", f"after the variable of {kind}; write {kind} x in list")
-        source.learn(name)
+        source.add_name(name)
         domain = source.expression()
         if source.taken(".."):
-            domain = Span(domain, source.expression(), has_start=True, has_end=True, is_bare=True)
+            domain = RangeOf(domain, source.expression(), has_start=True, has_end=True, is_bare=True)
         domains.append((name, domain))
         if len(domains) > DOMAINS_MAX:
             source.refuse(f"more than {DOMAINS_MAX} lists stand in one {kind}; write one within another")
     source.expect("return" if kind == "for" else "satisfies", f"after the lists of {kind}")
     loops: dict[str, Literal["for", "some", "every"]] = {"for": "for", "some": "some", "every": "every"}
-    return Loop(loops[kind], tuple(domains), source.expression())
+    return Iteration(loops[kind], tuple(domains), source.expression())
 
 
 def _function(source: Source) -> FunctionOf:
@@ -223,7 +223,7 @@ def _function(source: Source) -> FunctionOf:
     parameters: list[tuple[str, FeelType | None]] = []
     while not source.at(")"):
         name = source.take().text if source.token.kind == "quoted" else parse_new_name(source, ":", ",", ")")
-        source.learn(name)
+        source.add_name(name)
         parameters.append((name, parse_type(source) if source.taken(":") else None))
         if len(parameters) > PARAMETERS_MAX:
             source.refuse(f"a function has more than {PARAMETERS_MAX} parameters; pass a context")
@@ -235,7 +235,7 @@ def _function(source: Source) -> FunctionOf:
     return FunctionOf(tuple(parameters), source.expression())
 
 
-def _call(source: Source, function: Node) -> Call:
+def _call(source: Source, function: Node) -> Invocation:
     position = source.take().position
     arguments: list[Node] = []
     names: list[str] = []
@@ -249,4 +249,4 @@ def _call(source: Source, function: Node) -> Call:
         if not source.taken(","):
             break
     source.expect(")", "after the arguments of a call")
-    return Call(function, tuple(arguments), tuple(names) if names else None, position)
+    return Invocation(function, tuple(arguments), tuple(names) if names else None, position)

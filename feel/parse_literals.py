@@ -1,4 +1,4 @@
-"""Parse numbers, and what stands after an @."""
+"""Parse numbers, and the literals after an @."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shardclock_server.timers.refusal import shortened
 
 
 def parse_number(source: Source) -> Constant:
-    """Parse a number; it is rounded to 34 digits.
+    """Parse a number, and round the number to 34 digits.
 
-    errors:  NotFeel  its exponent is too large
+    errors:  NotFeel  the exponent is too large
     """
     token = source.take()
     text = token.text
@@ -27,7 +27,7 @@ def parse_number(source: Source) -> Constant:
 def parse_at_literal(source: Source) -> Constant:
     """Parse the text after an @.
 
-    errors:  NotFeel  it is no date, time, date-time or duration
+    errors:  NotFeel  the text is not a date, time, date-time or duration
     """
     token = source.take()
     value = parse_temporal(token.text) if token.kind == "text" else None

@@ -1,4 +1,4 @@
-"""Parse names: those of several words that are known, new ones, those of arguments and of entries."""
+"""Parse known names of several words, new names, and the names of arguments and entries."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from shardclock_server.feel.functions.unsupported import UNSUPPORTED
 from shardclock_server.feel.names import KnownNames
 from shardclock_server.feel.source import Source
 
-ELSEWHERE = KnownNames(UNSUPPORTED)  # functions that other engines have: a call of one is refused by its name
+ELSEWHERE = KnownNames(UNSUPPORTED)  # the functions of other engines; the refusal of a call names the function
 
 
 def parse_known_name(source: Source) -> str | None:
-    """Read a name of several words; that of a function stands before a (, and is read there only."""
+    """Read a name of several words; a function's name is recognized only before a (."""
     start = source.index
     if (name := source.known_name()) is not None and (name not in FUNCTION_NAMES or source.at("(")):
         return name
@@ -25,7 +25,7 @@ def parse_known_name(source: Source) -> str | None:
 
 
 def parse_argument_name(source: Source) -> str | None:
-    """Read a name and the colon after it; nothing is read if no colon follows the words."""
+    """Read a name and the colon after the name; without a colon, read nothing and return None."""
     start = source.index
     words = []
     while source.token.kind in {"word", "quoted"}:
@@ -37,7 +37,7 @@ def parse_argument_name(source: Source) -> str | None:
 
 
 def parse_new_name(source: Source, *ends: str) -> str:
-    """Read a new name, of all words and signs up to one that ends it."""
+    """Read a new name: all words and signs up to one of `ends`."""
     if source.token.kind != "word":
         source.refuse(f"{source.found()} where a name is due; begin it with a letter, or write it in backquotes")
     start = end = source.token
@@ -51,7 +51,7 @@ def parse_new_name(source: Source, *ends: str) -> str:
 def parse_key(source: Source) -> str:
     """Parse the name of an entry after a point.
 
-    errors:  NotFeel  no name stands there
+    errors:  NotFeel  the next token is not a name
     """
     if (name := source.known_name()) is not None:
         return name

@@ -25,7 +25,7 @@ LONG_NAMES = tuple(sorted((tuple(name.split()) for name in TYPE_NAMES), key=len,
 
 
 def parse_type(source: Source) -> FeelType:
-    """Parse a type; of a function's only that it is one is checked.
+    """Parse a type; the parameters and the result of a function type are read and ignored.
 
     errors:  NotFeel  there is no type of that name
     """

@@ -1,7 +1,7 @@
 """Parse a text into a tree: `or`, `and`, comparisons, then arithmetic by its precedence.
 
-Names with spaces or signs are read where they are known: names of functions, of a context's entries and parameters that
-the text itself makes, and `known_names`. Any other is written in backquotes.
+Names with spaces or signs are recognized if they are names of functions, of a context's entries, of parameters that the
+text itself declares, or in `known_names`. Any other name needs backquotes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from shardclock_server.feel.parse_types import parse_type
 from shardclock_server.feel.source import Source
 from shardclock_server.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Node, children_of
 
-# All of them join from left to right, `**` too; a sign binds tighter than any.
+# All operators join from left to right, `**` too; a minus sign binds tighter.
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
-HEIGHT_MAX = 120  # each takes one or two of Python's 1,000 frames to evaluate
+HEIGHT_MAX = 120  # the evaluation takes one or two of Python's 1,000 frames for each level
 
 
 def parse(text: str, known_names: KnownNames) -> Node:
     """Parse a text.
 
-    errors:  NotFeel  it is no expression, or one that is too deep
+    errors:  NotFeel  the text is not an expression, or its tree is too high
     """
     source = Source(text, known_names, expression=_disjunction, operation=_operation)
     node = source.expression()
@@ -37,7 +37,7 @@ def parse(text: str, known_names: KnownNames) -> Node:
 
 
 def height_of(node: Node) -> int:
-    """Count the nodes above each other, without a call of itself: the tree may be as high as its text is long."""
+    """Return the height of a tree, without recursion, because the height may equal the length of the text."""
     height, row = 0, [node]
     while row:
         height += 1
@@ -104,7 +104,7 @@ def _signed(source: Source) -> Node:
     while source.taken("-"):
         minus += 1
     node = parse_operand(source)
-    # Two signs are not none: what has no opposite, such as a text, is null after the first.
+    # Two minus signs differ from no sign: the first sign turns a text, which has no opposite, into null.
     for _ in range(min(minus, 2 - minus % 2)):
         node = Negation(node)
     return node

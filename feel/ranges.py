@@ -1,4 +1,4 @@
-"""Say whether a value lies in a range, and list the whole numbers or dates of one."""
+"""Check whether a value lies in a range, and list the whole numbers or dates of a range."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from decimal import Decimal
 from shardclock_server.feel.arithmetic import position
 from shardclock_server.feel.budget import Budget
 from shardclock_server.feel.temporal import Date
-from shardclock_server.feel.values import OPEN, FeelValue, Range, Unlike, both, equal, less
+from shardclock_server.feel.values import OPEN, FeelValue, Inequality, Range, both, equal, less
 
 
 def contains(span: Range, value: FeelValue) -> bool | None:
-    """Say whether a value lies in a range; None if it can't be compared with one end, and lies within the other."""
+    """Return whether a value lies in a range; None if one end permits the value and the other can't be compared."""
     above = True if span.start is OPEN else _in_order(span.start, value, or_equal=span.has_start)
     below = True if span.end is OPEN else _in_order(value, span.end, or_equal=span.has_end)
     return both(above, below)
 
 
 def passes(value: FeelValue, test: FeelValue, budget: Budget) -> bool | None:
-    """Say whether a value passes a test to the right of `in`: a range, a list of tests, or a value that it equals."""
+    """Return whether a value passes a test to the right of `in`: a range, a list of tests, or an equal value."""
     match test:
         case Range():
             return contains(test, value)
-        case Unlike(other):
+        case Inequality(other):
             same = equal(value, other, budget)
             return None if same is None else not same
         case list() if not isinstance(value, list):
@@ -33,9 +33,9 @@ def passes(value: FeelValue, test: FeelValue, budget: Budget) -> bool | None:
 
 
 def steps_of(start: FeelValue, end: FeelValue, budget: Budget) -> list[FeelValue] | None:
-    """List the whole numbers or dates from one to another, up or down; None if the ends are neither.
+    """List the whole numbers or dates from one end to the other, up or down; None for ends of another kind.
 
-    errors:  TooLong  there are too many
+    errors:  TooLong  the list is too long
     """
     first, last = _number(start), _number(end)
     if first is None or last is None or isinstance(start, Date) != isinstance(end, Date):
@@ -47,7 +47,7 @@ def steps_of(start: FeelValue, end: FeelValue, budget: Budget) -> list[FeelValue
 
 
 def items_of(span: Range, budget: Budget) -> list[FeelValue] | None:
-    """List the whole numbers or dates of a range from its start up; None if an end is open, or before the start."""
+    """List the whole numbers or dates of a range; None if an end is open, or if the end is before the start."""
     first, last = _number(span.start), _number(span.end)
     if first is None or last is None or first > last:
         return None

@@ -1,12 +1,12 @@
-"""Refuse a text that is not FEEL, and end an evaluation that passes a bound."""
+"""Define the errors: a text that is not FEEL, and an evaluation that ends early."""
 
 from shardclock_server.timers.refusal import Refusal, shortened
 
 
 class NotFeel(Refusal):
-    """Refuse a text that is not an expression of our FEEL; its sentence names the place, the rule and the way out.
+    """Refuse a text that is not an expression of our FEEL; the message names the place, the rule and the way out.
 
-    shape:   `position` counts characters from 0 to the length of the text; `rule` is the sentence without the place
+    shape:   `position` counts characters from 0 to the length of the text; `rule` is the message without the place
     """
 
     def __init__(self, text: str, position: int, rule: str) -> None:
@@ -20,12 +20,12 @@ class NotFeel(Refusal):
 
 
 class TooLong(Refusal):
-    """End an evaluation that takes more steps, or makes a longer or deeper value, than is allowed."""
+    """End an evaluation that takes too many steps, or makes a value that is too long or too deep."""
 
 
 class Unstorable(Refusal):
-    """End an evaluation: its value holds a text that Postgres can't store."""
+    """End an evaluation with a text in its value that Postgres can't store."""
 
 
-class Unmet(Refusal):
-    """End an evaluation whose `assert` does not hold, with the sentence that its author wrote."""
+class AssertionFailed(Refusal):
+    """End an evaluation at a failed `assert`, with its author's message."""

@@ -1,23 +1,23 @@
-"""Read the tokens of a text one after another, and know which names with spaces stand among them."""
+"""Read the tokens of a text one after another, and recognize names with spaces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NoReturn
 
-from shardclock_server.feel.lexer import Token, tokens_of
+from shardclock_server.feel.lexer import FeelToken, tokens_of
 from shardclock_server.feel.names import KEYWORDS, KnownNames
 from shardclock_server.feel.refusal import NotFeel
 from shardclock_server.feel.syntax import Node
 from shardclock_server.timers.refusal import shortened
 
-NESTING_MAX = 40  # each takes about ten of Python's 1,000 frames to parse
+NESTING_MAX = 40  # parsing takes about ten of Python's 1,000 frames for each level
 
 Parse = Callable[["Source"], Node]
 
 
 class Source:
-    """Hold a text's tokens, the place that has been read up to, and the names with spaces that are known there."""
+    """Hold a text's tokens, the read position, and the names with spaces that are known there."""
 
     def __init__(self, text: str, known_names: KnownNames, *, expression: Parse, operation: Parse) -> None:
         self.text = text
@@ -31,7 +31,7 @@ class Source:
     def expression(self) -> Node:
         """Parse a whole expression within another.
 
-        errors:  NotFeel  too many lie within each other
+        errors:  NotFeel  too many levels of expressions
         """
         self.nesting += 1
         if self.nesting > NESTING_MAX:
@@ -41,19 +41,19 @@ class Source:
         return node
 
     def operation(self) -> Node:
-        """Parse arithmetic, which is what stands beside a comparison."""
+        """Parse arithmetic, which is the operand of a comparison."""
         return self._operation(self)
 
     @property
-    def token(self) -> Token:
-        """Return the token that is read next."""
+    def token(self) -> FeelToken:
+        """Return the next token without reading it."""
         return self.tokens[self.index]
 
-    def ahead(self, count: int = 1) -> Token:
-        """Return a token after the next, or the last."""
+    def ahead(self, count: int = 1) -> FeelToken:
+        """Return the token `count` places after the next one, or the last token."""
         return self.tokens[min(self.index + count, len(self.tokens) - 1)]
 
-    def take(self) -> Token:
+    def take(self) -> FeelToken:
         """Read the next token."""
         token = self.tokens[self.index]
         if token.kind != "end":
@@ -61,20 +61,20 @@ class Source:
         return token
 
     def at(self, *texts: str) -> bool:
-        """Say whether the next token is one of some signs or keywords."""
+        """Return whether the next token is one of these signs or keywords."""
         return self.token.kind in {"sign", "word"} and self.token.text in texts
 
     def taken(self, *texts: str) -> bool:
-        """Read the next token if it is one of some signs or keywords, and say whether it was."""
+        """Read the next token if it is one of these signs or keywords; return whether it was."""
         if self.at(*texts):
             self.index += 1
             return True
         return False
 
-    def expect(self, text: str, what_for: str) -> Token:
-        """Read a sign or keyword that must stand here.
+    def expect(self, text: str, what_for: str) -> FeelToken:
+        """Read a required sign or keyword.
 
-        errors:  NotFeel  another token stands here
+        errors:  NotFeel  the next token is another sign or word
         """
         if not self.at(text):
             if self._is_second_word():
@@ -85,20 +85,20 @@ class Source:
         return self.take()
 
     def _is_second_word(self) -> bool:
-        """Say whether two words stand beside each other, as in a name with spaces that is not known."""
+        """Return whether the next token is a word that follows another word, as in an unknown name with spaces."""
         words = self.tokens[max(self.index - 1, 0) : self.index + 1]
         return len(words) > 1 and all(word.kind == "word" and word.text not in KEYWORDS for word in words)
 
-    def refuse(self, rule: str, token: Token | None = None) -> NoReturn:
-        """Refuse the text because of a token, the next one if none is given."""
+    def refuse(self, rule: str, token: FeelToken | None = None) -> NoReturn:
+        """Refuse the text at a token, by default the next one."""
         raise NotFeel(self.text, (token or self.token).position, rule)
 
-    def learn(self, name: str) -> None:
-        """Note a name with spaces or signs, so that it is read as one name from here on."""
-        self.known.learn(name)
+    def add_name(self, name: str) -> None:
+        """Add a name with spaces or signs, which is recognized from here on."""
+        self.known.add_name(name)
 
     def known_name(self) -> str | None:
-        """Read the longest of the known names with spaces that stands here, if there is one."""
+        """Read the longest known name with spaces at this position; None if no known name begins here."""
         match = self.known.match(self.tokens, self.index)
         if match is None:
             return None
@@ -106,5 +106,5 @@ class Source:
         return match[0]
 
     def found(self) -> str:
-        """Name what stands next, for a refusal."""
+        """Describe the next token for a refusal."""
         return "the text ends" if self.token.kind == "end" else f"{shortened(self.token.text)} stands"

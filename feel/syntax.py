@@ -1,4 +1,4 @@
-"""Hold the tree that a text is parsed into, one class for each form of expression."""
+"""Define the tree that the parser builds from a text, with one class for each form of expression."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from shardclock_server.feel.values import FeelValue
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal: its value is known."""
+    """A literal."""
 
     value: FeelValue
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable, or a function named by itself."""
+    """A variable, or the name of a function."""
 
     name: str
     position: int
@@ -32,16 +32,16 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """`base[condition]`, which is also how an item is picked by its number."""
+class FilterExpression:
+    """`base[condition]`; a number as the condition selects the item at that position."""
 
     base: Node
     condition: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """`function(…)`; `names` are those of the arguments, if they are passed by name."""
+class Invocation:
+    """`function(…)`; `names` are the arguments' names if the call passes the arguments by name, else None."""
 
     function: Node
     arguments: tuple[Node, ...]
@@ -84,23 +84,23 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`value in (test, …)`; it holds if one of the tests does."""
+    """`value in (test, …)`, which is true if one of the tests is true."""
 
     value: Node
     tests: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
-    """`< 10` and the like: a range that is open on one side, or one value, or all but one."""
+class UnaryTest:
+    """A comparison without its left side, such as `< 10`, `= 10` or `!= 10`."""
 
     operator: str
     operand: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """`[start..end]`, and `(`, `)` or `]`, `[` where an end does not belong to it; `is_bare` in `for i in 1..3`."""
+class RangeOf:
+    """A range `[start..end]`; `(`, `)`, `]` or `[` excludes an end. `is_bare`: without brackets, in `for i in 1..3`."""
 
     start: Node
     end: Node
@@ -118,7 +118,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class ContextOf:
-    """`{key: value, …}`; an entry sees those before it."""
+    """`{key: value, …}`; an entry sees the entries before it."""
 
     entries: tuple[tuple[str, Node], ...]
 
@@ -133,7 +133,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class Iteration:
     """`for`, `some` or `every` with its variables; each domain sees the variables before it."""
 
     kind: Literal["for", "some", "every"]
@@ -159,7 +159,7 @@ class InstanceOf:
 
 @dataclass(frozen=True, slots=True)
 class FeelType:
-    """A type: a kind by its name, and the types of its items, ends or entries where they are given."""
+    """A type: the name of its kind, and the types of its items, ends or entries if the text states these types."""
 
     kind: str
     item: FeelType | None = None
@@ -170,19 +170,19 @@ Node = (
     Constant
     | Name
     | Path
-    | Filter
-    | Call
+    | FilterExpression
+    | Invocation
     | Negation
     | Binary
     | Logic
     | Between
     | In
-    | Test
-    | Span
+    | UnaryTest
+    | RangeOf
     | ListOf
     | ContextOf
     | Condition
-    | Loop
+    | Iteration
     | FunctionOf
     | InstanceOf
 )
@@ -201,19 +201,19 @@ def children_of(node: Node) -> list[Node]:
 
 CHILD_FIELDS: dict[type, tuple[str, ...]] = {
     Path: ("base",),
-    Filter: ("base", "condition"),
-    Call: ("function", "arguments"),
+    FilterExpression: ("base", "condition"),
+    Invocation: ("function", "arguments"),
     Negation: ("operand",),
     Binary: ("left", "right"),
     Logic: ("operands",),
     Between: ("value", "low", "high"),
     In: ("value", "tests"),
-    Test: ("operand",),
-    Span: ("start", "end"),
+    UnaryTest: ("operand",),
+    RangeOf: ("start", "end"),
     ListOf: ("items",),
     ContextOf: ("entries",),
     Condition: ("test", "yes", "no"),
-    Loop: ("domains", "body"),
+    Iteration: ("domains", "body"),
     FunctionOf: ("body",),
     InstanceOf: ("value",),
 }

@@ -1,4 +1,4 @@
-"""Hold FEEL's dates, times, date-times and durations: to the nanosecond, in the years -999,999,999 to 999,999,999."""
+"""Define FEEL's dates, times, date-times and durations: in nanoseconds, for the years -999,999,999 to 999,999,999."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shardclock_server.feel.calendar import day_number, day_of, local_offsets_s,
 SECOND_NS = 1_000_000_000
 DAY_NS = 86_400 * SECOND_NS
 
-# What a clock is read in: seconds east of UTC, the name of a zone, or neither.
+# An offset in seconds east of UTC, the name of a zone, or neither.
 Zone = int | str | None
 
 
@@ -19,7 +19,7 @@ Zone = int | str | None
 class Months:
     """Hold a duration of years and months.
 
-    units:   months, negative for a duration back
+    units:   months, may be negative
     """
 
     months: int
@@ -29,7 +29,7 @@ class Months:
 class Elapsed:
     """Hold a duration of days and time; a day is 24 hours.
 
-    units:   nanoseconds, negative for a duration back
+    units:   nanoseconds, may be negative
     """
 
     ns: int
@@ -37,7 +37,7 @@ class Elapsed:
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """Hold a day of the calendar; it exists."""
+    """Hold a day that exists in the calendar."""
 
     year: int
     month: int
@@ -50,7 +50,7 @@ class Date:
 
     @staticmethod
     def numbered(number: int) -> Date:
-        """Make the date that lies so many days after 1970-01-01."""
+        """Make the date `number` days after 1970-01-01."""
         return Date(*day_of(number))
 
 
@@ -58,8 +58,8 @@ class Date:
 class Time:
     """Hold a time of day.
 
-    shape:   `dated_offset_s` is the offset of the date-time that a time of a named zone was taken from, if a time
-             without a date has another
+    shape:   `dated_offset_s` is set if the time comes from a date-time of a named zone with an offset that differs from
+             the zone's standard offset: the value is the offset of that date-time
     units:   nanoseconds since midnight, less than a day
     """
 
@@ -69,21 +69,21 @@ class Time:
 
     @property
     def offset_s(self) -> int | None:
-        """Return the seconds east of UTC; without a date, a zone's are those without summer time."""
+        """Return the seconds east of UTC; a zone without a date has its offset without summer time."""
         if isinstance(self.zone, str):
             return standard_offset_s(self.zone) if self.dated_offset_s is None else self.dated_offset_s
         return self.zone
 
     def plus(self, ns: int) -> Time:
-        """Add elapsed time; after midnight the clock begins again."""
+        """Add elapsed time, modulo one day."""
         return replace(self, ns=(self.ns + ns) % DAY_NS)
 
 
 @dataclass(frozen=True, slots=True)
 class DateTime:
-    """Hold a day and a time on it, on the clock of its zone; `at_local` makes one that the clock shows.
+    """Hold a date and a time on the clock of a zone; make it with `at_local`, which handles skipped and repeated times.
 
-    shape:   `is_second` tells apart the two moments at which a named zone's clock shows the same time: True, the second
+    shape:   `is_second`: the second of the two moments at which a named zone's clock shows the same time
     """
 
     date: Date
@@ -93,51 +93,51 @@ class DateTime:
 
     @property
     def offset_s(self) -> int | None:
-        """Return the seconds east of UTC at that time."""
+        """Return the seconds east of UTC at this date and time."""
         if isinstance(self.zone, str):
             return local_offsets_s(self.zone, self.date.number, self.ns // SECOND_NS)[self.is_second]
         return self.zone
 
     @property
     def time(self) -> Time:
-        """Return the time of day, which keeps the offset."""
+        """Return the time of day with the same offset."""
         plain = Time(self.ns, self.zone)
         return plain if plain.offset_s == self.offset_s else replace(plain, dated_offset_s=self.offset_s)
 
     @property
     def local_ns(self) -> int:
-        """Count the nanoseconds since 1970-01-01T00:00 on its own clock."""
+        """Count the nanoseconds since 1970-01-01T00:00 on the clock of the date-time's zone."""
         return self.date.number * DAY_NS + self.ns
 
     @property
     def utc_ns(self) -> int:
-        """Count the nanoseconds since 1970-01-01T00:00Z; without a zone its clock is taken for UTC's."""
+        """Count the nanoseconds since 1970-01-01T00:00Z; a date-time without a zone counts as UTC."""
         return self.local_ns - (self.offset_s or 0) * SECOND_NS
 
     def plus(self, ns: int) -> DateTime:
-        """Add elapsed time, and read the result on the same zone's clock."""
+        """Add elapsed time; the result is in the same zone."""
         if isinstance(self.zone, str):
             return at_moment(self.utc_ns + ns, self.zone)
         return at_local(self.local_ns + ns, self.zone)
 
     def on_clock_of(self, zone: int | str) -> DateTime:
-        """Read the same moment on the clock of another zone, or with another offset."""
+        """Convert to another zone or offset, at the same moment."""
         if isinstance(zone, int):
             return at_local(self.utc_ns + zone * SECOND_NS, zone)
         return at_moment(self.utc_ns, zone)
 
 
 def at_moment(utc_ns: int, zone: str) -> DateTime:
-    """Make the date-time that a zone's clock shows so many nanoseconds after 1970-01-01T00:00Z."""
+    """Make the date-time of a zone, `utc_ns` nanoseconds after 1970-01-01T00:00Z."""
     day, ns = divmod(utc_ns, DAY_NS)
     offset_s = utc_offset_s(zone, day, ns // SECOND_NS)
     return at_local(utc_ns + offset_s * SECOND_NS, zone, preferred_s=offset_s)
 
 
 def at_local(local_ns: int, zone: Zone, *, preferred_s: int | None = None) -> DateTime:
-    """Make the date-time at which a clock shows so many nanoseconds since 1970-01-01T00:00.
+    """Make the date-time of a local time, `local_ns` nanoseconds after 1970-01-01T00:00.
 
-    A local time that the clock skips moves forward by as much as the clock does. Of a local time that comes twice, the
+    A local time that the clock skips moves forward by as much as the clock does. For a local time that comes twice, the
     moment with the offset `preferred_s` is taken, else the first.
 
     source:  `ofLocal` of java.time's ZonedDateTime
@@ -152,12 +152,12 @@ def at_local(local_ns: int, zone: Zone, *, preferred_s: int | None = None) -> Da
 
 
 def midnight(date: Date) -> DateTime:
-    """Read a date as its first moment in UTC, as FEEL does where it needs a date-time."""
+    """Convert a date to its midnight in UTC, which FEEL uses as the date's date-time."""
     return DateTime(date, 0, 0)
 
 
 def from_python(moment: datetime) -> DateTime:
-    """Read one of Python's date-times; a `ZoneInfo` stays a named zone, any other is an offset."""
+    """Convert Python's date-time; a `ZoneInfo` stays a named zone, any other zone becomes an offset."""
     seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
     offset, clock = moment.utcoffset(), moment.tzinfo
     offset_s = None if offset is None else round(offset.total_seconds())

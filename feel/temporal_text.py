@@ -1,4 +1,4 @@
-"""Read and write dates, times, date-times and durations as XML Schema does, with `@Europe/Paris` for a zone."""
+"""Read and write dates, times, date-times and durations in XML Schema's notation, with `@Europe/Paris` for a zone."""
 
 import re
 from typing import TypeVar
@@ -22,7 +22,7 @@ CHARS_MAX = 120
 OFFSET_S_MAX = 18 * 3_600
 MONTHS_MAX = 12 * YEAR_MAX
 ELAPSED_NS_MAX = 2 * YEAR_MAX * 366 * DAY_NS
-FRACTION_DIGITS = 9  # what is finer than a nanosecond is cut off
+FRACTION_DIGITS = 9  # digits below a nanosecond are dropped
 
 DATE = re.compile(r"(-?(?:[0-9]{4}|[1-9][0-9]{4,8}))-([0-9]{2})-([0-9]{2})")
 OFFSET = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?")
@@ -42,12 +42,12 @@ Value = TypeVar("Value", Date, Time, DateTime, Months, Elapsed)
 
 
 def parse_temporal(text: str) -> Temporal | None:
-    """Read whichever of the five a text is, as after an @; None if it is none of them."""
+    """Read a literal after an @: any of the five kinds; None for any other text."""
     return parse_date(text) or parse_date_time(text) or parse_time(text) or parse_duration(text)
 
 
 def parse_date(text: str) -> Date | None:
-    """Read a date such as 2026-01-31; None if it is none, or no day of the calendar."""
+    """Read a date such as 2026-01-31; None for any other text, and for a day that does not exist."""
     match = DATE.fullmatch(text) if len(text) <= CHARS_MAX else None
     if match is None:
         return None
@@ -62,11 +62,11 @@ def parse_time(text: str) -> Time | None:
 
 
 def parse_date_time(text: str) -> DateTime | None:
-    """Read a date, a T and a time; 24:00:00 is the next day's midnight. A date alone is its midnight.
+    """Read a date, a T and a time; 24:00:00 is the next day's midnight. A date alone gives its midnight.
 
-    A zone may stand in brackets as well, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the offset must be one of the
-    zone's at that time. A local time that the zone's clock skips moves forward; of one that comes twice, the offset
-    tells which is meant, and without an offset the first is.
+    A zone may also stand in brackets, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the zone must have this offset at
+    that time. A local time that the zone's clock skips moves forward. For a local time that comes twice, the offset
+    selects the moment; without an offset, the first moment is taken.
     """
     if text.endswith("]") and len(text) <= CHARS_MAX:
         moment_text, _, zone_name = text[:-1].partition("[")
@@ -81,7 +81,7 @@ def parse_date_time(text: str) -> DateTime | None:
 
 
 def parse_duration(text: str) -> Months | Elapsed | None:
-    """Read a duration of years and months, or one of days and time; one of both is none."""
+    """Read a duration of years and months, or of days and time; None for a mixture and any other text."""
     if len(text) > CHARS_MAX:
         return None
     if match := MONTHS.fullmatch(text):
@@ -95,14 +95,14 @@ def parse_duration(text: str) -> Months | Elapsed | None:
 
 
 def parse_zone(text: str) -> Zone:
-    """Read a zone's name, or an offset such as Z or +01:00; None if it is neither."""
+    """Read a zone's name, or an offset such as Z or +01:00; None for any other text."""
     if OFFSET.fullmatch(text):
         return _offset_s(text)
     return text if is_zone(text) else None
 
 
 def checked(value: Value) -> Value | None:
-    """Return a value whose years are within bounds, else None."""
+    """Return a value within the bounds of the years, else None."""
     match value:
         case Months(months):
             return value if abs(months) <= MONTHS_MAX else None
@@ -116,7 +116,7 @@ def checked(value: Value) -> Value | None:
 
 
 def is_zone(name: str) -> bool:
-    """Say whether IANA has a zone of that name."""
+    """Return whether IANA has a zone of that name."""
     try:
         zone_of(name)
     except InvalidTimer:
@@ -125,10 +125,10 @@ def is_zone(name: str) -> bool:
 
 
 def temporal_text(value: Temporal) -> str:
-    """Write a value in the one spelling that it is read from.
+    """Write a value in the canonical notation, which reads back to the same value.
 
-    The second of two equal times of a zone's clock has its offset, and the zone in brackets: without it the text would
-    be read as the first.
+    The second of two equal times of a zone's clock is written with its offset and the zone in brackets. Without the
+    offset the text would mean the first time.
     """
     match value:
         case Date(year, month, day):
@@ -161,7 +161,7 @@ def _clock(text: str) -> tuple[int, Zone] | None:
 
 
 def _on_clock(text: str, zone: str) -> DateTime | None:
-    """Read a date-time on a zone's clock; an offset tells two equal times apart."""
+    """Read a date-time on a zone's clock; an offset selects one of two equal times."""
     moment = parse_date_time(text) if "T" in text and "]" not in text else None
     if moment is None or isinstance(moment.zone, str) or not is_zone(zone):
         return None

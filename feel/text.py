@@ -1,4 +1,4 @@
-"""Write values as FEEL writes them."""
+"""Write values in FEEL's notation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from decimal import Decimal
 from shardclock_server.feel.budget import Budget, check_depth
 from shardclock_server.feel.temporal import Date, DateTime, Elapsed, Months, Time
 from shardclock_server.feel.temporal_text import temporal_text
-from shardclock_server.feel.values import OPEN, FeelValue, Range, Unlike
+from shardclock_server.feel.values import OPEN, FeelValue, Inequality, Range
 
 NOT_PLAIN = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def text_of(value: FeelValue, budget: Budget) -> str:
-    """Write a value as a text; a text itself stays as it is.
+    """Write a value as a text; a text is returned unchanged.
 
     errors:  TooLong  the text becomes too long
     """
@@ -50,7 +50,7 @@ def _written(value: FeelValue, budget: Budget, depth: int) -> str:
             text = f"{{{', '.join(entries)}}}"
         case Range():
             text = _range_text(value, budget, depth)
-        case Unlike():
+        case Inequality():
             text = f"(!= {_written(value.value, budget, depth + 1)})"
         case _:
             return "function"

@@ -1,4 +1,4 @@
-"""Say whether a value has a type, and fit a value to the type that is wanted."""
+"""Check whether a value has a type, and convert a value to a type."""
 
 from shardclock_server.feel.budget import Budget
 from shardclock_server.feel.syntax import FeelType
@@ -8,7 +8,7 @@ ANY = FeelType("Any")
 
 
 def is_instance(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
-    """Say whether a value has a type; null has the type Null alone."""
+    """Return whether a value has a type; null has only the type Null."""
     budget.spend(1)
     if value is None or wanted.kind == "Any":
         return value is not None or wanted.kind == "Null"
@@ -20,12 +20,12 @@ def is_instance(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
 
 
 def fits(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
-    """Say whether a value may stand where a type is wanted; null may stand anywhere."""
+    """Return whether a value is allowed for a type; null is allowed for all types."""
     return value is None or is_instance(value, wanted, budget)
 
 
 def fitted(value: FeelValue, wanted: FeelType, budget: Budget) -> FeelValue:
-    """Fit a value to a type: a list of one becomes its item, an item a list of one, and what fits neither way is null.
+    """Convert a value to a type: a list of one item to the item, an item to a list of one item; else return null.
 
     source:  DMN 1.5, 10.3.2.9.4
     """

@@ -1,8 +1,8 @@
-"""Name the kinds of values that FEEL computes with, and compare two of them.
+"""Define the kinds of FEEL's values, and compare two values.
 
 A value is None, a bool, a number (an int of at most 34 digits, or a finite Decimal), a str, one of the five temporal
-kinds, a list, a context (a dict with keys of text), a range or a function. Nobody changes a value once it is made, so
-values share their parts.
+kinds, a list, a context (a dict with keys of text), a range or a function. Values are immutable by convention, so they
+share their parts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from shardclock_server.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
 from shardclock_server.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 
-FeelValue = object  # as listed above; `object`, so that mypy makes us look before we use one
+FeelValue = object  # one of the kinds above; with `object`, mypy demands a check of the kind before each use
 
 NUMBER = frozenset({int, Decimal})
 EXACT = Context(prec=100, Emin=-10_000, Emax=10_000, traps=[])
@@ -23,7 +23,7 @@ EXACT = Context(prec=100, Emin=-10_000, Emax=10_000, traps=[])
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Mark an end of a range that has none, as in `> 10`; a range may also end at null."""
+    """Mark the missing end of a range such as `> 10`; an end may also be null, which is different."""
 
 
 OPEN = Open()
@@ -31,9 +31,9 @@ OPEN = Open()
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Hold the values between two ends, each of which belongs to it or not.
+    """Hold the values between two ends; `has_start` and `has_end` include the ends.
 
-    shape:   `is_test` marks the test `(= 10)`, which has the value of `[10..10]`, and does not equal it
+    shape:   `is_test` marks the test `(= 10)`, which holds the same values as `[10..10]` but is not equal to it
     source:  DMN TCK, 0068-feel-equality, range_010
     """
 
@@ -45,15 +45,15 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlike:
-    """Hold all values but one, as `(!= 10)` does."""
+class Inequality:
+    """Hold all values except one: the test `(!= 10)`."""
 
     value: FeelValue
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """Hold a function: its parameters' names, and how to call it with as many arguments."""
+    """Hold a function: the names of its parameters, and the Python function to call."""
 
     parameters: tuple[str, ...]
     call: Callable[[Budget, list[FeelValue]], FeelValue]
@@ -73,33 +73,33 @@ KINDS: dict[type, str] = {
     list: "list",
     dict: "context",
     Range: "range",
-    Unlike: "range",
+    Inequality: "range",
     Function: "function",
 }
 
 
 def kind_of(value: FeelValue) -> str:
-    """Name a value's kind in FEEL's words; what is no value of FEEL has the kind "unknown"."""
+    """Return FEEL's name of a value's kind; "unknown" for any other Python object."""
     return KINDS.get(type(value), "unknown")
 
 
 def as_list(value: FeelValue) -> list[FeelValue]:
-    """Return a list as it is, and any other value as a list of one."""
+    """Return a list unchanged, and any other value as a list of one item."""
     return value if isinstance(value, list) else [value]
 
 
 def both(first: bool | None, second: bool | None) -> bool | None:
-    """Join two answers as `and` does: false if one is false, else null if one is null."""
+    """Join two answers as `and` does: false if one answer is false, else null if one answer is null."""
     if first is False or second is False:
         return False
     return None if first is None or second is None else True
 
 
 def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> bool | None:
-    """Say whether two values are equal; None if they are of different kinds, but null equals only null.
+    """Return whether two values are equal; None for different kinds, except that null is not equal to any other value.
 
     source:  DMN 1.5, 10.3.2.13
-    errors:  TooLong  they are too large or too deep to compare
+    errors:  TooLong  the values are too large or too deep to compare
     """
     if left is None or right is None:
         return left is right
@@ -114,7 +114,7 @@ def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> 
 
 
 def less(left: FeelValue, right: FeelValue) -> bool | None:
-    """Say whether a value comes before another; None if they have no order: unlike kinds, null, lists, and the like."""
+    """Return whether a value comes before another; None for values without an order: different kinds, null or lists."""
     if KINDS.get(type(left)) != KINDS.get(type(right)):
         return None
     left_key, right_key = order_key(left), order_key(right)
@@ -125,21 +125,24 @@ def less(left: FeelValue, right: FeelValue) -> bool | None:
 
 
 def order_key(value: FeelValue) -> tuple[object, Any] | None:
-    """Return what orders a value among its kind: a family and a number or text; None if it has no order.
+    """Return a value's sort key within its kind: a group, and a number or text; None for a kind without an order.
 
-    shape:   values of two families, such as times with and without a zone, have no order and are not equal
+    shape:   values of two groups, such as times with and without a zone, have no order and are not equal
     """
     make = ORDER_KEYS.get(type(value))
     return make(value) if make else None
 
 
 def number_key(number: int | Decimal) -> str:
-    """Return a text that equal numbers share; anybody can find numbers whose own hashes are the same."""
+    """Return a text that is the same for equal numbers.
+
+    A number is not a safe key of a dict: an attacker can choose many numbers with the same hash.
+    """
     return str(EXACT.normalize(Decimal(number)))
 
 
 def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
-    """Return a key that two values share if they are equal, so that a list's distinct values are found in one pass."""
+    """Return a key that is the same for equal values, so that one pass finds the distinct values of a list."""
     check_depth(depth)
     budget.spend(1)
     match value:
@@ -152,7 +155,7 @@ def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
         case Range():
             ends = identity(value.start, budget, depth + 1), identity(value.end, budget, depth + 1)
             return "range", *ends, value.has_start, value.has_end, value.is_test
-        case Unlike():
+        case Inequality():
             return "unlike", identity(value.value, budget, depth + 1)
         case int() | Decimal() if not isinstance(value, bool):
             return "number", number_key(value)
@@ -192,11 +195,11 @@ def _equal_ends(left: FeelValue, right: FeelValue, budget: Budget, depth: int) -
     )
 
 
-def _equal_unlikes(left: Unlike, right: FeelValue, budget: Budget, depth: int) -> bool:
-    return isinstance(right, Unlike) and equal(left.value, right.value, budget, depth + 1) is True
+def _equal_inequalities(left: Inequality, right: FeelValue, budget: Budget, depth: int) -> bool:
+    return isinstance(right, Inequality) and equal(left.value, right.value, budget, depth + 1) is True
 
 
-def _equal_texts(left: str, right: str, budget: Budget, depth: int) -> bool:  # noqa: ARG001 as all of them
+def _equal_texts(left: str, right: str, budget: Budget, depth: int) -> bool:  # noqa: ARG001 the common signature
     if len(left) != len(right):
         return False
     budget.spend(len(left) // TEXT_CHARS_PER_STEP)
@@ -207,7 +210,7 @@ EQUALITIES: dict[type, Callable[[Any, Any, Budget, int], bool]] = {
     list: _equal_lists,
     dict: _equal_contexts,
     Range: _equal_ranges,
-    Unlike: _equal_unlikes,
+    Inequality: _equal_inequalities,
     str: _equal_texts,
 }
 ORDER_KEYS: dict[type, Callable[[Any], tuple[object, Any]]] = {

@@ -1,22 +1,23 @@
-"""The HTTP API: an ordinary stateless process that talks to Postgres only, so it accepts while no cluster runs.
+"""Serve the HTTP API: a stateless process that talks to Postgres only, so it accepts requests while no cluster runs.
 
-Any number of gateways may run on one database. Each route is a use case of `service` or a verb of `sql.clients`; what
-is decided here is only how HTTP says it: who asks, what a body may be, and which status an outcome has.
+Any number of gateways may run on one database. Each route calls a use case of `service` or a verb of `sql.clients`.
+A gateway decides only the HTTP side: the caller, the size and form of a body, and the status of an outcome.
 
-    serving    run it: `shardclock gateway`, with `protocol`, which bounds what one connection may send
-    connections  so many are open, in all and by address
-    app        put the parts together
-    routes     what can be asked for
-    upkeep     what a gateway does beside requests
-    gateway    the parts of one gateway, which its requests share
-    access     who asks, and whether that may be asked
-    fields     a body of a few fields, read and refused
-    combining  many creates at the same time become one statement
-    waits      those who wait for something
-    reference  the reference of the API, for programs and for people
-    limits     how much at once, and how much one tenant may have
-    requests   what requests and answers have in common
-    answers    what is answered: the models of the reference
-    errors     by which problem each error is answered
-    settings, families   its numbers, and its metrics
+    serving      run a gateway: `shardclock gateway`; `protocol` limits one connection
+    connections  limit the open connections, in total and by client address
+    app          build the application from its parts
+    routes       the endpoints of the API
+    console      the pages for people
+    upkeep       background tasks of a gateway
+    gateway      the parts of one gateway, shared by its requests
+    access       authenticate the caller and check its scope
+    fields       read and validate a small JSON body
+    combining    write concurrent creates with one statement
+    waits        long polling
+    reference    the API's reference, as OpenAPI and as a page of HTML
+    limits       quotas, rates and concurrency limits
+    requests     shared parts of requests and responses
+    answers      the response models of the reference
+    errors       the problem that answers each error
+    settings, families   the settings, and the metrics
 """

@@ -1,10 +1,10 @@
-"""Many creates at the same time become one statement.
+"""Write concurrent creates with one statement.
 
-A row costs Postgres 484 µs alone and 45 µs among twenty. Nobody waits for others to come: a writer that is free takes
-what is there, and while all are busy more gathers. Nor does anybody wait for a lock that another's timer needs: if an
-open transaction holds a timer's name, that timer, and each later one of that name, is written alone. A timer that only
-Postgres refuses, for example because its target is gone, makes its batch be cut until it is alone. So the timers of its
-tenant have a writer apart for a while.
+A row costs Postgres 484 µs alone and 45 µs in a batch of twenty. A free writer takes all queued timers at once, so no
+timer waits for a batch to fill; while all writers are busy, the next batch grows. A lock on a timer's name delays no
+other timer: if an open transaction holds the name, this timer and later timers of the same name are written alone. If
+Postgres alone finds a timer at fault, for example because its target is gone, the batch is halved until the timer is
+alone. The timers of its tenant then have a separate writer for a while.
 """
 
 import asyncio
@@ -16,9 +16,10 @@ from itertools import chain
 from types import TracebackType
 from typing import Self
 
-from shardclock_server.gateway.limits.places import Places
+from shardclock.api.codes import REFUSED
+from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 from shardclock_server.sql.clients.outcomes import Locked, Refused, Scheduled
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.writing import LockPatience
 from shardclock_server.sql.pool import Pool, PoolEmpty, ShareTaken
 from shardclock_server.sql.requests.requests import IdempotentRequest
@@ -29,81 +30,84 @@ from shardclock_server.timers.model import NewTimer
 
 WRITERS = 2
 BATCH_TIMERS = 200
-BATCH_CHARACTERS = 2**20  # of payloads: a batch of large ones would keep the timers of other tenants waiting
+BATCH_CHARACTERS = 2**20  # a limit for payloads: a batch of large payloads would delay the timers of other tenants
 WAITING_MAX = 5_000
-WAIT_S = 10.0  # of one create, in the queue and in Postgres
-# A commit takes a few milliseconds, so most locks are gone by then. What others wait for is bounded by it.
+WAIT_S = 10.0  # the limit for one create, in the queue and in Postgres together
+# A commit takes a few milliseconds, so most locks end within this patience. The limit also bounds the delay of the
+# batch's other timers.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
-APART_S = 10.0  # after a refusal
-ALONE_SHARE = 4  # one in so many sessions may wait for a lock
+APART_S = 10.0  # for this time after a refusal, the tenant's timers have a separate writer
+ALONE_SHARE = 4  # one session in 4 may wait for a lock
 
 
 @dataclass(slots=True)
-class _Wish:
-    tenants: Tenants  # of who asks, as its key says: Postgres would refuse a timer of another tenant
+class _QueuedTimer:
+    tenants: Tenants  # the tenants of the caller's key: Postgres refuses a timer of another tenant
     timer: NewTimer
     request: IdempotentRequest | None
     outcome: asyncio.Future[Scheduled | Refused]
-    batch: Batch | None = None  # the one by which it is written alone, if it was asked for already
+    batch: ScheduleBatch | None = None  # used to write the timer alone, after a batch found its name locked
 
     @property
     def name(self) -> tuple[str, str | None]:
-        """Return what may be locked."""
+        """Return the tenant and the name that another transaction may have locked."""
         return self.timer.tenant_id, self.timer.name
 
 
-class _Queue:
-    """Timers that wait to be written: tenants by turns, those of one tenant in order."""
+class _TimerQueue:
+    """Queued timers: round robin over tenants, first in, first out within a tenant."""
 
     def __init__(self) -> None:
-        self._by_tenant: OrderedDict[str, deque[_Wish]] = OrderedDict()
+        self._by_tenant: OrderedDict[str, deque[_QueuedTimer]] = OrderedDict()
         self._arrived = asyncio.Event()
 
-    def __iter__(self) -> Iterator[_Wish]:
-        for wishes in self._by_tenant.values():
-            yield from wishes
+    def __iter__(self) -> Iterator[_QueuedTimer]:
+        for queued in self._by_tenant.values():
+            yield from queued
 
-    def append(self, wish: _Wish) -> None:
-        """Stand behind the others of its tenant."""
-        if (wishes := self._by_tenant.get(wish.timer.tenant_id)) is None:
-            self._by_tenant[wish.timer.tenant_id] = wishes = deque()
-        wishes.append(wish)
+    def append(self, one: _QueuedTimer) -> None:
+        """Append a timer to the queue of its tenant."""
+        if (queued := self._by_tenant.get(one.timer.tenant_id)) is None:
+            self._by_tenant[one.timer.tenant_id] = queued = deque()
+        queued.append(one)
         self._arrived.set()
 
-    async def take(self) -> list[_Wish]:
-        """Wait until there is somebody; take the first ones, but for those that wait no more."""
+    async def take(self) -> list[_QueuedTimer]:
+        """Wait until the queue has timers; take the first ones, and skip timers of ended requests."""
         await self._arrived.wait()
-        batch, characters = list[_Wish](), 0
+        batch, characters = list[_QueuedTimer](), 0
         while self._by_tenant and len(batch) < BATCH_TIMERS and characters < BATCH_CHARACTERS:
-            tenant_id, wishes = next(iter(self._by_tenant.items()))
-            wish = wishes.popleft()
-            if wishes:
+            tenant_id, queued = next(iter(self._by_tenant.items()))
+            one = queued.popleft()
+            if queued:
                 self._by_tenant.move_to_end(tenant_id)
             else:
                 del self._by_tenant[tenant_id]
-            if not wish.outcome.done():
-                batch.append(wish)
-                characters += len(wish.timer.payload or "")
+            if not one.outcome.done():
+                batch.append(one)
+                characters += len(one.timer.payload or "")
         if not self._by_tenant:
             self._arrived.clear()
         return batch
 
 
 class Combiner:
-    """Write timers that are asked for at the same time together; a faulty one is refused alone."""
+    """Write concurrent creates in batches; a faulty timer is refused alone."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._queue, self._queue_apart = _Queue(), _Queue()
-        self._places = Places(WAITING_MAX, doing="timers wait to be written", way_out="send this one again in a moment")
+        self._queue, self._queue_apart = _TimerQueue(), _TimerQueue()
+        self._limit = ConcurrencyLimit(
+            WAITING_MAX, doing="timers wait to be written", way_out="send this one again in a moment"
+        )
         self._apart_until_s: dict[str, float] = {}  # by tenant
-        self._locked: dict[tuple[str, str | None], deque[_Wish]] = {}  # by name, those that are written alone
-        # Less than a statement may take: so it is known that nothing was written.
+        self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # by name: timers that are written alone
+        # 80 % of the statement timeout: the wait for a lock ends first, so the timer is known not to be written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.Task[None]] = []
-        self.written = 0  # timers, in so many batches
+        self.written = 0  # timers, in `batches` batches
         self.batches = 0
 
     async def __aenter__(self) -> Self:
@@ -124,30 +128,30 @@ class Combiner:
     async def schedule(
         self, tenants: Tenants, timer: NewTimer, request: IdempotentRequest | None = None
     ) -> Scheduled | Refused:
-        """Write a timer for a caller of these tenants, and return what became of it.
+        """Write a timer for a caller of these tenants, and return its outcome.
 
-        errors:  Problem           too many are waiting, in all or of its tenant: it was not written
-                 PoolEmpty         all sessions are in use: it was not written
-                 StoreUnavailable  the outcome is unknown, unless it came with a request, which may be sent again
+        errors:  Problem           too many timers are queued, in total or of the tenant: the timer was not written
+                 PoolEmpty         all sessions are in use: the timer was not written
+                 StoreUnavailable  the outcome is unknown; a timer with an idempotency key may be sent again
         """
-        with self._places.one(timer.tenant_id):
+        with self._limit.slot(timer.tenant_id):
             return await self._written(tenants, timer, request)
 
     async def _written(
         self, tenants: Tenants, timer: NewTimer, request: IdempotentRequest | None
     ) -> Scheduled | Refused:
-        wish = _Wish(tenants, timer, request, asyncio.get_running_loop().create_future())
-        if wish.name in self._locked:
-            self._locked[wish.name].append(wish)
+        one = _QueuedTimer(tenants, timer, request, asyncio.get_running_loop().create_future())
+        if one.name in self._locked:
+            self._locked[one.name].append(one)
         else:
-            self._queue_of(timer.tenant_id).append(wish)
+            self._queue_of(timer.tenant_id).append(one)
         try:
             async with asyncio.timeout(WAIT_S):
-                return await wish.outcome
+                return await one.outcome
         except TimeoutError:
             raise StoreUnavailable(f"it was not written within {WAIT_S:g} s: ask whether it was") from None
 
-    def _queue_of(self, tenant_id: str) -> _Queue:
+    def _queue_of(self, tenant_id: str) -> _TimerQueue:
         until_s = self._apart_until_s.get(tenant_id)
         if until_s is None:
             return self._queue
@@ -156,79 +160,81 @@ class Combiner:
         del self._apart_until_s[tenant_id]
         return self._queue
 
-    async def _write(self, queue: _Queue) -> None:
+    async def _write(self, queue: _TimerQueue) -> None:
         while True:
             if batch := await queue.take():
                 await self._send(batch)
-                del batch  # while nothing comes it would keep what came last
+                del batch  # the next `take` may wait long, and would keep this batch in memory
 
-    async def _send(self, wishes: list[_Wish]) -> None:
-        """Write some together; one that is locked is left for a queue of its own."""
-        batch = Batch([wish.timer for wish in wishes], [wish.request for wish in wishes])
-        may_wait = any(wish.timer.name is not None for wish in wishes)
-        outcomes = await self._outcomes_of(batch, wishes, PATIENCE if may_wait else None)
-        # Of an answer that was lost there are none.
-        for number, (wish, outcome) in enumerate(zip(wishes, outcomes, strict=False)):
+    async def _send(self, queued: list[_QueuedTimer]) -> None:
+        """Write a batch; a timer with a locked name moves to the queue of its name."""
+        batch = ScheduleBatch([one.timer for one in queued], [one.request for one in queued])
+        may_wait = any(one.timer.name is not None for one in queued)
+        outcomes = await self._outcomes_of(batch, queued, PATIENCE if may_wait else None)
+        # After a lost answer the list is empty.
+        for number, (one, outcome) in enumerate(zip(queued, outcomes, strict=False)):
             if isinstance(outcome, Locked):
-                wish.batch = batch.alone(number)
-                self._write_alone(wish)
+                one.batch = batch.alone(number)
+                self._write_alone(one)
                 continue
-            if type(outcome) is Refused:
-                self._apart_until_s[wish.timer.tenant_id] = time.monotonic() + APART_S
-            if not wish.outcome.done():  # whoever asked may have gone
-                wish.outcome.set_result(outcome)
+            if isinstance(outcome, Refused) and outcome.code.general == REFUSED.name:
+                self._apart_until_s[one.timer.tenant_id] = time.monotonic() + APART_S
+            if not one.outcome.done():  # the caller may have disconnected
+                one.outcome.set_result(outcome)
 
-    def _write_alone(self, wish: _Wish) -> None:
-        if wish.name in self._locked:
-            self._locked[wish.name].append(wish)
+    def _write_alone(self, one: _QueuedTimer) -> None:
+        if one.name in self._locked:
+            self._locked[one.name].append(one)
             return
-        self._locked[wish.name] = deque([wish])
-        queue = asyncio.create_task(self._write_queued(wish.name), name="queue of a name")
+        self._locked[one.name] = deque([one])
+        queue = asyncio.create_task(self._write_queued(one.name), name="queue of a name")
         self._queues.add(queue)
         queue.add_done_callback(self._queues.discard)
 
     async def _write_queued(self, name: tuple[str, str | None]) -> None:
-        """Write the timers of one name, one after the other, each for as long as Postgres waits for a lock."""
-        wishes = self._locked[name]
-        while wishes:
+        """Write the timers of one locked name in order, each with the longest wait for the lock."""
+        queued = self._locked[name]
+        while queued:
             async with self._alone:
-                wish = wishes.popleft()
-                if wish.outcome.done():
+                one = queued.popleft()
+                if one.outcome.done():
                     continue
-                batch = wish.batch or Batch([wish.timer], [wish.request])
-                for outcome in await self._outcomes_of(batch, [wish], self._patience_alone):
+                batch = one.batch or ScheduleBatch([one.timer], [one.request])
+                for outcome in await self._outcomes_of(batch, [one], self._patience_alone):
                     if isinstance(outcome, Locked):
-                        _fail([wish], StoreLocked(outcome.why))
-                    elif not wish.outcome.done():
-                        wish.outcome.set_result(outcome)
+                        _fail([one], StoreLocked(outcome.why))
+                    elif not one.outcome.done():
+                        one.outcome.set_result(outcome)
         del self._locked[name]
 
     async def _outcomes_of(
-        self, batch: Batch, wishes: list[_Wish], patience: LockPatience | None
+        self, batch: ScheduleBatch, queued: list[_QueuedTimer], patience: LockPatience | None
     ) -> list[Scheduled | Refused]:
-        """Send a batch until its outcome is known; if it is not, whoever waits is told, and none is returned."""
+        """Send a batch until its outcome is known; if that fails, fail the requests, and return nothing."""
         try:
-            async with self._pool.session(NO_TENANTS.union(*(wish.tenants for wish in wishes))) as session:
+            async with self._pool.session(NO_TENANTS.union(*(one.tenants for one in queued))) as session:
                 outcomes = await _send_again(batch, session, patience)
         except asyncio.CancelledError:
-            _fail(wishes, StoreUnavailable("the gateway stopped while it was written: ask whether it was"))
+            _fail(queued, StoreUnavailable("the gateway stopped while it was written: ask whether it was"))
             raise
         except PoolEmpty as error:
-            _fail(wishes, error)
+            _fail(queued, error)
             if not isinstance(error, ShareTaken):
-                # Those behind would wait as long for a session, one batch after the other: they ask again as soon.
+                # Each later batch would wait as long for a session. The callers of the queued timers can retry sooner.
                 _fail(self._queue, error)
             return []
-        except Exception as error:  # noqa: BLE001 - whoever waits is told, and the writer goes on
-            _fail(wishes, error)
+        except Exception as error:  # noqa: BLE001 - the waiting requests get the error, and the writer goes on
+            _fail(queued, error)
             return []
         self.written += sum(not isinstance(outcome, Locked) for outcome in outcomes)
         self.batches += 1
         return outcomes
 
 
-async def _send_again(batch: Batch, session: Session, patience: LockPatience | None) -> list[Scheduled | Refused]:
-    """Send a batch; once more if its answer was lost, which writes nothing twice as its keys are the same."""
+async def _send_again(
+    batch: ScheduleBatch, session: Session, patience: LockPatience | None
+) -> list[Scheduled | Refused]:
+    """Send a batch, and once more after a lost answer: the keys are the same, so nothing is written twice."""
     is_again = False
     while True:
         try:
@@ -236,7 +242,7 @@ async def _send_again(batch: Batch, session: Session, patience: LockPatience | N
         except StoreLocked:
             if patience is None:
                 raise
-            patience = None  # the whole table is locked, for which all have to wait
+            patience = None  # the whole table is locked: each timer has to wait
         except StoreUnavailable:
             if is_again:
                 raise
@@ -244,7 +250,7 @@ async def _send_again(batch: Batch, session: Session, patience: LockPatience | N
             await asyncio.sleep(PAUSES.pause_s(1))
 
 
-def _fail(wishes: Iterable[_Wish], error: Exception) -> None:
-    for wish in wishes:
-        if not wish.outcome.done():
-            wish.outcome.set_exception(error)
+def _fail(queued: Iterable[_QueuedTimer], error: Exception) -> None:
+    for one in queued:
+        if not one.outcome.done():
+            one.outcome.set_exception(error)

@@ -1,7 +1,8 @@
-"""Bound the open connections of one gateway, in all and by client address, below the files that its process may open.
+"""Limit the open connections of one gateway, in total and by client address, below the process's limit of files.
 
-At a bound an idle connection makes room: one on which no known caller has asked first, the oldest of the address that
-has most of them. So a client that opens connections and sends nothing on them keeps no other client out.
+At the limit, a new connection replaces an idle one. If there are unauthenticated connections, the address with the most
+of these loses its oldest one; if not, an idle connection of an authenticated caller is closed. So a client that
+opens connections without requests can't lock out other clients.
 """
 
 import resource
@@ -10,32 +11,33 @@ from collections import Counter, defaultdict
 from ipaddress import IPv6Address, ip_address
 from typing import Protocol
 
-from shardclock_server.gateway.limits.places import is_within_share
+from shardclock_server.gateway.limits.concurrency import is_within_share
 from shardclock_server.gateway.settings import GatewaySettings
 
-FILES_KEPT = 64  # for listeners, sockets of hints and metrics, modules and certificates
+FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
-OTHER_SESSIONS = 10  # for keys, quotas, hints and waits
-YOUNG_S = 1.0  # a client's own next connections end none that has just begun: its request may be on its way
-SITE_CHARACTERS = 19  # of an IPv6 address in full: one client may have all of a /64
+OTHER_SESSIONS = 10  # sessions for keys, quotas, notifications and waits
+YOUNG_S = 1.0  # a new connection ends no connection of its own client below this age: a request may be on its way
+SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 
 
 class Connection(Protocol):
-    """A connection that can be ended."""
+    """A connection that can be closed."""
 
     def end(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
 
 
 class Connections:
-    """Track the open connections, their client addresses, and the idle ones."""
+    """Track the open connections, their client addresses, and the idle connections."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
-        # By address, the oldest first: connections on which no known caller has asked, and those of known callers.
-        self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)  # since when
+        # By address, the oldest first: connections without an authenticated request, and idle authenticated
+        # connections. Each value is the begin of this state.
+        self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
 
     def __len__(self) -> int:
@@ -43,7 +45,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: Connection, address: str) -> bool:
-        """Take a new connection in, in the place of an idle one if need be; False: there is no room."""
+        """Add a new connection, if necessary in place of an idle one; False: no idle connection can be replaced."""
         site = site_of(address)
         free = self.most - len(self)
         if free and not is_within_share(self._by_address[site], free):
@@ -57,17 +59,17 @@ class Connections:
         return is_admitted
 
     def begin(self, connection: Connection) -> None:
-        """Know that a request has come, so that the connection is not idle."""
+        """Mark a connection as busy: a request has come."""
         if (site := self._open.get(connection)) is not None:
             self._forget_idle(connection, site)
 
     def rest(self, connection: Connection, *, is_proven: bool) -> None:
-        """Know that the last request is answered; `is_proven` if a known caller has sent one."""
+        """Mark a connection as idle: the last request is answered. `is_proven`: a request was authenticated."""
         if (site := self._open.get(connection)) is not None:
             (self._idle if is_proven else self._unproven)[site][connection] = time.monotonic()
 
     def leave(self, connection: Connection) -> None:
-        """Know that a connection is closed."""
+        """Remove a closed connection."""
         if (site := self._open.pop(connection, None)) is None:
             return
         self._forget_idle(connection, site)
@@ -83,7 +85,10 @@ class Connections:
                     del kind[site]
 
     def _make_room_for(self, site: str) -> bool:
-        """End an idle connection of the address that has most; one of a known caller only if that has more."""
+        """End an idle connection of the address with the most.
+
+        An authenticated connection is ended only if its address has more connections than the new one's.
+        """
         if self._unproven:
             most = max(self._unproven, key=lambda it: len(self._unproven[it]))
             return self._make_room(self._unproven, most, site)
@@ -103,7 +108,7 @@ class Connections:
 
 
 def site_of(address: str) -> str:
-    """Return the unit that counts as one client: an IPv4 address, or the network of an IPv6 address."""
+    """Return the unit that counts as one client: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
@@ -114,12 +119,15 @@ def site_of(address: str) -> str:
 
 
 def connections_of(settings: GatewaySettings) -> int:
-    """Say how many connections of clients a gateway may have."""
+    """Return the limit of a gateway's client connections: the setting, or a limit from the process's files."""
     return settings.gateway_connections_max or connections_max(settings.gateway_sessions + OTHER_SESSIONS)
 
 
 def connections_max(sessions: int) -> int:
-    """Say how many connections fit beside so many sessions, and let the process open all the files that it may."""
+    """Return the number of connections for which files are left after `sessions` and the gateway's other files.
+
+    The soft limit of files is raised to the hard limit first.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

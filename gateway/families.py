@@ -6,15 +6,15 @@ from shardclock_server.metrics.family import OTHER, Family, Label
 
 SECONDS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-# The names of operations are those of the API's reference, so they are as many as it has.
+# The operations are those of the API's reference, so the number of labels is limited.
 OPERATION = Label("operation", frozenset([OTHER]), is_open=True)
-# Those that say whose fault it is stand by themselves: a tenant asks for too much, Postgres or a place is missing.
+# Statuses with their own label: the tenant causes a 429; a lack of Postgres or of slots causes a 503.
 ALONE = frozenset([429, 503])
 STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx", *map(str, ALONE)]))
-# A tenant's name may be longer and stranger; then it is `other`.
+# A tenant name that is longer or has control characters is reported as `other`.
 TENANT = Label("tenant", frozenset([OTHER]), is_open=True, open_value=re.compile(r"[^\x00-\x1f\x7f]{1,64}"))
-TENANTS_NAMED_MAX = 20  # by one gateway
-# Beyond 0.25 s a caller feels that the loop stood still.
+TENANTS_NAMED_MAX = 20  # the most tenants that one gateway names
+# From 0.25 s on callers notice a blocked loop.
 LOOP_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 FAMILIES = (
@@ -36,8 +36,8 @@ FAMILIES = (
     Family(
         "waiters_behind_seconds",
         "gauge",
-        "Since when the log has not been read to its end for those that wait; 0 if nobody waits.",
-        summed=True,  # of several on one node, one that stands still is seen
+        "The moment since which waiting callers have had no complete reading of the log; 0 if no caller waits.",
+        summed=True,  # the sum also shows one stalled gateway among healthy ones on the node
     ),
     Family("log_streams", "gauge", "Callers that follow the log.", summed=True),
     Family("log_streams_max", "gauge", "So many may follow it.", summed=True),

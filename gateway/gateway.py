@@ -1,4 +1,4 @@
-"""The parts of one gateway, and the places of callers that wait at it."""
+"""The parts of one gateway, and the slots of its waiting callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,33 +10,34 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from shardclock_server.gateway.combining import Combiner
-from shardclock_server.gateway.limits.intake import Intake
-from shardclock_server.gateway.limits.places import Places
+from shardclock_server.gateway.limits.body_budget import BodyBudget
+from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 from shardclock_server.gateway.limits.quotas import Quotas
-from shardclock_server.gateway.limits.standing import Standing
-from shardclock_server.gateway.limits.unsent import Unsent
+from shardclock_server.gateway.limits.unsent import UnsentBytes
+from shardclock_server.gateway.limits.usage import TenantUsage
 from shardclock_server.gateway.limits.work_thread import WorkThread
-from shardclock_server.gateway.requests.callers import Callers
+from shardclock_server.gateway.requests.callers import Callers, Viewers
 from shardclock_server.gateway.settings import GatewaySettings
+from shardclock_server.gateway.waits.changes import LogChanges
 from shardclock_server.gateway.waits.instance_ends import InstanceEnds
 from shardclock_server.gateway.waits.long_polls import LongPolls
-from shardclock_server.gateway.waits.task_lines import TaskLines
+from shardclock_server.gateway.waits.task_waiters import TaskWaiters
 from shardclock_server.gateway.waits.timer_ends import TimerEnds
-from shardclock_server.sql.hint_sender import HintSender
+from shardclock_server.sql.notification_sender import NotificationSender
 from shardclock_server.sql.pool import Pool
 
-AT_ONCE = timedelta(seconds=0.1)  # what is due later is found by a shard that nobody tells (`ShardSettings.poll_s`)
+AT_ONCE = timedelta(seconds=0.1)  # the shards' next poll finds a timer that is due later (`ShardSettings.poll_s`)
 
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class WaitPlace:
-    """A place of a waiting caller, for a block, or for longer if an answer that comes later keeps it."""
+class WaitSlot:
+    """A waiting caller's slot. The end of the `with` block frees it, unless a deferred response keeps it."""
 
-    places: Places
-    standing: Standing
+    limit: ConcurrencyLimit
+    usage: TenantUsage
     is_kept: bool = False
 
     def __enter__(self) -> Self:
@@ -44,17 +45,17 @@ class WaitPlace:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None or not self.is_kept:
-            self.leave()
+            self.release()
 
     def kept(self) -> Self:
-        """Keep the place after the block, unless the block raises an error."""
+        """Keep the slot after the block, unless the block raises an error."""
         self.is_kept = True
         return self
 
-    def leave(self) -> None:
-        """Free the place."""
-        self.places.leave(self.standing.tenant_id)
-        self.standing.waiting -= 1
+    def release(self) -> None:
+        """Free the slot."""
+        self.limit.release(self.usage.tenant_id)
+        self.usage.waiting -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,75 +64,77 @@ class Gateway:
 
     settings: GatewaySettings
     pool: Pool
-    health_pool: Pool  # one session, for whoever asks whether it is ready while all others are in use
+    health_pool: Pool  # this pool has its own session, so that readiness is checked while all other sessions are in use
     combiner: Combiner
     callers: Callers
+    viewers: Viewers  # of the console
     quotas: Quotas
-    signal_hints: HintSender  # to engines
-    due_hints: HintSender  # to shards
+    signal_notifications: NotificationSender  # to engines
+    due_notifications: NotificationSender  # to shards
     timer_ends: TimerEnds
     instance_ends: InstanceEnds
-    task_lines: TaskLines
+    task_waiters: TaskWaiters
     long_polls: LongPolls
-    stream_places: Places
-    wait_places: Places  # for ends, of timers and instances
-    task_wait_places: Places
+    changes: LogChanges  # for the pages of the console
+    stream_limit: ConcurrencyLimit
+    wait_limit: ConcurrencyLimit  # limits waits for the ends of timers and instances
+    task_wait_limit: ConcurrencyLimit
     models: WorkThread
     previews: WorkThread
-    intake: Intake  # of bodies of many lines
-    unsent: Unsent
-    stopping: asyncio.Event  # set when all streams are to end
+    body_budget: BodyBudget  # limits bodies with many lines
+    unsent: UnsentBytes
+    stopping: asyncio.Event  # the event is set when all streams must end
 
     def stop_waits(self) -> None:
         """End all waits and streams: the gateway stops."""
         self.stopping.set()
-        for waits in (self.timer_ends, self.instance_ends, self.task_lines, self.long_polls):
+        for waits in (self.timer_ends, self.instance_ends, self.task_waiters, self.long_polls, self.changes):
             waits.stop()
 
-    def tell_shards(self, due_dates: Iterable[datetime | None]) -> None:
-        """Tell shards to look at once, if a timer is due before they would by themselves; None: it is due now.
+    def notify_shards(self, due_dates: Iterable[datetime | None]) -> None:
+        """Notify shards if a timer is due before their next poll; None: the timer is due now.
 
-        This goes by the clock of this machine: a wrong one costs a poll.
+        The comparison uses this machine's clock. If the clock is wrong, the timer waits for the next poll.
         """
         soon = datetime.now(UTC) + AT_ONCE
         if any(due_date is None or due_date <= soon for due_date in due_dates):
-            self.due_hints.want(1)
+            self.due_notifications.want(1)
 
-    async def take_place(self, tenant_id: str, places: Places) -> WaitPlace:
-        """Take one of the places for waiting callers, and one of those that the caller's tenant may have.
+    async def acquire_wait_slot(self, tenant_id: str, limit: ConcurrencyLimit) -> WaitSlot:
+        """Acquire one of the gateway's slots for waiting callers, and one of the tenant's.
 
-        errors:  Problem           there is none
+        errors:  Problem           no slot is free
                  StoreUnavailable  the tenant's limit can't be read now
         """
-        places.take(tenant_id)
+        limit.acquire(tenant_id)
         try:
-            return WaitPlace(places, await self.quotas.take_waiter(tenant_id))
+            return WaitSlot(limit, await self.quotas.take_waiter(tenant_id))
         except BaseException:
-            places.leave(tenant_id)
+            limit.release(tenant_id)
             raise
 
     async def poll(
-        self, look: Callable[[], Awaitable[T | None]], request: Request, tenant_id: str, *, within_s: float | None
+        self, read: Callable[[], Awaitable[T | None]], request: Request, tenant_id: str, *, within_s: float | None
     ) -> T | None:
-        """Look until something is found, the time is over, the gateway stops, or the client has disconnected.
+        """Call `read` until it returns a result, the time is over, the gateway stops, or the client disconnects.
 
-        A wait has one of the places for clients that follow the log, because it asks Postgres as often.
+        A wait takes a stream slot, because it reads Postgres as often as a client that follows the log.
 
         shape:   None: nothing was found
-        errors:  Problem           there is no place
-                 StoreUnavailable  of `look`
+        errors:  Problem           no slot is free
+                 StoreUnavailable  from `read`
         """
-        found = await look()
+        found = await read()
         if found is not None or not within_s:
             return found
-        with await self.take_place(tenant_id, self.stream_places):
-            return await self.long_polls.find(look, request.receive, within_s=within_s)
+        with await self.acquire_wait_slot(tenant_id, self.stream_limit):
+            return await self.long_polls.find(read, request.receive, within_s=within_s)
 
 
 def gateway_of(request: Request) -> Gateway:
-    """Find the gateway that a request came to."""
+    """Return the gateway that serves a request."""
     gateway: Gateway = request.app.state.gateway
     return gateway
 
 
-Here = Annotated[Gateway, Depends(gateway_of)]
+CurrentGateway = Annotated[Gateway, Depends(gateway_of)]

@@ -1,7 +1,8 @@
-"""Bound what a client sends beside its bodies, and how long it may take.
+"""Limit the headers of a request, and the time for a request and for reading its response.
 
-uvicorn bounds neither. A header or a trailer that never ends would fill the memory, and be copied with each piece. A
-request that never ends, whose answer is written, or a client that reads no more, would keep its connection for ever.
+uvicorn has none of these limits. Endless headers or trailers would fill the memory, and uvicorn copies all headers with
+each piece. A request that never ends after its response, or a client that stops reading, would keep its connection for
+ever.
 """
 
 import asyncio
@@ -15,12 +16,12 @@ from shardclock_server.gateway.requests import malformed
 from shardclock_server.gateway.requests.callers import TENANT
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, unavailable
 
-HEAD_BYTES_MAX = 65_536  # the request line and all headers; also what comes after a piece of a body and is none
-HEAD_S = 10.0  # from a connection's begin, or from a request's first byte, to the end of its headers
-REST_S = 10.0  # from an answer's end to that of its request: an early close may cut off the answer
-UNREAD_S = 30.0  # for a client to read the next 16 KiB of its answers, or all of them
+HEAD_BYTES_MAX = 65_536  # the request line and all headers; also the bytes between two pieces of a body
+HEAD_S = 10.0  # the time from the connection's start, or from a request's first byte, to the end of its headers
+REST_S = 10.0  # the time from a response's end to its request's end: an early close may cut off the response
+UNREAD_S = 30.0  # the time for a client to read the next 16 KiB of its responses, or the rest of them
 READ_LEAST_BYTES = 16_384
-UNPROVEN_S = 10.0  # between two requests of a connection on which no known caller has asked
+UNPROVEN_S = 10.0  # the time between two requests of a connection without an authenticated request
 NO_ROOM = unavailable("this gateway has as many connections as it may have; connect again later").answer()
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n"
@@ -31,23 +32,23 @@ TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Close a connection of which a part is too large, or does not end, or whose client reads no more."""
+    """Close a connection if headers are too large, a request does not end, or the client stops reading."""
 
     def __init__(self, *given: Any, connections: Connections, **more: Any) -> None:
         super().__init__(*given, **more)
         self._all = connections
-        self._is_proven = False  # by a request of a known caller
+        self._is_proven = False  # whether a request was authenticated
         self._keep_alive_s = self.timeout_keep_alive
         self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
-        self._bare_bytes = 0  # since the last piece of a body, or the end of a request
-        self._in_body = False  # also in its trailers
-        self._is_answered = True  # what was asked last
-        self._piece = b""  # that is parsed now
+        self._bare_bytes = 0  # the bytes since the last piece of a body, or since the end of a request
+        self._in_body = False  # true also while the trailers are read
+        self._is_answered = True  # about the last request
+        self._piece = b""  # the bytes in the parser
         self._late: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Begin to wait for a first request, if there is room for another connection."""
+        """Limit the time to the first request, if there is room for another connection."""
         super().connection_made(transport)
         if self._all.admit(self, self.client[0] if self.client else ""):
             self._expect_within(HEAD_S)
@@ -56,18 +57,18 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.close()
 
     def end(self) -> None:
-        """Close the connection at once: another one needs its place."""
+        """Close the connection at once, because a new connection replaces this one."""
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop all timeouts of the connection."""
         self._all.leave(self)
         self._expect_nothing()
         self._be_read()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless what is no body is too large already."""
+        """Parse the bytes, unless headers or trailers are too large already."""
         self._bare_bytes += len(data)
         if not self._in_body and self._bare_bytes > HEAD_BYTES_MAX and not self._ends_within(data):
             self._refuse()
@@ -81,83 +82,83 @@ class BoundedProtocol(HttpToolsProtocol):
             self._keep_alive()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a refusal of the parser with a problem, unless another answer has begun."""
+        """Answer a parser error with a problem, unless another response has begun."""
         if self._is_answered:
             reason = sys.exception()
             self.transport.write(malformed.answer_of(self._piece, msg if reason is None else str(reason)))
         self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the headers' end."""
+        """Limit the time to the end of the headers."""
         super().on_message_begin()
         if self._late is None:
             self._expect_within(HEAD_S)
 
     def on_headers_complete(self) -> None:
-        """Have the headers."""
+        """Note the end of the headers."""
         self._in_body = True
         self._is_answered = False
         self._bare_bytes = 0
         self._all.begin(self)
         self._expect_nothing()
         super().on_headers_complete()
-        self.headers = []  # a trailer is no header, and the parser tells of both alike
+        self.headers = []  # the parser reports trailers as headers, too: drop them here
 
     def on_chunk_header(self) -> None:
-        """Have the size of a body's next chunk."""
+        """Note the start of a chunk."""
         self._bare_bytes = 0
 
     def on_body(self, body: bytes) -> None:
-        """Have a piece of a body."""
+        """Note a piece of a body."""
         self._bare_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Have the whole request."""
+        """Note the end of a request."""
         self._in_body = False
         self._bare_bytes = 0
         self._expect_nothing()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Wait for the request's end, if the answer ended before it."""
+        """Limit the time to the request's end, if the response ended first."""
         if not self._is_proven and TENANT in self.cycle.scope["state"]:
             self._is_proven = True
             self.timeout_keep_alive = self._keep_alive_s
         super().on_response_complete()
-        self._is_answered = self.cycle.response_complete  # else it is that of an earlier request
+        self._is_answered = self.cycle.response_complete  # False: this was the response to an earlier request
         if self._is_answered:
             self._all.rest(self, is_proven=self._is_proven)
         if self._in_body and self._is_answered:
             self._expect_within(REST_S)
 
     def pause_writing(self) -> None:
-        """Begin to wait until the client reads."""
+        """Limit the time until the client reads."""
         super().pause_writing()
         self._expect_read()
 
     def resume_writing(self) -> None:
-        """Have a client that reads."""
+        """End the limit: the client reads again."""
         self._be_read()
         super().resume_writing()
 
     @property
     def _is_idle(self) -> bool:
-        """Say whether the last request is answered, and no other one has begun."""
+        """Whether the last request is answered and no other one has begun."""
         return self._is_answered and not self._in_body and self._late is None
 
     def _ends_within(self, data: bytes) -> bool:
-        """Say whether the headers end in this piece, and only the begin of a body makes it long."""
+        """Whether the headers end in this piece, so that the piece is long only because a body has begun in it."""
         end = data.find(b"\r\n\r\n")
         return end >= 0 and self._bare_bytes - len(data) + end <= HEAD_BYTES_MAX
 
     def _refuse(self) -> None:
-        if self._is_answered:  # else it would stand within another answer
+        if self._is_answered:  # after an answer, these bytes would become part of another response
             self.transport.write(TOO_LARGE)
         self.transport.close()
 
     def _keep_alive(self) -> None:
-        """Wait for the next request as long as after an answer: each byte ends that wait, also one that begins none."""
+        """Limit the time to the next request: uvicorn ends its own limit at each byte, even if no request begins."""
         if self.timeout_keep_alive_task is None and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler

@@ -1,4 +1,4 @@
-"""Run a gateway until it is told to stop: what has begun is answered first."""
+"""Run a gateway until it receives a signal; requests in progress are answered first."""
 
 import asyncio
 import errno
@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from shardclock_server.gateway.app import make_app
 from shardclock_server.gateway.connections import Connections, connections_of
+from shardclock_server.gateway.console.addresses import ROOT
 from shardclock_server.gateway.protocol import BoundedProtocol
 from shardclock_server.gateway.requests.callers import is_loopback
 from shardclock_server.gateway.settings import CannotServe, GatewaySettings, UnfitSchema
@@ -27,8 +28,8 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-STOP_S = 10  # for requests that have begun
-IDLE_S = 75  # longer than balancers keep an idle connection
+STOP_S = 10  # the time for requests in progress to end
+IDLE_S = 75  # longer than the time for which load balancers keep an idle connection
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
 PORT_FAULTS = (errno.EADDRINUSE, errno.EACCES)
@@ -36,42 +37,42 @@ Tell = Callable[[str], None]
 
 
 class Server(uvicorn.Server):
-    """Serve until `stop`, and leave signals to whoever runs it."""
+    """Serve until `stop`; signals are handled by the caller."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._told = asyncio.Event()
+        self._stop_requested = asyncio.Event()
 
     def stop(self) -> None:
-        """Begin no more requests; `serve` ends when those that have begun are answered."""
+        """Accept no more requests; `serve` ends when the requests in progress are answered."""
         self.should_exit = True
-        self._told.set()
+        self._stop_requested.set()
 
     async def main_loop(self) -> None:
-        """Tick once a second, for the date in answers, and end at once: uvicorn's own ticks, and looks, every 0.1 s."""
+        """Tick once a second, for the date in responses, and end at once: uvicorn's own loop polls each 0.1 s."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), TICK_S)
+                await asyncio.wait_for(self._stop_requested.wait(), TICK_S)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none: `serve` ends with success when it is told to stop."""
+        """Capture no signals: `serve` ends with success after `stop`."""
         yield
 
 
-def run(settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, tend: Callable[[], None] = lambda: None) -> None:
-    """Serve on a loop of its own, as `serve` does."""
-    uvloop.run(serve(settings, dsn, tell=tell, tend=tend))
+def run(settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, maintain: Callable[[], None] = lambda: None) -> None:
+    """Call `serve` on a new event loop."""
+    uvloop.run(serve(settings, dsn, tell=tell, maintain=maintain))
 
 
 async def serve(
-    settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, tend: Callable[[], None] = lambda: None
+    settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, maintain: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve until SIGINT or SIGTERM; call `tend` when nothing is in the way any more, and every second from then on.
+    """Serve until SIGINT or SIGTERM; call `maintain` before the start, and every second from then on.
 
-    errors:  CannotServe  the port is taken, others could reach a gateway without keys, or the database gives the role
-                          too few rights
-             UnfitSchema  the database has another schema
+    errors:  CannotServe  the port is taken, other machines could reach a gateway without keys, or the role lacks
+                          rights on the database
+             UnfitSchema  the database has another version of the schema
     """
     needs_keys = needs_keys_of(settings)
     await _require_store(dsn, tell)
@@ -90,30 +91,32 @@ async def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
     leave_out_of_collections()
-    tend()
+    maintain()
+    url = _url_of(listener, is_tls=config.is_ssl)
+    console = f"{(settings.gateway_url or url).rstrip('/')}{ROOT}"
     tell(
-        f"HTTP API at {_url_of(listener, is_tls=config.is_ssl)}"
+        f"HTTP API at {url}, console at {console}"
         + ("" if needs_keys else ", without API keys: for all on this machine")
     )
-    tending = asyncio.create_task(_keep_on(tend), name="tending")
+    maintaining = asyncio.create_task(_maintain_repeatedly(maintain), name="maintaining")
     try:
         await server.serve(sockets=[listener])
     finally:
-        tending.cancel()
+        maintaining.cancel()
 
 
-async def _keep_on(tend: Callable[[], None]) -> None:
-    """Tend what stands beside the server: in a thread, because that may wait, and requests must not."""
+async def _maintain_repeatedly(maintain: Callable[[], None]) -> None:
+    """Call `maintain` each second, in a thread, because `maintain` may block and requests must not wait."""
     while True:
         await asyncio.sleep(TEND_S)
         try:
-            await asyncio.to_thread(tend)
-        except Exception as error:  # noqa: BLE001 - what stands beside the server ends no request
-            structlog.get_logger().error("what stands beside the gateway was not tended", exc_info=error)
+            await asyncio.to_thread(maintain)
+        except Exception as error:  # noqa: BLE001 - a fault beside the server ends no request
+            structlog.get_logger().error("the maintenance beside the gateway has failed", exc_info=error)
 
 
 def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.Config:
-    """Say how an application is served, on the loop that runs already."""
+    """Return the configuration of uvicorn for an application, on the loop that runs already."""
     return uvicorn.Config(
         app,
         loop="none",
@@ -124,6 +127,7 @@ def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.C
         server_header=False,
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=STOP_S,
+        root_path=settings.root_path,
         ssl_certfile=settings.gateway_tls_cert,
         ssl_keyfile=settings.gateway_tls_key,
         **more,
@@ -131,21 +135,21 @@ def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.C
 
 
 def needs_keys_of(settings: GatewaySettings) -> bool:
-    """Say whether each request needs an API key.
+    """Return whether each request needs an API key.
 
-    errors:  CannotServe  it shall not, and others than this machine could reach it
+    errors:  CannotServe  keys are turned off, and other machines could reach the gateway
     """
     is_local = is_loopback(settings.gateway_host)
     if settings.gateway_keys is False and not is_local:
         raise CannotServe(
             f"SHARDCLOCK_GATEWAY_HOST {settings.gateway_host} can be reached from elsewhere, and"
-            " SHARDCLOCK_GATEWAY_KEYS is false: everybody could do everything; leave one of them out"
+            " SHARDCLOCK_GATEWAY_KEYS is false: each caller could do everything; leave one of them out"
         )
     return not is_local if settings.gateway_keys is None else settings.gateway_keys
 
 
 async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
-    """Look whether the database can be worked with; if it is away now, that is no reason not to start."""
+    """Check the database's clock, rights and schema; a gateway also starts while Postgres is away."""
     async with Session(dsn, application="shardclock gateway") as session:
         try:
             await require_real_clock(session)
@@ -160,22 +164,22 @@ async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen on a port, which 0 leaves to the system.
+    """Listen on a port; the system chooses one for port 0.
 
-    errors:  CannotServe  it is taken, or the host is no address of this machine
+    errors:  CannotServe  the port is taken, or the host is no address of this machine
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         raise CannotServe(_why_not(host, port, error)) from None
-    # Each connection inherits it. Without it, the end of an answer waits for the other end's delayed ACK, 40 ms.
+    # Each connection inherits this option. Without it, the end of a response waits 40 ms for the client's delayed ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
-    """Say what is at fault if it can't be listened on: the port, or the host."""
+    """Word why the gateway can't listen: the port is at fault, or the host is."""
     if isinstance(error, OSError) and error.errno in PORT_FAULTS:
         return (
             f"the port {port} of {host} can't be listened on ({error.strerror or error}):"
@@ -189,7 +193,7 @@ def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
 
 
 def _load(config: uvicorn.Config, settings: GatewaySettings) -> None:
-    """Read the certificate and the key now, so that a fault in them is told in a sentence."""
+    """Load the certificate and the key before the start, so that a fault in them is reported in one sentence."""
     cert, key = settings.gateway_tls_cert, settings.gateway_tls_key
     if (cert is None) != (key is None):
         raise CannotServe("SHARDCLOCK_GATEWAY_TLS_CERT and SHARDCLOCK_GATEWAY_TLS_KEY go together: give both, or none")

@@ -1,6 +1,7 @@
 """A gateway's settings, each number with its unit and its reason."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,15 +11,15 @@ from shardclock_server.webhooks.endpoint import EndpointRules
 
 
 class CannotServe(Exception):
-    """The gateway can't listen, or must not; the message says why, and the way out."""
+    """The gateway can't listen, or must not listen; the message has the reason and the way out."""
 
 
 class UnfitSchema(CannotServe):
-    """The database has another schema than the gateway needs; the message names the command that repairs it."""
+    """The database has another version of the schema; the message names the command that repairs it."""
 
 
 class GatewaySettings(BaseModel):
-    """Hold all settings of one gateway."""
+    """All settings of one gateway."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -30,39 +31,59 @@ class GatewaySettings(BaseModel):
     webhook_deny: str = ""
 
     gateway_host: str = Field(
-        "127.0.0.1", min_length=1, description="where the HTTP API listens: 0.0.0.0 is everywhere"
+        "127.0.0.1", min_length=1, description="the address on which the HTTP API listens; 0.0.0.0: all addresses"
     )
-    gateway_port: int = Field(9841, ge=0, le=65_535, description="and on which port: 0 is any free one")
+    gateway_port: int = Field(
+        9841, ge=0, le=65_535, description="the port on which the HTTP API listens; 0: any free port"
+    )
+    gateway_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#\s]+(/[^?#\s]*)?$",
+        description="the address for browsers, behind a proxy: https://example.com/timers; none: the gateway's own",
+    )
     gateway_keys: bool | None = Field(
-        None, description="whether each request needs an API key; none: it does, unless only this machine is served"
+        None, description="whether each request needs an API key; none: yes, except on a loopback address"
     )
-    gateway_tls_cert: Path | None = Field(None, description="a file with its certificate; none: it speaks plain HTTP")
-    gateway_tls_key: Path | None = Field(None, description="and the file with its private key")
+    gateway_tls_cert: Path | None = Field(None, description="the file with the TLS certificate; none: plain HTTP")
+    gateway_tls_key: Path | None = Field(None, description="the file with the TLS private key")
     gateway_rate_per_s: float | None = Field(
         None,
         gt=0,
-        description="writes a second of a tenant without limits of its own, lines of many counted each; none: no limit",
+        description="writes a second of a tenant without limits of its own; each line of a bulk request counts; none:"
+        " no limit",
     )
-    gateway_acts_per_hour: int = Field(
+    gateway_audited_per_hour: int = Field(
         360,
         ge=1,
         le=1_000_000,
-        description="requests of a tenant's key that leave a record in the audit, 2,000 at once, at one gateway",
+        description="requests an hour with a tenant's key that leave an audit record, at one gateway, with a burst of"
+        " 2,000",
     )
     gateway_timers_max: int | None = Field(
-        None, ge=0, description="pending timers of such a tenant; none: without a limit"
+        None, ge=0, description="pending timers of a tenant without limits of its own; none: no limit"
     )
     gateway_payload_bytes_max: int | None = Field(
-        None, ge=0, description="bytes of their payloads, of such a tenant; none: without a limit"
+        None,
+        ge=0,
+        description="bytes of the payloads of pending timers, of a tenant without limits of its own; none: no limit",
     )
     gateway_waiters_max: int | None = Field(
-        None, ge=0, description="callers of such a tenant that wait or follow the log at one gateway; none: no limit"
+        None,
+        ge=0,
+        description="callers of a tenant without limits of its own that wait or follow the log, at one gateway; none:"
+        " no limit",
     )
     gateway_endpoints_max: int = Field(
-        10_000, ge=0, description="endpoints of such a tenant: each with a delivery is a probe of every worker's search"
+        10_000,
+        ge=0,
+        description="endpoints of a tenant without limits of its own: each one with a delivery costs each worker's"
+        " search a probe",
     )
     gateway_schedules_max: int = Field(
-        20_000, ge=0, description="pending schedules of such a tenant: each costs shards a firing again and again"
+        20_000,
+        ge=0,
+        description="pending schedules of a tenant without limits of its own: each schedule costs shards repeated"
+        " firings",
     )
     gateway_streams_max: int = Field(
         200,
@@ -73,24 +94,33 @@ class GatewaySettings(BaseModel):
     gateway_waits_max: int = Field(
         20_000,
         ge=0,
-        description="callers that wait for an end, of a timer or an instance, at one gateway: each costs a connection",
+        description="callers that wait for the end of a timer or an instance, at one gateway: each costs a connection",
     )
     gateway_task_waits_max: int = Field(
         500,
         ge=0,
-        description="programs that wait at one gateway for a service task",
+        description="programs that wait for a service task, at one gateway",
     )
     gateway_connections_max: int | None = Field(
-        None, ge=16, description="open connections of clients; none: what the process's files leave, but about 100"
+        None, ge=16, description="open connections of clients; none: the process's limit of files, less about 100"
     )
-    gateway_sessions: int = Field(16, ge=2, le=200, description="connections to Postgres at most, of one gateway")
-    gateway_wait_s: float = Field(0.8, gt=0, le=60, description="for a free connection, before it answers 503")
-    gateway_timeout_s: float = Field(5.0, gt=0, le=60, description="for an answer of Postgres, before it answers 503")
-    gateway_body_s: float = Field(10.0, gt=0, description="for a request's body to arrive whole")
+    gateway_sessions: int = Field(16, ge=2, le=200, description="connections of one gateway to Postgres")
+    gateway_wait_s: float = Field(
+        0.8, gt=0, le=60, description="the wait for a free connection to Postgres, before the gateway answers 503"
+    )
+    gateway_timeout_s: float = Field(
+        5.0, gt=0, le=60, description="the wait for an answer of Postgres, before the gateway answers 503"
+    )
+    gateway_body_s: float = Field(10.0, gt=0, description="the time in which a request's body must arrive")
+
+    @property
+    def root_path(self) -> str:
+        """The path under which a proxy serves the gateway; the proxy removes it from the requests."""
+        return urlsplit(self.gateway_url or "").path.rstrip("/")
 
     @property
     def usual_limits(self) -> Limits:
-        """Return what a tenant may have that has no limits of its own."""
+        """The limits of a tenant without limits of its own."""
         return Limits(
             self.gateway_timers_max,
             self.gateway_payload_bytes_max,
@@ -102,5 +132,5 @@ class GatewaySettings(BaseModel):
 
     @property
     def endpoint_rules(self) -> EndpointRules:
-        """Return where webhooks may be sent."""
+        """The addresses to which webhooks may be sent."""
         return EndpointRules(self.webhook_http, networks_of(listed(self.webhook_allow), listed(self.webhook_deny)))

@@ -1,13 +1,13 @@
-"""Define what a job is, which states it has, and what follows a run, without touching anything outside the process.
+"""Define jobs, their states, and the step after each run, without any I/O.
 
-A job is recurring work with a memory. Its next start is a timer; a run is one attempt of the delivery that the timer's
-firing left. `docs/decisions/0042-jobs.md` says why.
+A job is recurring work with a stored state. A job's next start is a timer. When the timer fires, it creates a delivery;
+a run is one attempt of this delivery. `docs/decisions/0042-jobs.md` has the reasons.
 
-    states   the states of a job, and how a run can end
+    states   the states of a job and the outcomes of a run
     spec     a job as its app declares it, checked
     entry    a job as a file describes it
-    policy   how a job is run, as it is stored
-    ending   what follows a run: another attempt, or the next start
+    policy   the stored policy of a job: timeouts, retries, resources
+    ending   the step after a run: another attempt, or the next start
 
-Everything here is a pure function of its arguments: chance comes in as `jitter`.
+Everything here is a pure function of its arguments: the caller passes randomness as `jitter`.
 """

@@ -1,4 +1,4 @@
-"""Decide what follows a run: another attempt of its start, or the next start."""
+"""Decide the step after a run: another attempt of the same start, or the next start."""
 
 import json
 import random
@@ -9,28 +9,28 @@ from enum import Enum, auto
 from shardclock import CallOutcome, Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
 from shardclock_server.jobs.states import RunOutcome
 
-# After a crash of its worker a job waits this long at least: so that an operator can disable a job that takes the node
-# down with it, and so that whatever is left of the crashed run has ended.
+# The minimum pause of a job after a crash of its worker. A job may crash its whole node: the pause gives an operator
+# time to disable the job. During the pause the remaining processes of the crashed run can end, too.
 CRASH_WAIT_S = 5.0
 
 Jitter = Callable[[float, float], float]
 
 
-class Asked(Enum):
-    """Name why a run was told to end."""
+class StopReason(Enum):
+    """Name the reason of a request to end a run."""
 
-    BY_CLIENT = auto()  # it was cancelled, disabled or replaced
+    BY_CLIENT = auto()  # the job was cancelled, disabled or replaced
     BY_TIMEOUT = auto()
-    BY_DRAIN = auto()  # its worker leaves
+    BY_DRAIN = auto()  # the worker shuts down
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run ended, and what follows.
+class RunEnding:
+    """Hold the outcome of a run and the step after it.
 
-    shape:   `delay_s` is the pause before the next attempt; None: this start is over, and the next one follows. For
-             `rest_s` no run of the job begins, whichever start it is for. `fails` says whether the attempt counts.
-             `result` is JSON text
+    shape:   `delay_s` is the pause before the next attempt; None: this start gets no further attempt, and the next
+             start follows. For `rest_s` seconds no run of the job begins, for any start. `fails`: the attempt counts as
+             failed. `result` is JSON text
     """
 
     outcome: RunOutcome
@@ -47,33 +47,34 @@ def ending_of(
     policy: JobPolicy,
     *,
     attempt: int,
-    asked: Asked | None = None,
+    stop_reason: StopReason | None = None,
     jitter: Jitter = random.uniform,
-) -> Ending:
-    """Decide what follows a run that ended by itself, or because it was told to."""
+) -> RunEnding:
+    """Decide the step after a run that ended by itself or on request; `stop_reason` is the reason of the request."""
     match outcome:
         case Completed(result, note):
             text = None if result is None else json.dumps(result)
-            return Ending(RunOutcome.SUCCEEDED, reason=note, result=text)
+            return RunEnding(RunOutcome.SUCCEEDED, reason=note, result=text)
         case Discarded(reason):
-            return Ending(RunOutcome.DISCARDED, reason=reason)
+            return RunEnding(RunOutcome.DISCARDED, reason=reason)
         case RetryLater(delay_s, reason):
             return _failed(RunOutcome.FAILED, policy, attempt, reason, delay_s=delay_s)
         case Failed(reason=reason, kind="payload"):
-            return Ending(RunOutcome.FAILED, fails=True, reason=reason)
+            return RunEnding(RunOutcome.FAILED, fails=True, reason=reason)
         case Failed(reason=reason, traceback=traceback):
             delay_s = backoff_s(attempt, policy, jitter=jitter)
             return _failed(RunOutcome.FAILED, policy, attempt, reason, delay_s=delay_s, traceback=traceback)
         case Canceled(reason):
-            return _told_to_end(asked, policy, attempt, reason, jitter)
+            return _stopped(stop_reason, policy, attempt, reason, jitter)
 
 
 def crash_of(
     reason: str, policy: JobPolicy, *, attempt: int, may_live_s: float = 0.0, jitter: Jitter = random.uniform
-) -> Ending:
-    """Decide what follows a run whose process or worker died.
+) -> RunEnding:
+    """Decide the step after a crash: the process of the run, or its worker, died.
 
-    units:   `may_live_s` is for how long the run's process may still be alive, as its worker can't be asked
+    units:   `may_live_s` is the longest time for which the run's process may still live; a dead worker can't report its
+             end
     """
     rest_s = max(may_live_s, CRASH_WAIT_S)
     delay_s = max(rest_s, backoff_s(attempt, policy, jitter=jitter))
@@ -86,20 +87,20 @@ def backoff_s(attempt: int, policy: JobPolicy, *, jitter: Jitter = random.unifor
 
 
 def too_long(policy: JobPolicy) -> str:
-    """Say why a run is told to end that has taken too long."""
+    """Return the reason text for a run that is ended at its timeout."""
     return f"it took longer than {policy.max_runtime_s:g} s, its max_runtime"
 
 
-def _told_to_end(asked: Asked | None, policy: JobPolicy, attempt: int, reason: str, jitter: Jitter) -> Ending:
-    match asked:
-        case Asked.BY_TIMEOUT:
-            said = f"{too_long(policy)}; {reason}"
+def _stopped(stop_reason: StopReason | None, policy: JobPolicy, attempt: int, reason: str, jitter: Jitter) -> RunEnding:
+    match stop_reason:
+        case StopReason.BY_TIMEOUT:
+            sentence = f"{too_long(policy)}; {reason}"
             delay_s = backoff_s(attempt, policy, jitter=jitter)
-            return _failed(RunOutcome.TIMED_OUT, policy, attempt, said, delay_s=delay_s)
-        case Asked.BY_DRAIN:
-            return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"its worker left; {reason}")
+            return _failed(RunOutcome.TIMED_OUT, policy, attempt, sentence, delay_s=delay_s)
+        case StopReason.BY_DRAIN:
+            return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"its worker left; {reason}")
         case _:
-            return Ending(RunOutcome.CANCELED, reason=reason)
+            return RunEnding(RunOutcome.CANCELED, reason=reason)
 
 
 def _failed(
@@ -110,8 +111,10 @@ def _failed(
     *,
     delay_s: float,
     traceback: str = "",
-) -> Ending:
+) -> RunEnding:
     is_last = attempt > policy.max_retries
     if is_last and policy.max_retries:
         reason = f"{reason} (attempt {attempt} of {policy.max_retries + 1})"
-    return Ending(outcome, fails=True, delay_s=None if is_last else delay_s, reason=reason, traceback=traceback or None)
+    return RunEnding(
+        outcome, fails=True, delay_s=None if is_last else delay_s, reason=reason, traceback=traceback or None
+    )

@@ -1,4 +1,4 @@
-"""Read a job as a file describes it: in the words of the decorator, with the name of its function."""
+"""Read a job from a file; the file's fields are the decorator's arguments and the name of the job's function."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from shardclock_server.timers.payload import payload_of
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import zone_of
 
-# What a file leaves out is as in the decorator.
+# A field that is missing in a file has the decorator's default.
 OPTIONS: Mapping[str, Any] = MappingProxyType(
     {it.name: it.default for it in signature(job).parameters.values() if it.kind is it.KEYWORD_ONLY}
 )
@@ -29,23 +29,23 @@ EXAMPLE = '{"name": "refresh-eu", "function": "recurring:refresh", "every": "PT1
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """A job as a file describes it, and whether it is to be disabled; None: that stays as it is."""
+    """Hold a job from a file; if `disabled` is None, the job keeps its present state."""
 
     spec: JobSpec
     disabled: bool | None
 
 
-def read_entry(said: object, *, now: datetime) -> JobEntry:
-    """Read a job as a file describes it; a null is as if it were left out. Its rule has to occur after `now`.
+def read_entry(value: object, *, now: datetime) -> JobEntry:
+    """Read a job from a file's JSON value; a null means the default. The job's rule must occur after `now`.
 
-    errors:  InvalidJob  names the first field at fault, its value, the rule and the way out
+    errors:  InvalidJob  the message names the first field at fault, its value, the rule and the way out
     """
-    if not isinstance(said, dict):
-        raise InvalidJob(f"{shortened(said)} is not a JSON object; write one such as {EXAMPLE}")
-    for field in said:
+    if not isinstance(value, dict):
+        raise InvalidJob(f"{shortened(value)} is not a JSON object; write one such as {EXAMPLE}")
+    for field in value:
         if field not in FIELDS:
             raise InvalidJob(f"{shortened(field)} is not a field of a job; the fields are {', '.join(FIELDS)}")
-    given = {**OPTIONS, **{field: value for field, value in said.items() if value is not None}}
+    given = {**OPTIONS, **{field: given for field, given in value.items() if given is not None}}
     spec = _spec_of(_name(given.get("name")), _function(given.get("function")), given)
     check_rule(spec, now=now)
     disabled = given.get("disabled")

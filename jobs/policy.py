@@ -1,4 +1,4 @@
-"""Read the policy of a job as it is stored: what it doesn't say is as by default."""
+"""Read the stored policy of a job; missing fields have the defaults of the decorator."""
 
 import json
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from shardclock_server.jobs.entry import OF_POLICY, OPTIONS
 from shardclock_server.jobs.spec import InvalidJob
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(asdict(policy_of(**{word: OPTIONS[word] for word in OF_POLICY})))
-READ_MAX = 256  # policies that are kept
+READ_MAX = 256  # policies in the cache
 
 
-@lru_cache(maxsize=READ_MAX)  # each start of a job brings its text
+@lru_cache(maxsize=READ_MAX)  # each start of a job carries the policy as text
 def read_policy(text: str) -> JobPolicy:
     """Read a policy from JSON text.
 
-    errors:  InvalidJob  says in one sentence what is wrong with it
+    errors:  InvalidJob  the message names the fault
     """
     try:
-        said = json.loads(text)
-        if not isinstance(said, dict) or said.keys() - DEFAULTS.keys():
+        fields = json.loads(text)
+        if not isinstance(fields, dict) or fields.keys() - DEFAULTS.keys():
             raise InvalidJob(f"policy is refused: it must be an object of {', '.join(DEFAULTS)}")
-        read: dict[str, Any] = {name: _read(name, value) for name, value in {**DEFAULTS, **said}.items()}
+        read: dict[str, Any] = {name: _read(name, value) for name, value in {**DEFAULTS, **fields}.items()}
         return JobPolicy(**read)
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidJob):

@@ -6,22 +6,22 @@ from datetime import datetime
 from typing import Any, Self
 
 from shardclock import JobPolicy
-from shardclock_server.timers.occurrence import WITHOUT_END, Rule
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduleRule
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 
 class InvalidJob(Refusal):
-    """Refuse what can't be a job."""
+    """Refuse an invalid job."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One job: where its function is, when it runs, and how.
+    """Hold a job's function, its rule and its policy.
 
-    shape:   `every_s` or `schedule`, or neither: then it runs on request alone; `config` is JSON text or None.
-             `config_outline` says which configurations the function takes, as JSON text; None: any
+    shape:   `every_s` or `schedule` is set; a job with neither runs only on request. `config` is JSON text or None.
+             `config_outline` is the schema of the configurations that the function accepts, as JSON text; None: any
     """
 
     name: str
@@ -38,18 +38,18 @@ class JobSpec:
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:
-        """Read what `shardclock.describe_jobs` wrote, or `to_json` of ours."""
+        """Read the output of `shardclock.describe_jobs` or of `to_json`."""
         return cls(**{**described, "policy": JobPolicy(**described["policy"])})
 
     def to_json(self) -> dict[str, Any]:
-        """Write it as JSON values."""
+        """Write the job as JSON values."""
         return asdict(self)
 
 
 def check_rule(spec: JobSpec, *, now: datetime) -> None:
-    """Check the rule by which a job runs: the client, which has no calendar, took it as a text.
+    """Check a job's rule; the client passes the rule on unchecked, because the client has no calendar.
 
-    errors:  InvalidJob  the rule or its zone can't be read, or the rule comes to an end or never occurs after `now`
+    errors:  InvalidJob  the rule or its zone can't be read, or the rule has an end or no occurrence after `now`
     """
     if spec.schedule is None:
         return
@@ -61,7 +61,7 @@ def check_rule(spec: JobSpec, *, now: datetime) -> None:
         raise InvalidJob(f"job {spec.name} ({spec.reference}) has a rule that is refused: {refusal}") from None
 
 
-def _check_goes_on(spec: JobSpec, rule: Rule) -> None:
+def _check_goes_on(spec: JobSpec, rule: ScheduleRule) -> None:
     if rule.repetitions != WITHOUT_END:
         raise InvalidJob(
             f"job {spec.name} ({spec.reference}) has the rule {shortened(str(rule))}, which ends after"

@@ -1,10 +1,10 @@
-"""Name the states of a job, and how a run can end."""
+"""Name the states of a job and the outcomes of a run."""
 
 from enum import StrEnum
 
 
-class JobState(StrEnum):
-    """Name what a job does now; each change is a record of the log with this word as its intent."""
+class JobStateName(StrEnum):
+    """Name a job's present state; each change of the state is a log record with the new state as its intent."""
 
     SCHEDULED = "SCHEDULED"
     STARTING = "STARTING"
@@ -14,13 +14,13 @@ class JobState(StrEnum):
 
 
 class RunOutcome(StrEnum):
-    """Name how a run ended, or that a start was skipped."""
+    """Name the outcome of a run, or of a start that was skipped."""
 
     SUCCEEDED = "SUCCEEDED"
-    DISCARDED = "DISCARDED"  # its function said that there is nothing to do
+    DISCARDED = "DISCARDED"  # the function reported that there is nothing to do
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
     CANCELED = "CANCELED"
     CRASHED = "CRASHED"
-    INTERRUPTED = "INTERRUPTED"  # its worker left, in order: the start is made again, and nothing counts
+    INTERRUPTED = "INTERRUPTED"  # the worker shut down in order: the start gets another attempt, and none is counted
     SKIPPED = "SKIPPED"

@@ -1,15 +1,18 @@
 """The parts that every slot keeper shares.
 
-A slot keeper is a process that registers as a holder, gives signs of life, is assigned a part of the slots, works on
-them in loops, and hands everything back when it is asked to go. Shards, workers and engines are keepers. A keeper is
-composed of parts, each with its own state and loops: a shard and an engine are one part, a worker has three.
+A slot keeper is a process that registers as a holder, sends heartbeats, gets a part of the slots, works on
+these slots in loops, and hands all leases back at a drain. Shards, workers and engines are keepers. A keeper is
+composed of parts, each with its own state and loops: a shard or an engine is a single part, a worker has four.
 
     keeper     the keeper and its parts: run the loops, stop them, hand back
-    clock      an estimate of Postgres's time, from the answers that the keeper gets anyway
-    registration  what each has beside its work: signs of life, loops, connections, and the way to hand back
-    settings   what each is told
-    heartbeat  the signs of life, and the assignment that they bring back
-    loops      takes turns until the keeper must stop; after a turn that fails it waits, longer after each failure
-    life       its process's side: start, watch, drain; end the process when the work has failed
-    collector  the garbage collector looks seldom, and never at what was there at the start
+    clock      an estimate of Postgres's time, from the answers to other statements
+    registration  the tasks of every keeper apart from its work: heartbeats, loops, connections, handing back
+    settings   the settings of each keeper
+    heartbeat  the heartbeats, and the assignment in their answers
+    loops      make turns until the keeper must stop, with a growing pause after each failure
+    hand_over  the socket over which a shard hands deliveries over to a worker
+    places     the number of deliveries that a worker takes over this socket (pure)
+    unconfirmed  the deliveries that a worker has not confirmed, which are sent again over the next connection (pure)
+    life       start, watch and drain the keeper of one process; end the process after a failure
+    collector  let the garbage collector run seldom, and never over the objects of the start
 """

@@ -1,4 +1,4 @@
-"""The signs of life of one keeper, and what Postgres answers to them."""
+"""The heartbeats of one keeper, and Postgres's answers."""
 
 import time
 from datetime import UTC, datetime
@@ -11,11 +11,11 @@ from shardclock_server.sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 
 class HolderEnded(Exception):
-    """This holder was declared dead; other holders have what it held, so it must stop."""
+    """This holder was declared dead. Other holders have its leases, so the keeper must stop."""
 
 
 class Heartbeat:
-    """Send signs of life on a connection of its own: a long statement must not look like silence."""
+    """Send heartbeats on a separate connection, so that a long statement does not look like silence."""
 
     def __init__(self, incarnation: Incarnation, dsn: Dsn | str, *, timeout_s: float) -> None:
         self.last = Beat(datetime.max.replace(tzinfo=UTC), part=None, part_count=None)
@@ -32,11 +32,11 @@ class Heartbeat:
 
     @property
     def began(self) -> bool:
-        """Say whether the holder is registered."""
+        """Return whether the holder is registered."""
         return self.sent_s > 0
 
     async def beat(self, *, held: int) -> None:
-        """Send a sign of life and keep the answer; register before the first.
+        """Send a heartbeat and store the answer; register the holder before the first heartbeat.
 
         errors:  HolderEnded       the keeper must stop
                  StoreUnavailable  no answer in time: try again
@@ -57,6 +57,6 @@ class Heartbeat:
     def _tell_hold(self, why: str | None) -> None:
         if why != self.last.hold_reason:
             if why:
-                self._log.warning("on hold", why=why, mend="shardclock release")
+                self._log.warning("on hold", why=why, way_out="shardclock release")
             else:
                 self._log.info("released")

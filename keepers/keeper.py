@@ -11,11 +11,13 @@ from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.metrics.report import Reporter
 from shardclock_server.sql.session import Session
 
-CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
+# A new keeper gets its slots within 0.1 s from a local coordinator; the answer to a heartbeat names these slots.
+EARLY_BEAT_S, EARLY_BEATS = 0.05, 20
+CALLS_END_S = 1.0  # the time limit for calls under way at a drain
 
 
-class Loop(NamedTuple):
-    """One loop of a part: `turn` returns the seconds to wait before the next, and `sooner` ends that wait.
+class KeeperLoop(NamedTuple):
+    """One loop of a part: `turn` returns the seconds to wait before the next turn, and `sooner` ends that wait.
 
     Failures are counted under `name`; without `sooner` only a stop ends the wait.
     """
@@ -25,42 +27,42 @@ class Loop(NamedTuple):
     sooner: asyncio.Event | None = None
 
 
-class Part:
-    """One kind of work of a keeper: it owns its state and the loops that change it.
+class KeeperPart:
+    """One kind of work of a keeper, with its state and the loops that change this state.
 
-    A part that has no calls under way, or nothing to write at the end, leaves those steps out.
+    A part without calls, or without outcomes to write at the end, does not define the methods for these.
     """
 
     def __len__(self) -> int:
         """Count the leases of the part."""
         return 0
 
-    def loops(self) -> Sequence[Loop]:
-        """List the loops of the part, each once or more with the same name."""
+    def loops(self) -> Sequence[KeeperLoop]:
+        """List the loops of the part; several loops may have the same name."""
         return ()
 
     def open(self) -> None:
-        """Begin the work that goes on beside the loops."""
+        """Begin the work that is not done by loops."""
 
     def stop(self) -> None:
         """Begin no more calls, and end the waits of the loops."""
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Ask the calls that are under way to end, when all loops have ended; return them."""
+        """Ask the calls under way to end, after all loops have ended; return the tasks of these calls."""
         return set()
 
     async def break_off(self) -> None:
-        """Break off all work, when the loops have ended."""
+        """Break off all work, after the loops have ended."""
 
     async def hand_back(self) -> None:
         """Write the outcomes that must not be lost, before the holder ends.
 
-        errors:  StoreUnavailable  the outcome is unknown: leases run out by themselves
+        errors:  StoreUnavailable  the outcome is unknown: leases end by themselves
         """
 
 
-class Keeper(Part, ABC):
-    """A holder and its parts; a keeper with one kind of work is that part itself, and has no others.
+class Keeper(KeeperPart, ABC):
+    """A holder and its parts; a keeper with one kind of work is itself the only part.
 
     `last` is the session that ends the holder, which frees all its leases at once.
     """
@@ -71,13 +73,14 @@ class Keeper(Part, ABC):
         self._heartbeat, self._loops = registration.heartbeat, registration.loops
         self._last, self._heartbeat_s = last, settings.heartbeat_s
         self._reporter = Reporter(settings.metrics_socket)
-        self._parts: Sequence[Part] = ()
+        self._parts: Sequence[KeeperPart] = ()
+        self._early_beats = EARLY_BEATS
 
     def __len__(self) -> int:
         """Count the leases of all parts."""
         return sum(map(len, self._parts))
 
-    def loops(self) -> Sequence[Loop]:
+    def loops(self) -> Sequence[KeeperLoop]:
         """List the loops of all parts."""
         return [loop for part in self._parts for loop in part.loops()]
 
@@ -95,24 +98,26 @@ class Keeper(Part, ABC):
             await self._hand_back()
 
     async def drain(self) -> None:
-        """Ask the loops to end; `run` then lets calls end, for a second, and hands back the rest."""
+        """Ask the loops to end; `run` then gives the calls a second to end, and hands back all remaining leases."""
         self._stop()
 
     async def beat_turn(self) -> float:
-        """Make one turn of the beat loop: send a sign of life.
+        """Make one turn of the beat loop: send a heartbeat.
 
         units:   returns the seconds to wait before the next turn, as every turn does
         """
         first = not self._heartbeat.began
         await self._heartbeat.beat(held=len(self))
         self.learn_beat(first=first)
-        return self._heartbeat_s
+        self._early_beats -= 1
+        is_awaited = self._heartbeat.last.part is None and self._early_beats >= 0
+        return min(EARLY_BEAT_S, self._heartbeat_s) if is_awaited else self._heartbeat_s
 
     def learn_beat(self, *, first: bool) -> None:
-        """Learn the answer to a sign of life; `first`: from now on the holder is registered."""
+        """Handle the answer to a heartbeat; `first`: the holder has just been registered."""
 
     def open(self) -> None:
-        """Begin the work of all parts beside their loops."""
+        """Begin the work of all parts that is not done by loops."""
         for part in self._parts:
             part.open()
 
@@ -122,18 +127,18 @@ class Keeper(Part, ABC):
             part.stop()
 
     def end_calls(self) -> set[asyncio.Task[None]]:
-        """Ask the calls of all parts to end; return them."""
+        """Ask the calls of all parts to end; return the tasks of these calls."""
         return {call for part in self._parts for call in part.end_calls()}
 
     async def break_off(self) -> None:
-        """Break off all parts; the others and the holder end also if one part fails."""
+        """Break off all parts; a failure of one part does not keep the other parts and the holder from ending."""
         for error in await self._failures_of(part.break_off() for part in self._parts):
             self._log.error("part not broken off", error=one_line(error))
 
     async def hand_back(self) -> None:
-        """Write the rest of all parts at the same time: a part that waits or fails takes no time from the others.
+        """Write the last outcomes of all parts concurrently, so that a slow or failing part delays no other part.
 
-        errors:  StoreUnavailable  the outcome is unknown: leases run out by themselves
+        errors:  StoreUnavailable  the outcome is unknown: leases end by themselves
         """
         for error in await self._failures_of(part.hand_back() for part in self._parts):
             raise error
@@ -169,7 +174,7 @@ class Keeper(Part, ABC):
             await asyncio.wait(calls, timeout=CALLS_END_S)
 
     async def _hand_back(self) -> None:
-        """End this holder, which frees all its leases at once; without Postgres the leases run out by themselves."""
+        """End this holder, which frees all its leases at once; without Postgres the leases end by themselves."""
         await self.break_off()
         is_handed_back = await self._registration.hand_back(self._last, held=self.__len__, first=self.hand_back)
         counts = self.drained(is_handed_back=is_handed_back)

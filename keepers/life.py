@@ -1,4 +1,4 @@
-"""A keeper in its own process, an actor of Ray or a local one: start it, watch it, let it go. It decides nothing."""
+"""Start, watch and drain a keeper in its own process, an actor of Ray or a local process. No decisions here."""
 
 import asyncio
 import os
@@ -14,22 +14,22 @@ HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each 
 
 
 class LongRunning(Protocol):
-    """What the process runs: it works until it is drained, and fails if it can't go on."""
+    """The work of the process, which runs until it is drained, and fails if it can't go on."""
 
     holder: int
 
     async def run(self) -> None:
         """Work until drained.
 
-        errors:  HolderEnded  its slots were given to another
+        errors:  HolderEnded  another holder has its slots
         """
 
     async def drain(self) -> None:
-        """Ask it to end; `run` then hands back what it holds."""
+        """Ask the work to end; `run` then hands back its leases."""
 
 
 class Life:
-    """Start, watch and drain the one keeper of a process; the next process has another keeper, with another holder."""
+    """Start, watch and drain the one keeper of a process; the next process has a new keeper with a new holder."""
 
     def __init__(self, keeper: LongRunning) -> None:
         self._keeper = keeper
@@ -44,16 +44,16 @@ class Life:
         return self._keeper.holder
 
     async def watch(self) -> None:
-        """Return when the keeper has drained, and fail when it fails. If an actor dies, Ray fails the pending call.
+        """Return after the keeper has drained; fail if the keeper fails. If an actor dies, Ray fails the pending call.
 
-        errors:  HolderEnded  its slots were given to another
+        errors:  HolderEnded  another holder has its slots
         """
         self.start()
         assert self._work is not None
         await asyncio.shield(self._work)
 
     async def drain(self) -> int:
-        """Stop taking work, finish what is in flight, end the holder and return it; takes a few seconds."""
+        """Take no more work, finish the running work, end the holder and return its number; takes a few seconds."""
         await self._keeper.drain()
         if self._work is not None:
             await asyncio.wait([self._work])
@@ -61,7 +61,7 @@ class Life:
 
 
 def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: str, node_id: str) -> Incarnation:
-    """Make a keeper's incarnation, with a new random holder, in this process."""
+    """Create the incarnation of a keeper in this process, with a new random holder."""
     return Incarnation(
         holder=secrets.randbits(HOLDER_BITS),
         cluster_id=cluster_id,
@@ -75,6 +75,6 @@ def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: st
 
 
 def _leave_if_failed(work: "asyncio.Task[None]") -> None:
-    """End the process of a keeper that failed or was declared dead: there may be no coordinator left to kill it."""
+    """End the process of a keeper that failed or was declared dead, because there may be no coordinator to kill it."""
     if not work.cancelled() and work.exception() is not None:
         asyncio.get_running_loop().call_later(LEAVE_S, os._exit, 1)

@@ -1,4 +1,4 @@
-"""Take turns again and again: until asked to stop, or as long as a block lasts."""
+"""Make turns repeatedly: until asked to stop, or during a block."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -10,19 +10,19 @@ from structlog.typing import FilteringBoundLogger
 
 from shardclock.backoff import Backoff
 from shardclock_server.keepers.heartbeat import HolderEnded
+from shardclock_server.metrics.report import REPORT_S
 
-# When the keeper is asked to stop, a statement in flight may take this long to end. Then it is cancelled.
+# When the keeper is asked to stop, a statement in flight may take this long to end. Then the statement is cancelled.
 DRAIN_S = 0.7
-REPORT_S = 1.0  # between two reports to this node's exporter
-UPKEEP = Backoff(0.5, 5.0)  # after a turn that has failed beside a block
+UPKEEP = Backoff(0.5, 5.0)  # the pause after a failed turn of `upkeep`
 
 
 class Loops:
-    """Run the loops of one keeper side by side, each with its own turn.
+    """Run the loops of one keeper concurrently, each with its own turn.
 
     `failed` is called with a loop's name when one of its turns fails.
 
-    units:   after a turn that fails a loop waits about `retry_s`, then twice as long each time, at most `retry_max_s`
+    units:   after a failed turn a loop waits about `retry_s`; each further failure doubles it, up to `retry_max_s`
     """
 
     def __init__(
@@ -35,9 +35,9 @@ class Loops:
         self._log = log
 
     async def run(self, loops: Mapping[str, Coroutine[Any, Any, None]], *, stop: Callable[[], None]) -> None:
-        """Run loops until they are asked to stop, or one has failed; `stop` asks all to end.
+        """Run loops until a stop is requested or a loop has failed; `stop` asks all loops to end.
 
-        errors:  whatever ended a loop, for example HolderEnded
+        errors:  the error that ended a loop, for example HolderEnded
         """
         tasks = [asyncio.create_task(work, name=name) for name, work in loops.items()]
         for task in tasks:
@@ -53,25 +53,25 @@ class Loops:
         self.check()
 
     def end_with(self, error: BaseException) -> None:
-        """End all loops, then let `run` raise an error, which came from a loop or from something beside the loops."""
+        """End all loops, then let `run` raise `error`, which came from a loop or from other work of the keeper."""
         self._fault = self._fault or error
         self.stopping.set()
 
     def _end_others(self, task: asyncio.Task[None]) -> None:
-        """End all loops when one has ended: it was asked to, or it has failed."""
+        """End all loops after one loop has ended, by request or by a failure."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self.end_with(error)
         self.stopping.set()
 
     def check(self) -> None:
-        """Raise that error, if there is one."""
+        """Raise the error that ends the loops, if there is one."""
         if self._fault is not None:
             raise self._fault
 
     async def until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
-        """Take turns until asked to stop; log a turn that fails, and wait longer after each further failure.
+        """Make turns until asked to stop; log a failed turn, and wait longer after each further failure.
 
-        units:   a turn returns the seconds to wait before the next; `sooner` ends the wait, but not after a failure
+        units:   a turn returns the seconds to wait before the next; `sooner` ends this wait, except after a failure
         errors:  HolderEnded  the keeper must stop
         """
         careful = _Careful(name, self._backoff, self._log)
@@ -79,7 +79,8 @@ class Loops:
             pause_s = await careful.take(turn)
             if careful.failures:
                 self._failed(name)
-            # What asks for a turn sooner comes most often when Postgres has the least left.
+            # After a failure `sooner` has no effect, because requests for an earlier turn come most often when Postgres
+            # is busiest.
             await pause(pause_s, self.stopping if careful.failures else sooner)
 
     async def report(self, send: Callable[[], None]) -> None:
@@ -90,18 +91,18 @@ class Loops:
 
 
 class _Careful:
-    """Take the turns of one loop: one that fails is logged, once until one succeeds, and the next one waits longer."""
+    """Make the turns of one loop; log the first of several failures in a row, and wait longer after each failure."""
 
     def __init__(self, name: str, backoff: Backoff, log: FilteringBoundLogger) -> None:
-        self.failures = 0  # one after the other, until now
+        self.failures = 0  # in a row, until now
         self._name = name
         self._backoff = backoff
         self._log = log
 
     async def take(self, turn: Callable[[], Awaitable[float]]) -> float:
-        """Take a turn; return the seconds to wait before the next one.
+        """Make a turn; return the seconds to wait before the next turn.
 
-        errors:  HolderEnded  there is to be no other
+        errors:  HolderEnded  no further turn may follow
         """
         try:
             pause_s = await turn()
@@ -120,7 +121,7 @@ class _Careful:
 
 @asynccontextmanager
 async def upkeep(name: str, turn: Callable[[], Awaitable[float]]) -> AsyncIterator[None]:
-    """Take turns during a block, beside what it does; a turn that fails is logged, and tried again later.
+    """Make turns while a block runs; a failed turn is logged, and tried again later.
 
     units:   a turn returns the seconds to wait before the next
     """

@@ -1,4 +1,4 @@
-"""One holder, from its registration to its end: its log, its signs of life, its loops, and the connections it opens."""
+"""One holder, from its registration to its end: its log, heartbeats, loops and connections."""
 
 import asyncio
 from collections import Counter
@@ -12,11 +12,11 @@ from shardclock_server.keepers.loops import Loops, one_line
 from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.sql.cluster.holders import Incarnation, end_holders
 from shardclock_server.sql.dsn import Dsn
-from shardclock_server.sql.hint_sender import HintSender, Send
-from shardclock_server.sql.hints import HintListener
+from shardclock_server.sql.notification_listener import NotificationListener
+from shardclock_server.sql.notification_sender import NotificationSender, Send
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
-# Handing back may take this long: without Postgres the leases run out by themselves.
+# Handing back may take this long: without Postgres the leases end by themselves.
 HAND_BACK_S = 1.0
 
 
@@ -25,10 +25,10 @@ class _Closable(Protocol):
 
 
 class Registration:
-    """What a keeper has beside its work.
+    """The tasks of every keeper apart from its work: heartbeats, loops and connections.
 
-    Loops count their failures in `failures`, and wait about `retry_s` after the first one. All connections that were
-    opened here are closed at the end.
+    Loops count their failures in `failures`, and wait about `retry_s` after the first failure. All connections that
+    this object opens are closed at the end.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Registration:
 
     @property
     def name(self) -> str:
-        """Name the holder as logs and metrics do."""
+        """Return the holder's name in logs and metrics."""
         return f"{self.holder:016x}"
 
     def count_failure(self, loop: str) -> None:
-        """Count a turn of a loop that has failed."""
+        """Count a failed turn of a loop."""
         self.failures[loop] += 1
 
     def session(self, use: str, plans: dict[str, str] = QUEUE_PLANS, timeout_s: float | None = None) -> Session:
@@ -66,14 +66,14 @@ class Registration:
         self._opened.append(session)
         return session
 
-    def listener(self, channel: str) -> HintListener:
-        """Listen to a channel, on a session of its own."""
-        return HintListener(self.session("hints"), channel)
+    def listener(self, channel: str) -> NotificationListener:
+        """Listen to a channel, on a separate session."""
+        return NotificationListener(self.session("notifications"), channel)
 
-    def hint_sender(self, send: Send, *, to: str) -> HintSender:
-        """Send hints to somebody, on a session of its own."""
-        of = f"{self._role} hints {to} {self.name}"
-        sender = HintSender(self._dsn, send, of=of, timeout_s=self._timeout_s)
+    def notification_sender(self, send: Send, *, to: str) -> NotificationSender:
+        """Send notifications to `to`, on a separate session."""
+        of = f"{self._role} notifications {to} {self.name}"
+        sender = NotificationSender(self._dsn, send, of=of, timeout_s=self._timeout_s)
         self._opened.append(sender)
         return sender
 
@@ -84,9 +84,9 @@ class Registration:
         held: Callable[[], int] = lambda: 0,
         first: Callable[[], Awaitable[None]] | None = None,
     ) -> bool:
-        """End the holder, which frees all it holds at once, and close all connections; False: it could not be done.
+        """End the holder, which frees all its leases at once, and close all connections; return whether that worked.
 
-        What is to be done `first` has a part of the same second.
+        The work in `first` comes first, within the same time limit.
         """
         is_done = False
         try:

@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 
 def written_as(pattern: str, rule: str) -> AfterValidator:
-    """Accept a text that matches a pattern; a refusal gives the rule in words, because few people read patterns."""
+    """Accept a text that matches a pattern; a refusal states the rule in words, because few people read patterns."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -18,7 +18,7 @@ def written_as(pattern: str, rule: str) -> AfterValidator:
 
 
 class KeeperSettings(BaseModel):
-    """Hold what shards, workers and engines are told alike; each finds the database's address on its own node."""
+    """The common settings of shards, workers and engines; each finds the database's address on its own node."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 

@@ -1,36 +1,36 @@
-"""What the sources reported: totals, present values, and which sources live. The caller passes the time."""
+"""Add up the reports of all sources to totals and present values. The caller passes the time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shardclock_server.metrics.family import OTHER, SHARD, TARGET_NAME, TARGETS_MAX, Families
-from shardclock_server.metrics.report import Histogram, Labels, Report, Sample
+from shardclock_server.metrics.report import Histogram, Labels, MetricsReport, Sample
 
 SOURCE_EXPIRES_S = 10.0
-SOURCES_MAX = 2_000  # more than twice the 840 possible shards, because an upgrade runs two clusters
-NAMES_MAX = 2 * TARGETS_MAX  # and two apps
+SOURCES_MAX = 2_000  # more than twice the 840 possible shards, because two clusters run during an upgrade
+NAMES_MAX = 2 * TARGETS_MAX  # twice the limit of one app, because the two clusters may run two apps
 
 Key = tuple[str, Labels]
 
 
 @dataclass(slots=True)
 class _Source:
-    """One source: its last report, and the series that the report belongs to."""
+    """Hold a source's last report, and the series of the report's numbers."""
 
-    report: Report
+    report: MetricsReport
     heard_at_s: float
     series: frozenset[Key]
 
 
 @dataclass(slots=True)
 class Aggregator:
-    """Keep a total for each series, whichever sources it came from.
+    """Keep a total for each series over all sources.
 
-    A source's counters run from its start. What they gained since the source's last report is added to the shard that
-    the source keeps *now*: a holder that was shard 5 and is shard 3 adds to shard 3 from then on. A series is dropped
-    when no living source reports it. A source that was silent and reports again (a frozen process, for example) adds
-    what it gained since its last report. A source that had reported before this aggregator began adds only what it
-    gains from now on: another exporter has counted the rest.
+    A source's counters begin at its start. Their increase since the source's last report is added to the shard that the
+    source keeps *now*: a holder that moves from shard 5 to shard 3 adds to shard 3 from then on. A series is dropped
+    when no living source reports it. A source that was silent and reports again, such as a frozen process, adds the
+    increase since its last report. A source with earlier reports to another exporter adds only its increase from now
+    on, because the other exporter has counted the earlier reports.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -38,22 +38,22 @@ class Aggregator:
     families: Families
     reports: int = 0
     _sources: dict[str, _Source] = field(default_factory=dict)
-    _silent: dict[str, Report] = field(default_factory=dict)
+    _silent: dict[str, MetricsReport] = field(default_factory=dict)
     _counters: dict[Key, float] = field(default_factory=dict)
     _histograms: dict[Key, Histogram] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
-        """Count the sources that live."""
+        """Count the living sources."""
         return len(self._sources)
 
-    def add(self, report: Report, *, now_s: float) -> None:
-        """Add a report; the last report of a source drops its series, unless another source has them too."""
+    def add(self, report: MetricsReport, *, now_s: float) -> None:
+        """Add a report. A source's final report drops its series, except series that another source reports, too."""
         before = self._sources.get(report.source)
         if before is None and len(self._sources) >= SOURCES_MAX:
             return
         self.reports += 1
-        unknown = report if report.number > 1 else Report(report.source)
+        unknown = report if report.number > 1 else MetricsReport(report.source)
         silent = self._silent.pop(report.source, unknown)
         self._count(report, before.report if before else silent)
         items: list[Sample | Histogram] = [*report.samples, *report.histograms]
@@ -66,7 +66,7 @@ class Aggregator:
             self._drop_orphans()
 
     def expire(self, *, now_s: float) -> None:
-        """Drop the sources that have been silent, and their series."""
+        """Drop silent sources and their series."""
         silent = [name for name, source in self._sources.items() if now_s - source.heard_at_s > SOURCE_EXPIRES_S]
         for name in silent:
             self._silent[name] = self._sources.pop(name).report
@@ -76,7 +76,7 @@ class Aggregator:
             self._drop_orphans()
 
     def samples(self) -> Iterator[Sample]:
-        """List the counters' totals and the gauges' present values."""
+        """List the totals of counters and the present values of gauges."""
         gauges: dict[Key, float] = {}
         for source in sorted(self._sources.values(), key=lambda source: source.heard_at_s):
             for sample in source.report.samples:
@@ -88,10 +88,10 @@ class Aggregator:
             yield Sample(name, labels, value)
 
     def histograms(self) -> Iterator[Histogram]:
-        """List the histograms' totals."""
+        """List the totals of histograms."""
         yield from self._histograms.values()
 
-    def _count(self, report: Report, before: Report) -> None:
+    def _count(self, report: MetricsReport, before: MetricsReport) -> None:
         counted = {(s.name, s.labels): s.value for s in before.samples}
         for sample in filter(self._is_counter, report.samples):
             key = self._series(report, sample)
@@ -113,19 +113,19 @@ class Aggregator:
     def _is_counter(self, sample: Sample) -> bool:
         return self.families[sample.name].kind == "counter"
 
-    def _series(self, report: Report, item: Sample | Histogram) -> Key:
-        """Return the series of a number; the label `shard` is the shard that the source keeps now."""
+    def _series(self, report: MetricsReport, item: Sample | Histogram) -> Key:
+        """Return the series of a sample; its label `shard` is the shard that the source keeps now."""
         labels = self.families[item.name].labels
         values = (report.shard, *item.labels) if SHARD in labels else item.labels
         if TARGET_NAME not in labels:
             return item.name, values
-        told = (
-            self._told(value) if label == TARGET_NAME else value for label, value in zip(labels, values, strict=True)
+        limited = (
+            self._limited(value) if label == TARGET_NAME else value for label, value in zip(labels, values, strict=True)
         )
-        return item.name, tuple(told)
+        return item.name, tuple(limited)
 
-    def _told(self, name: str) -> str:
-        """Return the name by which a target is told: its own, or `other` if there are too many, whoever reports it."""
+    def _limited(self, name: str) -> str:
+        """Return a target's label value: its name, or `other` if all sources together report too many names."""
         if name == OTHER or name in self._names:
             return name
         if len(self._names) >= NAMES_MAX:

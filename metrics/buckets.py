@@ -1,4 +1,4 @@
-"""Count durations by the edges between which they lie."""
+"""Count durations in the buckets of a histogram."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from shardclock_server.metrics.report import Histogram, Labels
 
 @dataclass(slots=True)
 class Buckets:
-    """Count durations, since the start, by the edges between which they lie.
+    """Count durations in buckets since the source's start.
 
     units:   edges and durations are in seconds
     """
@@ -21,10 +21,10 @@ class Buckets:
         self.counts = [0] * (len(self.edges_s) + 1)
 
     def add(self, duration_s: float, count: int = 1) -> None:
-        """Count some of the same duration."""
+        """Count `count` events of the same duration."""
         self.counts[bisect_left(self.edges_s, duration_s)] += count
         self.sum_s += duration_s * count
 
     def histogram(self, name: str, labels: Labels) -> Histogram:
-        """Write it as it is reported."""
+        """Return the buckets in the form of a report."""
         return Histogram(name, labels, tuple(self.counts), self.sum_s)

@@ -1,4 +1,4 @@
-"""The exporter of one node: it receives reports, reads the tables, and serves both."""
+"""Run the exporter of one node, which receives reports, reads the tables, and serves the metrics of both."""
 
 import asyncio
 import errno
@@ -19,20 +19,20 @@ from shardclock_server.metrics.aggregator import Aggregator
 from shardclock_server.metrics.families import READ
 from shardclock_server.metrics.family import Families
 from shardclock_server.metrics.page import metrics_of, of_exporter
-from shardclock_server.metrics.reading import Reading
 from shardclock_server.metrics.refusals import CannotListen
 from shardclock_server.metrics.report import Histogram, InvalidReport, Sample, decode
 from shardclock_server.metrics.server import MetricsServer, Pages
+from shardclock_server.metrics.table_reader import TableReader
 from shardclock_server.metrics.tables import samples_of
 from shardclock_server.sql.dsn import Dsn
 
-LOOP_S = 15.0  # longest wait for work on the exporter's loop; the work has shorter timeouts of its own
+LOOP_S = 15.0  # longest wait for a task on the exporter's loop; each task has a shorter timeout
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class ExporterConfig:
-    """Where an exporter serves pages and receives reports, which families it accepts, and which database it reads."""
+    """Hold an exporter's addresses for pages and reports, the families that it accepts, and its database."""
 
     host: str
     port: int
@@ -42,13 +42,13 @@ class ExporterConfig:
 
 
 class Exporter(Collector):
-    """Export metrics from a thread of its own, beside the other work of this process."""
+    """Export metrics in a separate thread."""
 
-    def __init__(self, place: ExporterConfig, *, unready: Callable[[], list[str]] = list) -> None:
-        self._place = place
+    def __init__(self, config: ExporterConfig, *, unready: Callable[[], list[str]] = list) -> None:
+        self._config = config
         self._others_unready = unready
-        self._receiver = _ReportReceiver(place.reported)
-        self._reading: Reading | None = None
+        self._receiver = _ReportReceiver(config.reported)
+        self._reader: TableReader | None = None
         self._server: MetricsServer | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="exporter", daemon=True)
@@ -61,18 +61,18 @@ class Exporter(Collector):
     def start(self) -> None:
         """Listen for reports, then serve the pages.
 
-        errors:  PortTaken     reports are received nevertheless; call again when the port may be free
-                 CannotListen  the socket can't be made; call again when that may succeed
+        errors:  PortTaken     the port is not free; reports are received nevertheless; call again later
+                 CannotListen  the socket for reports can't be made; call again later
         """
         if not self._thread.is_alive():
             self._thread.start()
         if not self._receiver.is_open:
-            self._run(self._open())
+            self._run(self._start_receiving())
         registry = CollectorRegistry()
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
             registry.register(collector)
         pages = Pages(registry, unhealthy=self._unhealthy, unready=self._unready)
-        self._server = MetricsServer(self._place.host, self._place.port, pages)
+        self._server = MetricsServer(self._config.host, self._config.port, pages)
 
     def close(self) -> None:
         """Stop serving and listening; a second call does nothing."""
@@ -81,25 +81,25 @@ class Exporter(Collector):
         if self._server is not None:
             self._server.close()
         if self._thread.is_alive():
-            self._run(self._shut())
+            self._run(self._stop_receiving())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._loop.close()
 
     def collect(self) -> Iterator[Metric]:
-        """Return every family that has a value now."""
-        samples, histograms, own = self._run(self._look())
-        yield from metrics_of(samples, histograms, {**self._place.reported, **READ})
+        """Return each family that has a value now."""
+        samples, histograms, own = self._run(self._gather())
+        yield from metrics_of(samples, histograms, {**self._config.reported, **READ})
         yield from own
 
     def describe(self) -> list[Metric]:
-        """Return no families in advance: the sources decide which ones have values."""
+        """Return no families in advance, because the sources decide which families have values."""
         return []
 
-    async def _open(self) -> None:
-        path = self._place.socket_path
+    async def _start_receiving(self) -> None:
+        path = self._config.socket_path
         try:
-            _make_room(path)
+            _remove_dead_socket(path)
             await self._loop.create_datagram_endpoint(
                 lambda: self._receiver, local_addr=str(path), family=socket.AF_UNIX
             )
@@ -108,18 +108,18 @@ class Exporter(Collector):
                 f"the metrics socket {path} can't be made ({error.strerror or error}): SHARDCLOCK_METRICS_SOCKET must "
                 "name a file in a directory that is there and may be written to"
             ) from None
-        if self._place.dsn is not None:
-            self._reading = Reading(self._place.dsn)
+        if self._config.dsn is not None:
+            self._reader = TableReader(self._config.dsn)
 
-    async def _shut(self) -> None:
+    async def _stop_receiving(self) -> None:
         if self._receiver.is_open:
             self._receiver.close()
-            self._place.socket_path.unlink(missing_ok=True)
-        if self._reading is not None:
-            await self._reading.close()
+            self._config.socket_path.unlink(missing_ok=True)
+        if self._reader is not None:
+            await self._reader.close()
 
-    async def _look(self) -> tuple[list[Sample], list[Histogram], list[Metric]]:
-        tables = samples_of(await self._reading.fresh()) if self._reading else ()
+    async def _gather(self) -> tuple[list[Sample], list[Histogram], list[Metric]]:
+        tables = samples_of(await self._reader.fresh()) if self._reader else ()
         aggregator = self._receiver.aggregator
         aggregator.expire(now_s=time.monotonic())
         own = of_exporter(sources=len(aggregator), reports=aggregator.reports, refused=self._receiver.refused)
@@ -134,8 +134,8 @@ class Exporter(Collector):
 
     def _unready(self) -> list[str]:
         faults = self._others_unready()
-        if self._reading is not None and self._run(self._reading.fresh()) is None:
-            faults = [*faults, self._reading.why_not]
+        if self._reader is not None and self._run(self._reader.fresh()) is None:
+            faults = [*faults, self._reader.why_not]
         return faults
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -143,7 +143,7 @@ class Exporter(Collector):
 
 
 class _ReportReceiver(asyncio.DatagramProtocol):
-    """Receive reports as they come."""
+    """Pass each report to the aggregator, and count the refused reports."""
 
     def __init__(self, families: Families) -> None:
         self._families = families
@@ -173,8 +173,8 @@ class _ReportReceiver(asyncio.DatagramProtocol):
             self._transport.close()
 
 
-def _make_room(path: Path) -> None:
-    """Remove the socket file of a killed exporter; keep it if an exporter listens there, or if it is not a socket."""
+def _remove_dead_socket(path: Path) -> None:
+    """Remove the socket file of a killed exporter; keep any other file, and the socket of a living exporter."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(str(path))
@@ -183,5 +183,5 @@ def _make_room(path: Path) -> None:
         except ConnectionRefusedError:
             if path.is_socket():
                 path.unlink(missing_ok=True)
-            return  # any other file stays, and binding the socket will fail with the reason
+            return  # any other file stays; the bind then fails and gives the reason
     raise OSError(errno.EADDRINUSE, "another exporter listens there")

@@ -1,27 +1,27 @@
-"""The metrics that the exporter reads in the tables, and one that several packages report."""
+"""Declare the metrics that the exporter reads in the tables, and one metric that several packages report."""
 
 from importlib.metadata import version
 
 from shardclock_server.metrics.family import JOB_NAME, TARGET_NAME, Family, Label, by_name
 
-GROUPS_MAX = 50  # consumer groups: users name them, so the values of this label must be limited
+GROUPS_MAX = 50  # users name consumer groups, so the number of the label's values needs a limit
 
 REASON = Label("reason", frozenset(["drained", "died", "silent", "unreachable", "never_started", "other"]))
 AGE = Label("age", frozenset(["under_1s", "under_10s", "under_1m", "under_10m", "over_10m"]))
 MINUTE = Label("minute", frozenset(f"{minute:02}" for minute in range(1, 16)))
 JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "terminating", "disabled", "withdrawn"]))
 RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
-# Users name groups, so these values are only an example; nothing checks them. The page has at most GROUPS_MAX groups.
+# Users name groups, so this value is only an example, and no code checks it. A page has at most GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
-# What changes often, or grows: what else the schema has is a few rows that people change.
+# The tables that change often or grow. The other tables of the schema have a few rows, which change rarely.
 TABLE = Label(
     "table",
     frozenset(
         [
             "timers", "command_log", "deliveries", "dead_letters", "jobs", "job_runs", "holders", "beats", "consumers",
             "records_aside", "coordination", "leadership", "zones", "idempotent_requests", "audit", "endpoints",
-            "definitions", "instances", "instance_steps", "subscriptions", "messages", "process_starts",
-            "business_keys", "tasks", "task_acts", "incidents",
+            "endpoint_attempts", "definitions", "instances", "instance_steps", "subscriptions", "messages",
+            "process_starts", "business_keys", "tasks", "task_acts", "incidents",
         ]
     ),
 )  # fmt: skip
@@ -29,22 +29,22 @@ TABLE = Label(
 RELEASE = version("shardclock")
 VERSION = Label("version", frozenset([RELEASE]))
 
-# Shards report it when they drain, and the coordinator when it ends one.
+# A shard reports this metric when it drains, and the coordinator reports it at the end of a shard.
 RELEASED = Family(
     "timers_released", "counter", "Leased timers that a draining shard handed back, or that a dead one left.", (REASON,)
 )
 
-# What is read in the tables.
+# The metrics that the exporter reads in the tables.
 READ = by_name(
     Family("store_up", "gauge", "1 if Postgres answered the last time the tables were read."),
     Family("store_read_seconds", "gauge", "How long the last reading of the tables took."),
     Family(
         "store_readings_missing",
         "gauge",
-        "Readings of the last round that failed by themselves: what they measure is absent.",
+        "Failed readings of the last round: their figures are absent.",
     ),
     Family("pending_timers", "gauge", "Timers that have not fired yet, the paused ones included."),
-    Family("paused_timers", "gauge", "Timers that somebody has paused."),
+    Family("paused_timers", "gauge", "Timers that are paused."),
     Family("overdue_timers", "gauge", "Timers that should have fired by now."),
     Family("overdue_timers_by_age", "gauge", "Timers that should have fired by now, by how late they are.", (AGE,)),
     Family(
@@ -101,15 +101,13 @@ READ = by_name(
         "gauge",
         "How long ago the oldest signal that waits became due; 0 if there is none.",
     ),
-    Family(
-        "incidents_open", "gauge", "Tokens that have stopped until somebody resolves it; 10000 means 10000 or more."
-    ),
-    Family("jobs", "gauge", "Jobs, by what they do.", (JOB_STATE,)),
+    Family("incidents_open", "gauge", "Tokens that have stopped with an open incident; 10000 means 10000 or more."),
+    Family("jobs", "gauge", "Jobs, by state.", (JOB_STATE,)),
     Family("job_runs", "counter", "Runs of a job that have ended, by how.", (JOB_NAME, RUN_OUTCOME)),
     Family(
         "job_waiting_seconds",
         "gauge",
-        "How long a start of a job has been due whose function is not called yet; 0 if there is none.",
+        "The age of a job's oldest due start without a call of its function; 0 if there is none.",
         (JOB_NAME,),
     ),
     Family("job_start_lag_seconds", "gauge", "How long after its due date the last start of a job began.", (JOB_NAME,)),
@@ -175,7 +173,7 @@ READ = by_name(
         "gauge",
         "How many bytes the slowest replica or replication slot is behind; absent if there is none.",
     ),
-    Family("replication_slots_inactive", "gauge", "Replication slots that nobody reads: what they keep is never used."),
+    Family("replication_slots_inactive", "gauge", "Replication slots without a reader: their log is never used."),
     Family(
         "wal_kept_bytes", "gauge", "Size of the write-ahead log on disk; absent if the role is no member of pg_monitor."
     ),
@@ -194,7 +192,7 @@ READ = by_name(
     Family("table_bytes", "gauge", "Bytes on disk, with indexes.", (TABLE,)),
 )
 
-# What the exporter says about itself.
+# The exporter's metrics about itself.
 OF_EXPORTER = by_name(
     Family("build_info", "gauge", "The release of Shardclock that serves these metrics.", (VERSION,)),
     Family("exporter_sources", "gauge", "Shards, workers, coordinators and gateways of this node that report."),

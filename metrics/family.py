@@ -1,8 +1,8 @@
-"""What a metric is: its name, kind, help, labels, and the values that its labels can take.
+"""Define a metric by its name, kind, help and labels, with the possible values of the labels.
 
-Each package declares its own in a module `families`: shards, workers, engines, gateways, the coordinator, and `metrics`
-for what the exporter reads in the tables. `cluster.families` brings together those that are reported. What no package
-declares is refused.
+Each package declares its metrics in a module `families`: shards, workers, engines, gateways and the coordinator. The
+module in `metrics` declares the metrics that the exporter reads in the tables. `cluster.families` joins the metrics of
+all sources. The exporter refuses metrics that no package declares.
 """
 
 import re
@@ -15,57 +15,58 @@ from shardclock_server.timers.model import SLOTS
 PREFIX = "shardclock_"
 Kind = Literal["counter", "gauge", "histogram"]
 
-# What a user may name a handler, as the client says.
+# The client's rule for the names of handlers.
 OPEN_VALUE = re.compile(r"[a-z0-9_.:-]{1,200}")
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One label, and every value that it can take.
+    """Define a label and its possible values.
 
-    Users name the values of an open label. What counts them has a limit, beyond which all are `other`.
+    Users name the values of an open label. The source limits their number; all values beyond the limit are `other`.
     """
 
     name: str
     values: frozenset[str]
     is_open: bool = False
-    open_value: re.Pattern[str] = OPEN_VALUE  # of an open label, what users may name one
+    open_value: re.Pattern[str] = OPEN_VALUE  # the rule for the names of an open label
 
     def accepts(self, value: str) -> bool:
-        """Say whether it can have this value."""
+        """Return whether the label can have this value."""
         return value in self.values or (self.is_open and self.open_value.fullmatch(value) is not None)
 
 
-# The label's value for a holder without slots: it may still sweep, and fire what it leases.
+# The label's value for a holder without slots, which may still sweep and fire the timers that it leases.
 NO_SHARD = "none"
 SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 
 
-# The loops of all keepers: a label has one set of values, whichever metric has the label.
+# The loops of all keepers, because a label has the same set of values in all metrics.
 LOOP = Label(
     "loop",
     frozenset(
         [
             "beats",
             "claims",
-            "delivery_hints",
+            "delivery_notifications",
             "endpoints",
             "fires",
-            "hints",
-            "record_hints",
+            "hand_overs",
+            "notifications",
+            "record_notifications",
             "renewals",
             "runs",
             "searches",
             "settles",
             "steps",
-            "tends",
+            "maintenance",
             "watches",
         ]
     ),
 )
 
-# The label `target` says of which kind a target is; this one says which it is. An app has as many targets as it likes,
-# a metric not: so many are told by name.
+# The label `target` is the kind of a target, and `target_name` is the target's name. An app may have any number of
+# targets, but a metric has a limited number of names.
 TARGETS_MAX = 50
 OTHER = "other"
 TARGET_NAME = Label("target_name", frozenset([OTHER]), is_open=True)
@@ -74,7 +75,7 @@ JOB_NAME = Label("job_name", frozenset([OTHER]), is_open=True)
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric, as its users know it. A gauge that is `summed` is the sum of what all sources report."""
+    """Define one metric. A `summed` gauge has the sum of all sources' values; any other gauge has the newest value."""
 
     name: str
     kind: Kind
@@ -85,11 +86,11 @@ class Family:
 
     @property
     def label_names(self) -> list[str]:
-        """Return the names of its labels."""
+        """Return the names of the labels."""
         return [label.name for label in self.labels]
 
     def accepts(self, values: Iterable[str]) -> bool:
-        """Say whether these can be the values of its labels."""
+        """Return whether these are possible values of the labels."""
         given = tuple(values)
         return len(given) == len(self.labels) and all(
             label.accepts(value) for label, value in zip(self.labels, given, strict=True)
@@ -100,7 +101,7 @@ Families = Mapping[str, Family]
 
 
 def by_name(*families: Family) -> Families:
-    """Put families into one mapping; a name that two have is a fault of ours."""
+    """Map families by name; the names must be unique."""
     named = {family.name: family for family in families}
     assert len(named) == len(families), f"two families are called {[it.name for it in families]}"
     return named

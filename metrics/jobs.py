@@ -1,4 +1,4 @@
-"""The samples of jobs: so many are told by name, all others as `other`."""
+"""Make the samples of jobs: a limited number of jobs by name, all other jobs together as `other`."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,8 +8,8 @@ from shardclock_server.metrics.family import OTHER, TARGETS_MAX
 from shardclock_server.metrics.report import Sample
 from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 
-# Of the jobs that have no name of their own, the worst is told.
-WORST: Mapping[str, Callable[[JobMeasures], float | None]] = {
+# These metrics of `other` have the worst value of its jobs.
+MAXIMA: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_waiting_seconds": lambda job: job.waiting_s,
     "job_start_lag_seconds": lambda job: job.start_lag_s,
     "job_last_run_seconds": lambda job: job.last_run_s,
@@ -19,8 +19,8 @@ WORST: Mapping[str, Callable[[JobMeasures], float | None]] = {
     "job_consecutive_failures": lambda job: job.consecutive_failures,
     "job_consecutive_crashes": lambda job: job.consecutive_crashes,
 }
-# And the sum of their runs. What neither succeeded, failed nor crashed was cancelled, or its worker left.
-COUNTED: Mapping[str, Callable[[JobMeasures], int]] = {
+# The runs of `other` are the sum over its jobs. A run that did not succeed, fail or crash was cancelled or interrupted.
+SUMS: Mapping[str, Callable[[JobMeasures], int]] = {
     "succeeded": lambda job: job.successes,
     "failed": lambda job: job.failures,
     "crashed": lambda job: job.crashes,
@@ -29,11 +29,11 @@ COUNTED: Mapping[str, Callable[[JobMeasures], int]] = {
 
 
 def samples_of_jobs(measured: JobsMeasured, named: int = TARGETS_MAX) -> Iterator[Sample]:
-    """List the samples of jobs: `named` of them by name, those that an app has first."""
+    """List the samples of jobs, `named` of them by name; jobs of the present app come first."""
     yield from _of_all(measured)
     groups: defaultdict[str, list[JobMeasures]] = defaultdict(list)
     for number, job in enumerate(measured.jobs):
-        # A job may be named `other`, too.
+        # A job may have the name `other`, too; this job then joins the group of all others.
         groups[job.name if number < named else OTHER].append(job)
     for name, group in groups.items():
         yield from _of_group(name, group)
@@ -51,9 +51,9 @@ def _of_all(measured: JobsMeasured) -> Iterator[Sample]:
 
 
 def _of_group(name: str, group: Sequence[JobMeasures]) -> Iterator[Sample]:
-    for metric, read in WORST.items():
+    for metric, read in MAXIMA.items():
         values = [value for job in group if (value := read(job)) is not None]
         if values:
             yield Sample(metric, (name,), max(values))
-    for outcome, count in COUNTED.items():
+    for outcome, count in SUMS.items():
         yield Sample("job_runs", (name, outcome), sum(map(count, group)))

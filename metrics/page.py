@@ -1,4 +1,4 @@
-"""What the sources reported and the tables said, in Prometheus's terms."""
+"""Convert reports and tables to Prometheus's metrics."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, groupby
@@ -15,14 +15,14 @@ from shardclock_server.metrics.families import OF_EXPORTER, RELEASE
 from shardclock_server.metrics.family import PREFIX, Families, Family
 from shardclock_server.metrics.report import Histogram, Sample
 
-PLAIN: dict[str, type[CounterMetricFamily | GaugeMetricFamily]] = {
+SIMPLE_METRICS: dict[str, type[CounterMetricFamily | GaugeMetricFamily]] = {
     "counter": CounterMetricFamily,
     "gauge": GaugeMetricFamily,
 }
 
 
 def metrics_of(samples: Iterable[Sample], histograms: Iterable[Histogram], families: Families) -> Iterator[Metric]:
-    """Convert samples and histograms of these families to Prometheus's metrics, one for each family."""
+    """Convert samples and histograms to one metric of Prometheus for each family."""
     by_name = attrgetter("name")
     for name, plain in groupby(sorted(samples, key=by_name), key=by_name):
         yield _plain(families[name], plain)
@@ -42,7 +42,7 @@ def of_exporter(*, sources: int, reports: int, refused: int) -> Iterator[Metric]
 
 
 def _plain(family: Family, samples: Iterable[Sample]) -> Metric:
-    metric = PLAIN[family.kind](PREFIX + family.name, family.help, labels=family.label_names)
+    metric = SIMPLE_METRICS[family.kind](PREFIX + family.name, family.help, labels=family.label_names)
     for sample in samples:
         metric.add_metric(sample.labels, sample.value)
     return metric

@@ -1,9 +1,9 @@
-"""Why an exporter can't serve; in a module of its own, so that who only names these loads no server."""
+"""Define the errors of an exporter in a separate module, so that an import of them loads no server."""
 
 
 class CannotListen(Exception):
-    """The metrics port, or the socket for reports, can't be used; the message names it and the way out."""
+    """Report that the metrics port or the reports' socket can't be used; the message has the name and the way out."""
 
 
 class PortTaken(CannotListen):
-    """Another process listens on the metrics port, or we may not use it."""
+    """Report that another process listens on the metrics port, or that this process may not use it."""

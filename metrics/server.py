@@ -1,4 +1,4 @@
-"""The exporter's pages: `/metrics`, `/healthz`, `/readyz`."""
+"""Serve the exporter's pages: `/metrics`, `/healthz`, `/readyz`."""
 
 import sys
 import threading
@@ -15,13 +15,13 @@ from prometheus_client.exposition import choose_encoder
 from shardclock_server.metrics.refusals import PortTaken
 
 TEXT = "text/plain; charset=utf-8"
-REQUEST_S = 10.0  # a client that sends nothing must not hold a thread for ever
-CLOSE_S = 0.1  # between two checks whether to stop
+REQUEST_S = 10.0  # a silent client must not hold a thread for ever
+CLOSE_S = 0.1  # the time between two checks for a stop
 
 
 @dataclass(frozen=True)
 class Pages:
-    """What to serve; `unhealthy` and `unready` return faults, none if all is well."""
+    """Hold the contents of the pages; `unhealthy` and `unready` return faults, an empty list for none."""
 
     registry: CollectorRegistry
     unhealthy: Callable[[], list[str]]
@@ -29,12 +29,12 @@ class Pages:
 
 
 class MetricsServer:
-    """Serve the pages from a thread of its own."""
+    """Serve the pages in a separate thread."""
 
     def __init__(self, host: str, port: int, pages: Pages) -> None:
-        """Listen.
+        """Listen on a port.
 
-        errors:  PortTaken  another process listens there, or we may not use the port
+        errors:  PortTaken  another process listens on the port, or this process may not use it
         """
         try:
             self._server = _Server((host, port), pages)
@@ -48,7 +48,7 @@ class MetricsServer:
 
     @property
     def address(self) -> str:
-        """Return where it listens, as a URL without a path."""
+        """Return the URL of the server, without a path."""
         host, port = self._server.server_address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
@@ -61,7 +61,7 @@ class MetricsServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_port = False  # otherwise a second exporter could share the port, and each would get some requests
+    allow_reuse_port = False  # with a shared port, a second exporter would take some of the requests
 
     def __init__(self, address: tuple[str, int], pages: Pages) -> None:
         self.address_family = AF_INET6 if ":" in address[0] else AF_INET
@@ -69,7 +69,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's signature
-        """Log in one line what the base class prints with a traceback: mostly a client that closed the connection."""
+        """Log one line instead of the base class's traceback; most errors are clients that close the connection."""
         error = sys.exception()
         structlog.get_logger().warning("a page was not served", error=f"{type(error).__name__}: {error}")
 
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Log nothing: a scrape every few seconds is no news."""
+        """Log nothing, because a scrape comes every few seconds."""
 
     def _judge(self, faults: list[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK

@@ -1,4 +1,4 @@
-"""What the exporter reads in Postgres: true even when every shard is dead."""
+"""Read the exporter's figures in Postgres. They are right even if all shards are dead."""
 
 import time
 from collections.abc import Awaitable, Iterator, Mapping
@@ -34,15 +34,15 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 # Age groups of overdue timers, the oldest first; group i lies between edges i and i + 1, and the last edge is now.
 AGES = ("over_10m", "under_10m", "under_1m", "under_10s", "under_1s")
 AGE_EDGES = (EVER, *(timedelta(seconds=-age_s) for age_s in (600, 60, 10, 1, 0)))
-AGES_OF_OUTAGE = ("over_10m", "under_10m", "under_1m")  # overdue by more than 10 s
-FROM_EVER_ON = (EVER, timedelta(days=9_000 * 365))
+OUTAGE_AGES = ("over_10m", "under_10m", "under_1m")  # the groups of timers that are overdue by more than 10 s
+ALL_TIME = (EVER, timedelta(days=9_000 * 365))
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """One reading of the tables."""
+    """Hold one reading of the tables."""
 
     cluster: ClusterMeasures
     overdue: DueCounts
@@ -60,47 +60,47 @@ class Tables:
 
 
 async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
-    """Read everything once; overdue timers are scanned within the window.
+    """Read all figures once; the scan for overdue timers is limited to the window.
 
     errors:  StoreUnavailable  no answer in time
     """
     began_s = time.monotonic()
-    some = _ByThemselves()
+    independent = _IndependentReadings()
     return Tables(
         cluster=await measure_cluster(session, window),
         overdue=await count_due(session, AGE_EDGES, window=window),
-        pending=await count_due(session, FROM_EVER_ON, window=window),
+        pending=await count_due(session, ALL_TIME, window=window),
         forecast=await read_forecast(session),
         server=await measure_server(session),
-        waiting=await some.or_nothing(measure_deliveries(session, TARGETS_MAX), "the deliveries", []),
-        dead_letters=await some.or_nothing(count_dead_letters(session, TARGETS_MAX), "the dead letters", {}),
-        jobs=await some.or_nothing(measure_jobs(session), "the jobs", None),
-        processes=await some.or_nothing(measure_processes(session), "the processes", None),
-        groups=await some.or_nothing(list_groups(session, GROUPS_MAX), "the consumer groups", []),
+        waiting=await independent.or_default(measure_deliveries(session, TARGETS_MAX), "the deliveries", []),
+        dead_letters=await independent.or_default(count_dead_letters(session, TARGETS_MAX), "the dead letters", {}),
+        jobs=await independent.or_default(measure_jobs(session), "the jobs", None),
+        processes=await independent.or_default(measure_processes(session), "the processes", None),
+        groups=await independent.or_default(list_groups(session, GROUPS_MAX), "the consumer groups", []),
         sizes=await measure_tables(session),
-        readings_missing=some.missing,
+        readings_missing=independent.missing,
         took_s=time.monotonic() - began_s,
     )
 
 
-class _ByThemselves:
-    """Readings of one round that may fail by themselves; `missing` counts those that did."""
+class _IndependentReadings:
+    """Run the independent readings of one round; `missing` counts the failed readings."""
 
     def __init__(self) -> None:
         self.missing = 0
 
-    async def or_nothing(self, reading: Awaitable[T], what: str, nothing: T) -> T:
-        """Wait for a reading; if it fails, all other figures are still read."""
+    async def or_default(self, reading: Awaitable[T], name: str, default: T) -> T:
+        """Wait for a reading; if it fails, return `default`, so that the round continues."""
         try:
             return await reading
         except (StatementRefused, StoreUnavailable) as error:
             self.missing += 1
-            structlog.get_logger().warning("some figures can't be read", of=what, error=" ".join(str(error).split()))
-            return nothing
+            structlog.get_logger().warning("some figures can't be read", of=name, error=" ".join(str(error).split()))
+            return default
 
 
 def samples_of(tables: Tables | None) -> Iterator[Sample]:
-    """List the samples of a reading; without a reading, only the sample that says that Postgres does not answer."""
+    """List the samples of a reading; without a reading, only `store_up` with the value 0."""
     yield Sample("store_up", (), 0.0 if tables is None else 1.0)
     if tables is None:
         return
@@ -135,7 +135,7 @@ def _of_timers(tables: Tables) -> Iterator[Sample]:
     overdue = dict(zip(AGES, tables.overdue.timers, strict=True))
     yield Sample("pending_timers", (), sum(tables.pending.timers))
     yield Sample("overdue_timers", (), sum(overdue.values()))
-    yield Sample("left_by_outage_timers", (), sum(overdue[age] for age in AGES_OF_OUTAGE))
+    yield Sample("left_by_outage_timers", (), sum(overdue[age] for age in OUTAGE_AGES))
     for age, timers in overdue.items():
         yield Sample("overdue_timers_by_age", (age,), timers)
 
@@ -192,7 +192,7 @@ def _of_server(server: ServerMeasures) -> Iterator[Sample]:
 
 
 def _of_groups(groups: list[Group]) -> Iterator[Sample]:
-    """List the samples of the groups that are furthest behind."""
+    """List the samples of the groups with the largest lag."""
     for group in sorted(groups, key=lambda group: -group.lag_s)[:GROUPS_MAX]:
         label = (group.group_name,)
         yield Sample("consumer_lag_records", label, group.lag_records)

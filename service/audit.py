@@ -1,12 +1,20 @@
-"""The audit: what an operator did, in a form that is bounded and holds no secret, and how it ended.
+"""List audit records, and reduce an operator's request to a bounded form without secrets for its record.
 
-Each interface has one seam where operators' verbs pass: `gateway/requests/recording.py` and `cli/recording.py`.
+All recorded verbs pass through one place of each interface: `gateway/requests/recording.py` and `cli/recording.py`.
 """
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from math import isfinite
 from typing import Any
+
+from shardclock.api.codes import invalid
+from shardclock_server.sql.audit.acts import AuditCursor, AuditFilter, AuditRecord, list_acts
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
 
 DONE, NOT_DONE, FAILED = "done", "not done", "failed"
 LISTED_MAX = 10_000
@@ -17,15 +25,16 @@ NAME_CHARACTERS_MAX, TEXT_CHARACTERS_MAX = 60, 200
 WHAT_BYTES_MAX = 8_192
 DEPTH_MAX, BITS_MAX = 4, 64
 
-# The fields of requests, and the options of commands, whose values are recorded. Of any other one only the name is:
-# so one that is added later is no secret that leaks, but one that waits to be named here.
-SHOWN = frozenset({
-    # which
+# The record has the values of these fields and options, and only the names of all others. So a field that is added
+# later leaks no secret, even if its author forgets this list.
+RECORDED_FIELDS = frozenset({
+    # the selected object
     "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",
-    "process_instance", "process_instance_key", "filter", "failing", "died_before", "limit", "every", "all_timers",
+    "process_instance", "process_instance_key", "filter", "name_contains", "changed_from",
+    "changed_before", "only_schedules", "failing", "died_before", "reason_line", "limit", "every", "all_timers",
     "all_tenants", "role", "of_job", "function", "file", "resource", "process_id", "version", "definition_key",
-    "instance_key", "business_key", "terminated", "begun",
-    # how
+    "instance_key", "business_key", "terminated", "begun", "state",
+    # the change
     "reason", "why", "dry_run", "force", "yes", "shift", "operation", "delay", "at", "zone", "cron", "repeat", "missed",
     "overlap", "priority", "per_s", "per_second", "to", "partitions", "asked", "least", "most", "within_s", "wait_s",
     "expires", "scopes", "asymmetric", "end", "no_headers", "no_rate", "policy", "concurrency", "rate", "rate_per_s",
@@ -35,15 +44,38 @@ SHOWN = frozenset({
     "instances", "tasks", "messages", "definitions", "instances_max", "tasks_max", "messages_max", "definitions_max",
     "schedules", "schedules_max",
     "wanted", "min", "max", "target_per_s", "verb", "due_date",
+    # the result
+    "changed",
 })  # fmt: skip
-# The same of those whose values are numbers: a process's token is one, and a bulk change's token is a text.
-SHOWN_NUMBERS = frozenset({"token"})
+# The record has their values only if these are numbers: a process's token is a number, and a bulk change's token is a
+# secret text.
+RECORDED_NUMBERS = frozenset({"token"})
 
 
-def shown(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Make what is recorded of what was asked for; fields that were not given are left out.
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """One page of audit records. `next` is the `page` of the next call; None: this is the last page."""
 
-    shape:   JSON, at most 8,192 bytes
+    acts: list[AuditRecord]
+    next: str | None
+
+
+async def page_of(session: Session, wanted: AuditFilter, *, size: int, page: str | None = None) -> AuditPage:
+    """Find audit records, the newest first.
+
+    shape:   at most `size` records
+    errors:  Refusal           `page` is not from an earlier answer
+             StoreUnavailable  no answer in time
+    """
+    assert 0 < size <= LISTED_MAX
+    acts = await list_acts(session, wanted, limit=size, after=None if page is None else _read_cursor(page))
+    return AuditPage(acts, next=_write_cursor(acts[-1].cursor) if len(acts) == size else None)
+
+
+def recorded_fields(fields: Mapping[str, object]) -> dict[str, Any]:
+    """Return a request's recorded fields; fields without a value are left out.
+
+    shape:   JSON, at most 8,192 bytes; a larger request keeps its field names and no values
     """
     found = _object(fields, depth=1)
     return found if len(json.dumps(found)) <= WHAT_BYTES_MAX else dict.fromkeys(found, WITHHELD)
@@ -52,13 +84,13 @@ def shown(fields: Mapping[str, object]) -> dict[str, Any]:
 def _object(fields: Mapping[str, object], *, depth: int) -> dict[str, Any]:
     given = [(name, value) for name, value in fields.items() if value is not None and value is not False]
     return {
-        _name(name): _value(value, depth=depth) if _is_shown(name, value) else WITHHELD
+        _name(name): _value(value, depth=depth) if _is_recorded(name, value) else WITHHELD
         for name, value in given[:FIELDS_MAX]
     }
 
 
-def _is_shown(name: str, value: object) -> bool:
-    return name in SHOWN or (name in SHOWN_NUMBERS and isinstance(value, int))
+def _is_recorded(name: str, value: object) -> bool:
+    return name in RECORDED_FIELDS or (name in RECORDED_NUMBERS and isinstance(value, int))
 
 
 def _value(value: object, *, depth: int) -> Any:
@@ -84,3 +116,18 @@ def _name(name: str) -> str:
 def _text(text: str, most: int) -> str:
     printable = "".join(it if it.isprintable() else "?" for it in text[:most])
     return f"{printable}…" if len(text) > most else printable
+
+
+def _write_cursor(cursor: AuditCursor) -> str:
+    return json.dumps([cursor.recorded_at.isoformat(), cursor.act_id])
+
+
+def _read_cursor(page: str) -> AuditCursor:
+    try:
+        recorded_at, act_id = json.loads(page)
+        cursor = AuditCursor(datetime.fromisoformat(recorded_at), int(act_id))
+        if cursor.recorded_at.tzinfo is not None and 0 <= cursor.act_id <= BIGINT_MAX:
+            return cursor
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not from a list of audit records")

@@ -1,26 +1,26 @@
-"""Change many timers: one bulk run over all that a filter finds. Every change is safe to repeat."""
+"""Change all timers of a filter in one bulk run. Every change can be repeated safely."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from shardclock_server.service.bulk_run import BulkRun, Progress
-from shardclock_server.sql.clients.history import Filter, find_keys, find_timers_of_system
-from shardclock_server.sql.retry import Retry
+from shardclock_server.service.bulk_run import BulkProgress, BulkRun
+from shardclock_server.sql.clients.search import TimerFilter, find_keys, find_timers_of_system
+from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer
 
-FOUND_TIMERS = 10_000  # in one search
-PAGE_TIMERS = 1_000  # in one transaction
-PAGE_RETRY = Retry(attempts=5)
+FOUND_TIMERS = 10_000  # found by one search statement
+PAGE_TIMERS = 1_000  # changed in one transaction
+PAGE_RETRY = StoreRetry(attempts=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One change to many timers.
+class ChangeKind:
+    """One kind of change to many timers.
 
-    `states` are the states of the timers that can be changed. `page` changes the timers with some keys and returns how
-    many it changed. `whole`, if given, changes all timers that the filter finds in one statement.
+    `states` are the states in which timers can be changed. `page` changes the timers with the given keys, and returns
+    the number of changed timers. `whole`, if given, changes all timers of the filter in one statement.
     """
 
     states: tuple[str, ...]
@@ -30,23 +30,23 @@ class Change:
 
 @dataclass(slots=True)
 class BulkChange(BulkRun):
-    """One change of many timers under way.
+    """The state of one bulk change of timers.
 
-    `left_out` timers were found that belong to jobs and processes, which no client changes.
-    `refusal` is the reason why a page was refused after others had been changed.
+    `left_out` counts the found timers of jobs and processes, which clients can't change.
+    `refusal` is the refusal of a later page, after other pages were changed.
     """
 
-    wanted: Filter
-    change: Change
+    wanted: TimerFilter
+    change: ChangeKind
     left_out: int = field(default=0, init=False)
     refusal: InvalidTimer | None = field(default=None, init=False)
 
-    async def run(self, session: Session, progress: Progress, *, dry_run: bool) -> None:
+    async def run(self, session: Session, progress: BulkProgress, *, dry_run: bool) -> None:
         """Find all timers; unless it is a dry run, change them.
 
-        errors:  InvalidTimer      the change was refused before anything was changed
-                 BulkBroken        no answer half way; the numbers say what was done until then
-                 StoreUnavailable  no answer while the timers were being found
+        errors:  InvalidTimer      the first change was refused: nothing was changed
+                 BulkBroken        Postgres stopped answering half way; the counts cover the changes until then
+                 StoreUnavailable  no answer during the search: nothing was changed
         """
         await self.find_all(self._pages(session), progress)
         if dry_run:

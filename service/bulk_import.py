@@ -1,4 +1,4 @@
-"""Scheduling from a file: every line is scheduled, or refused with a reason; no line is lost silently."""
+"""Schedule the timers of a file. Each line is scheduled, or refused with a reason; no line is lost silently."""
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,15 +6,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import IO
 
-from shardclock_server.service.lines import Part, Wanted, write_lines
+from shardclock_server.service.lines import LinePart, LineTimer, write_lines
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
-from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import LINE_BYTES_MAX, NewTimer
 from shardclock_server.timers.refusal import Refusal
 
 PART_LINES = 2_000
-BATCH_RETRY = Retry(attempts=8)  # about 20 s in all
+BATCH_RETRY = StoreRetry(attempts=8)  # the attempts last about 20 s in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +24,15 @@ class RefusedLine:
     number: int
     line: bytes
     why: str
+    code: str
 
 
 @dataclass(slots=True)
 class ImportReport:
-    """What became of a file's lines; blank lines don't count.
+    """The outcomes of a file's lines; blank lines are not counted.
 
-    `scheduled` includes the lines that `replaced` a timer of the same name, and those whose timer existed already and
-    was left `unchanged`.
+    `scheduled` includes `replaced`, the lines that replaced a timer of the same name, and `unchanged`, the lines whose
+    timer existed already.
     """
 
     timers: list[tuple[Scheduled, NewTimer]] = field(default_factory=list)
@@ -52,16 +53,16 @@ async def import_lines(
     defaults: Mapping[str, object] = {},
     progress: Callable[[ImportReport], None] = lambda _: None,
 ) -> None:
-    """Schedule numbered lines of newline-delimited JSON, one transaction for each part, and write the report.
+    """Schedule numbered lines of newline-delimited JSON, one transaction per part, and fill the report.
 
-    `keep` also keeps the scheduled timers in the report; a file of millions would need too much memory for that. Each
-    line gets the `defaults` for fields that it does not have.
+    With `keep`, the report also keeps the scheduled timers; for a file of millions of lines these timers would take too
+    much memory. `defaults` are the values of the fields that a line leaves out.
 
-    errors:  ImportBroken  no answer from Postgres for some 20 s; it names the lines that may be done or not
+    errors:  ImportBroken  no answer from Postgres for about 20 s; the message names the lines with an unknown outcome
     """
 
-    def read(line: bytes) -> Wanted:
-        return Wanted(NewTimer.from_line(line, **defaults))
+    def read(line: bytes) -> LineTimer:
+        return LineTimer(NewTimer.from_line(line, **defaults))
 
     async with aclosing(write_lines(sessions, lines, read, part_lines=PART_LINES, retry=BATCH_RETRY)) as parts:
         async for part in parts:
@@ -69,12 +70,12 @@ async def import_lines(
             progress(report)
 
 
-def _report(part: Part, report: ImportReport, *, keep: bool) -> None:
+def _report(part: LinePart, report: ImportReport, *, keep: bool) -> None:
     texts = dict(part.lines)
     for number in sorted(part.outcomes):
         outcome = part.outcomes[number]
         if isinstance(outcome, Refused):
-            report.refused.append(RefusedLine(number, texts[number], outcome.why))
+            report.refused.append(RefusedLine(number, texts[number], outcome.why, outcome.code.name))
             continue
         report.scheduled += 1
         report.replaced += outcome.outcome == "replaced"
@@ -86,9 +87,9 @@ def _report(part: Part, report: ImportReport, *, keep: bool) -> None:
 
 
 def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, bytes]]:
-    """Read a file's lines with their numbers, from `start`, without a byte order mark at the beginning.
+    """Read a file's lines with their numbers, from line `start` on, without a byte order mark.
 
-    A line that is too long is cut, so that it will be refused.
+    A line that is too long is cut to one byte over the limit, so that the reader of the line refuses it.
 
     errors:  Refusal  the text is UTF-16
     """

@@ -1,7 +1,6 @@
-"""Change many rows: find them all, and only then change them, a page at a time.
+"""Change many rows in two phases: find all of them, then change them page by page.
 
-All keys are found before the first row is changed: a change moves rows, so a search during the change would find some
-of them twice and miss others.
+A change moves rows, so a search that ran during the changes would find some rows twice and miss others.
 """
 
 from array import array
@@ -10,32 +9,33 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
-ONCE = Retry(attempts=1)
+ONCE = StoreRetry(attempts=1)
 
 
 class BulkBroken(Exception):
-    """Postgres stopped answering half way; the message says why."""
+    """Postgres stopped answering half way; the message has the reason."""
 
 
-class Progress(Protocol):
+class BulkProgress(Protocol):
     """Receives the progress of a bulk run."""
 
     def found(self, things: int, /, *, all_found: bool) -> None:
-        """Take the number of things found so far, such as timers."""
+        """Take the number of rows found so far."""
 
     def changed(self, things: int, /, *, of: int) -> None:
-        """Take the number of things for which a change was sent, and the number of all."""
+        """Take the number of rows for which a change was sent, and the number of all found rows."""
 
 
 @dataclass(slots=True)
 class BulkRun:
-    """One bulk run under way.
+    """The state of one bulk run.
 
-    `keys` were found, and `changed` of them were changed. Up to `unsure` more may be: the answer was lost.
+    `keys` are the found rows, `changed` counts the changed ones. Up to `unsure` more rows may be changed: the answer to
+    their change was lost.
     """
 
     keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
@@ -44,10 +44,10 @@ class BulkRun:
 
     @property
     def matched(self) -> int:
-        """Count the rows that were found."""
+        """Return the number of found rows."""
         return len(self.keys)
 
-    async def find_all(self, pages: AsyncIterator[Sequence[int]], progress: Progress) -> None:
+    async def find_all(self, pages: AsyncIterator[Sequence[int]], progress: BulkProgress) -> None:
         """Collect the keys of all pages.
 
         errors:  any error of `pages`
@@ -60,13 +60,15 @@ class BulkRun:
     async def change_all(
         self,
         change: Callable[[Sequence[int]], Awaitable[int]],
-        progress: Progress,
+        progress: BulkProgress,
         *,
         size: int,
         pause: Callable[[], Awaitable[None]] | None = None,
-        retry: Retry = ONCE,
+        retry: StoreRetry = ONCE,
     ) -> None:
-        """Change the found rows, a page of `size` at a time, with a pause between two; `change` counts changed rows.
+        """Change the found rows in pages of `size`, with `pause` between two pages.
+
+        `change` changes one page, and returns the number of changed rows.
 
         errors:  as `count`
         """
@@ -77,14 +79,14 @@ class BulkRun:
             await self.count(len(page), partial(change, page), retry)
             progress.changed(start + len(page), of=len(self.keys))
 
-    async def count(self, most: int, change: Callable[[], Awaitable[int]], retry: Retry) -> None:
-        """Make a change to `most` rows at most, and count how many were changed.
+    async def count(self, most: int, change: Callable[[], Awaitable[int]], retry: StoreRetry) -> None:
+        """Run one change of at most `most` rows, and add the number of changed rows to the state.
 
-        errors:  InvalidTimer  the change is refused: none of these was changed
-                 BulkBroken    no answer; the numbers count the changes until then
+        errors:  InvalidTimer  the change is refused: none of these rows was changed
+                 BulkBroken    no answer; the counts cover the changes until then
         """
         unsure_before = self.unsure
-        self.unsure += most  # until the answer arrives: an error or a cancel leaves them unsure
+        self.unsure += most  # reset when the answer arrives: after an error or a cancellation the outcome is unknown
         try:
             changed, repeated = await retry.run(change)
         except InvalidTimer:
@@ -93,5 +95,5 @@ class BulkRun:
         except StoreUnavailable as error:
             raise BulkBroken(f"Postgres does not answer ({error})") from error
         self.changed += changed
-        # The last try doesn't count the rows that an earlier try, whose answer was lost, had changed.
+        # If an earlier try changed rows and its answer was lost, the last try does not count these rows.
         self.unsure = unsure_before + (max(0, most - changed) if repeated else 0)

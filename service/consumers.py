@@ -1,7 +1,7 @@
-"""Where a consumer group reads on: at the start or the end of the log, at a position, or at a moment."""
+"""The position from which a consumer group continues to read: the log's start or end, a number, or a moment."""
 
 from shardclock.log.async_reading import log_end
-from shardclock_server.sql.log.groups import place_of
+from shardclock_server.sql.log.groups import position_at
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
@@ -11,9 +11,9 @@ POSITION_DIGITS = 18
 
 
 async def position_of(session: Session, text: str, *, called: str = "to") -> int:
-    """Find the position behind which a group reads on; a refusal calls the text by the name that the user knows.
+    """Return the position after which a group continues to read; `called` is the option or field in a refusal.
 
-    errors:  Refusal           it is no place
+    errors:  Refusal           the text is neither a position nor a moment
              StoreUnavailable  no answer in time
     """
     if text == START:
@@ -26,4 +26,4 @@ async def position_of(session: Session, text: str, *, called: str = "to") -> int
         moment = parse_due_date(text)
     except InvalidTimer as error:
         raise Refusal(f"{called} {shortened(text)} is no place: use {START}, {END}, a position or a moment") from error
-    return await place_of(session, moment)
+    return await position_at(session, moment)

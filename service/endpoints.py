@@ -1,16 +1,22 @@
-"""What a tenant does with endpoints: add one, change it, rotate its secrets, try it, disable, enable or remove it.
+"""Add, change, test, enable, disable and remove a tenant's endpoints, and rotate their secrets.
 
-An answer is a sentence for people, and what a program needs beside it. What the request itself forbids is a `Refusal`.
-Neither names an option of the command line: each interface adds its own way out.
+An answer has a sentence for people and fields for programs. A `Refusal` rejects an invalid request. Neither an answer
+nor a refusal names an option of the command line: each interface adds its own way out.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from shardclock_server.service.words import counted
+from shardclock.api.refusals.tenants import (
+    ENDPOINT_CHANGED,
+    ENDPOINT_EXISTS,
+    ENDPOINT_SECRETS_FULL,
+    UNKNOWN_ENDPOINT,
+)
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.endpoints.endpoints import (
     COUNTED_MAX,
     EndpointName,
@@ -28,24 +34,12 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules, InvalidEndpoint, check_endpoint, check_name
 from shardclock_server.webhooks.policy import policy_of
-from shardclock_server.webhooks.signing import SECRETS_MAX, new_key_pair, new_secret, verifier_of
-
-
-class UnknownEndpoint(Refusal):
-    """Refuse the name of an endpoint that its tenant does not have."""
-
-
-class EndpointConflict(Refusal):
-    """Refuse what the endpoint's present state does not allow; nothing was changed."""
-
-
-class TooManySecrets(EndpointConflict):
-    """Refuse one more secret: a rotation must end first."""
+from shardclock_server.webhooks.signing import PRIVATE, SECRETS_MAX, new_key_pair, new_secret, verifier_of
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of an endpoint; `changed` is False if it was so already."""
+    """The outcome of a change; `changed` is False if the endpoint was in the wanted state already."""
 
     sentence: str
     changed: bool = True
@@ -53,22 +47,22 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """What became of an endpoint that has a new secret, and the text that its receiver verifies with: show it once."""
+    """The outcome of a change that made a secret. `verifier` is the receiver's text: show it once."""
 
     sentence: str
     verifier: str
 
 
 @dataclass(frozen=True, slots=True)
-class StillNamed:
-    """Nothing was changed, because pending timers name the endpoint; `timers` is at most `COUNTED_MAX`."""
+class EndpointInUse:
+    """Nothing was changed, because pending timers have the endpoint as target; `timers` is at most `COUNTED_MAX`."""
 
     key: EndpointName
     timers: int
 
     @property
     def sentence(self) -> str:
-        """Say how many timers name it, and what would become of them."""
+        """Return the number of timers with this target, and the consequence for them."""
         many = counted(self.timers, "pending timer")
         if self.timers == COUNTED_MAX:
             many += " or more"
@@ -81,9 +75,9 @@ class StillNamed:
 
 @dataclass(frozen=True, slots=True)
 class EndpointChange:
-    """What is to change of an endpoint; what is None, or missing in the policy, stays.
+    """A change of an endpoint; a field that is None, and a policy field that is missing, stays unchanged.
 
-    `headers` are all that there are from then on. In the policy a None lifts a limit.
+    `headers` replace all present headers. A None in the policy removes a limit.
     """
 
     url: str | None = None
@@ -91,7 +85,7 @@ class EndpointChange:
     policy: Mapping[str, Any] = field(default_factory=dict)
 
     def of(self, found: StoredEndpoint) -> StoredEndpoint:
-        """Return an endpoint as it is after this change."""
+        """Return the changed endpoint."""
         return replace(
             found,
             url=found.url if self.url is None else self.url,
@@ -101,7 +95,7 @@ class EndpointChange:
 
     @property
     def sentence(self) -> str:
-        """Say how the endpoint is after this change; a header may hold a token, so they are only counted."""
+        """Describe the changed endpoint; headers are only counted, because a header may hold a token."""
         said = [] if self.url is None else [f"leads to {self.url}"]
         if self.headers is not None:
             said.append(f"sends {counted(len(self.headers), 'header')} of its own")
@@ -112,12 +106,20 @@ class EndpointChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What an endpoint answered to a test."""
+class SentTest:
+    """An endpoint's answer to a test."""
 
     delivered: bool
     answer: str
     duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SigningFacts:
+    """The kinds of an endpoint's secrets, the newest first, and the names of its headers; no value of either."""
+
+    kinds: Sequence[str]
+    header_names: Sequence[str]
 
 
 def new_endpoint(
@@ -129,9 +131,9 @@ def new_endpoint(
     policy: Mapping[str, Any],
     rules: EndpointRules,
 ) -> StoredEndpoint:
-    """Check what a tenant says of a new endpoint.
+    """Check a tenant's description of a new endpoint.
 
-    errors:  Refusal  the name, the URL, a header, the secret or the policy is wrong; the sentence says why
+    errors:  Refusal  the name, the URL, a header, the secret or the policy is wrong; the sentence has the reason
     """
     check_name(key.name)
     wanted = StoredEndpoint(key.tenant_id, key.name, url, headers, (secret,), policy)
@@ -139,30 +141,27 @@ def new_endpoint(
     return wanted
 
 
-def drawn_secret(*, asymmetric: bool) -> str:
-    """Draw a secret; an asymmetric one is a key pair, of which the receiver gets only the public key."""
+def generate_secret(*, asymmetric: bool) -> str:
+    """Generate a secret. An asymmetric secret is a key pair, and the receiver gets only the public key."""
     return new_key_pair() if asymmetric else new_secret()
 
 
 async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = None) -> NewSecret:
     """Add an endpoint that `new_endpoint` has checked.
 
-    errors:  EndpointsFull     its tenant has `most` endpoints; nothing was added
-             EndpointConflict  its tenant has one of this name
-             StoreUnavailable  the outcome is unknown: look whether it is there
+    errors:  EndpointsFull     the tenant has `most` endpoints; nothing was added
+             Refusal           endpoint_exists
+             StoreUnavailable  the outcome is unknown: find out whether the endpoint exists
     """
     if not await add_endpoint(session, endpoint, most=most):
-        raise EndpointConflict(
-            f"tenant {shortened(endpoint.tenant_id)} has an endpoint {shortened(endpoint.name)}: choose another name"
-        )
+        raise Refusal.of(ENDPOINT_EXISTS, tenant_id=endpoint.tenant_id, name=endpoint.name)
     return NewSecret(f"endpoint {endpoint.key.target} added", verifier_of(endpoint.secrets[0]))
 
 
 async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
-    """Change an endpoint; one that is disabled is checked as well, because it may be enabled next.
+    """Change an endpoint. A disabled endpoint is checked, too, because it may be enabled next.
 
-    errors:  UnknownEndpoint   there is none
-             Refusal           the URL, a header or the policy is wrong, or nothing is to change
+    errors:  Refusal           unknown_endpoint; or the URL, a header or the policy is wrong, or the change is empty
              StoreUnavailable  the outcome is unknown: call again
     """
     if wanted == EndpointChange():
@@ -175,26 +174,24 @@ async def change(session: Session, key: EndpointName, wanted: EndpointChange, *,
 
 
 async def rotate(session: Session, key: EndpointName, *, asymmetric: bool) -> NewSecret:
-    """Add a secret; until the rotation ends, webhooks are signed with the old ones, too.
+    """Add a secret; until the rotation ends, webhooks are signed with the old secrets, too.
 
-    errors:  UnknownEndpoint   there is none
-             EndpointConflict  it has as many secrets as it may have, or somebody else has changed them just now
-             StoreUnavailable  the outcome is unknown: look at the endpoint
+    errors:  Refusal           unknown_endpoint, endpoint_secrets_full, endpoint_changed
+             StoreUnavailable  the outcome is unknown: read the endpoint
     """
     found = await _found(session, key)
     if len(found.secrets) == SECRETS_MAX:
-        raise TooManySecrets(f"endpoint {shortened(key.name)} has {SECRETS_MAX} secrets: end the last rotation")
-    secret = drawn_secret(asymmetric=asymmetric)
+        raise Refusal.of(ENDPOINT_SECRETS_FULL, name=key.name, limit=SECRETS_MAX)
+    secret = generate_secret(asymmetric=asymmetric)
     secrets = (secret, *found.secrets)
     await _set_secrets(session, found, secrets)
     return NewSecret(f"endpoint {key.target} signs with {len(secrets)} secrets", verifier_of(secret))
 
 
 async def end_rotation(session: Session, key: EndpointName) -> Done:
-    """Drop all secrets of an endpoint but the newest.
+    """Remove all secrets of an endpoint except the newest.
 
-    errors:  UnknownEndpoint   there is none
-             EndpointConflict  somebody else has changed its secrets just now
+    errors:  Refusal           unknown_endpoint, endpoint_changed
              StoreUnavailable  the outcome is unknown: call again
     """
     found = await _found(session, key)
@@ -203,10 +200,9 @@ async def end_rotation(session: Session, key: EndpointName) -> Done:
 
 
 async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules) -> Endpoint:
-    """Find an endpoint that may be sent to.
+    """Find an endpoint that can receive webhooks.
 
-    errors:  UnknownEndpoint   there is none
-             Refusal           it is disabled, or may no longer be sent to
+    errors:  Refusal           unknown_endpoint; or the endpoint is disabled, or violates the present rules
              StoreUnavailable  no answer in time
     """
     found = await _found(session, key)
@@ -215,25 +211,36 @@ async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules
     return _checked(found, rules)
 
 
-async def try_out(endpoint: Endpoint, key: EndpointName, *, rules: EndpointRules) -> Tried:
-    """Send one webhook from this machine now, and wait for the answer, which may take half a minute."""
-    # Loaded by who sends: it takes a fifth of a second, and most commands send nothing.
+async def send_test(endpoint: Endpoint, key: EndpointName, *, rules: EndpointRules) -> SentTest:
+    """Send one test webhook from this machine, and wait for the answer, for up to half a minute."""
+    # Imported here: the import takes a fifth of a second, and most commands send nothing.
     from shardclock_server.webhooks.answers import Delivered
     from shardclock_server.webhooks.envelope import write_body
-    from shardclock_server.webhooks.sender import Message, Sender, SenderSettings
+    from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender
 
     fields = {"timer_key": None, "tenant_id": key.tenant_id, "target": key.target, "name": "a test"}
-    message = Message(f"test_{time.time_ns()}", write_body(datetime.now(UTC), fields, None))
-    async with Sender(SenderSettings(), networks=rules.networks) as sender:
+    message = WebhookMessage(f"test_{time.time_ns()}", write_body(datetime.now(UTC), fields, None))
+    async with WebhookSender(SenderSettings(), networks=rules.networks) as sender:
         answer = await sender.send(endpoint, message)
     said = f"it answered {answer.status}" if isinstance(answer, Delivered) else answer.reason
-    return Tried(isinstance(answer, Delivered), said, answer.duration_s)
+    return SentTest(isinstance(answer, Delivered), said, answer.duration_s)
+
+
+async def read_signing_facts(session: Session, key: EndpointName) -> SigningFacts:
+    """Read which secrets sign an endpoint's webhooks, and which headers these webhooks have.
+
+    errors:  Refusal           unknown_endpoint
+             StoreUnavailable  no answer in time
+    """
+    found = await _found(session, key)
+    kinds = ["key pair (v1a)" if it.startswith(PRIVATE) else "shared secret (v1)" for it in found.secrets]
+    return SigningFacts(kinds, sorted(found.headers))
 
 
 async def enable(session: Session, key: EndpointName) -> Done:
-    """Send to an endpoint again that was disabled, or answered 410.
+    """Enable an endpoint that was disabled, or that answered 410.
 
-    errors:  UnknownEndpoint   there is none
+    errors:  Refusal           unknown_endpoint
              StoreUnavailable  the outcome is unknown: call again
     """
     await _found(session, key)
@@ -241,31 +248,31 @@ async def enable(session: Session, key: EndpointName) -> Done:
     return Done(f"endpoint {key.target} {'is enabled' if changed else 'was enabled already'}", changed)
 
 
-async def disable(session: Session, key: EndpointName, *, why: str, though_named: bool) -> Done | StillNamed:
-    """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it.
+async def disable(session: Session, key: EndpointName, *, why: str, force: bool) -> Done | EndpointInUse:
+    """Disable an endpoint: its deliveries become dead letters, and new timers can't have it as target.
 
-    Unless `though_named`, one that pending timers name is left as it is.
+    Unless `force`, an endpoint that is the target of pending timers stays enabled.
 
-    errors:  UnknownEndpoint   there is none
+    errors:  Refusal           unknown_endpoint
              StoreUnavailable  the outcome is unknown: call again
     """
     found = await _found(session, key)
-    if not though_named and found.disabled_at is None and (named := await _still_named(session, key)):
+    if not force and found.disabled_at is None and (named := await _use_of(session, key)):
         return named
     changed = await disable_endpoint(session, key, why=why)
     return Done(f"endpoint {key.target} {'is disabled' if changed else 'was disabled already'}", changed)
 
 
-async def remove(session: Session, key: EndpointName, *, though_named: bool) -> Done | StillNamed:
-    """Remove an endpoint: deliveries on their way to it become dead letters.
+async def remove(session: Session, key: EndpointName, *, force: bool) -> Done | EndpointInUse:
+    """Remove an endpoint; its deliveries become dead letters.
 
-    Unless `though_named`, one that pending timers name is left as it is.
+    Unless `force`, an endpoint that is the target of pending timers is not removed.
 
-    errors:  UnknownEndpoint   there is none
+    errors:  Refusal           unknown_endpoint
              StoreUnavailable  the outcome is unknown: call again
     """
     await _found(session, key)
-    if not though_named and (named := await _still_named(session, key)):
+    if not force and (named := await _use_of(session, key)):
         return named
     await remove_endpoint(session, key)
     return Done(f"endpoint {key.target} is removed")
@@ -274,20 +281,18 @@ async def remove(session: Session, key: EndpointName, *, though_named: bool) -> 
 async def _found(session: Session, key: EndpointName) -> StoredEndpoint:
     found = (await find_endpoints(session, [key])).get(key)
     if found is None:
-        raise UnknownEndpoint(f"tenant {shortened(key.tenant_id)} has no endpoint {shortened(key.name)}")
+        raise Refusal.of(UNKNOWN_ENDPOINT, tenant_id=key.tenant_id, name=key.name)
     return found
 
 
-async def _still_named(session: Session, key: EndpointName) -> StillNamed | None:
+async def _use_of(session: Session, key: EndpointName) -> EndpointInUse | None:
     timers = await count_timers_of_endpoint(session, key)
-    return StillNamed(key, timers) if timers else None
+    return EndpointInUse(key, timers) if timers else None
 
 
 async def _set_secrets(session: Session, found: StoredEndpoint, secrets: tuple[str, ...]) -> None:
     if not await set_secrets(session, found.key, before=found.secrets, secrets=secrets):
-        raise EndpointConflict(
-            f"somebody else has changed endpoint {shortened(found.name)} just now: look at it, and try again"
-        )
+        raise Refusal.of(ENDPOINT_CHANGED, name=found.name)
 
 
 def _checked(stored: StoredEndpoint, rules: EndpointRules) -> Endpoint:

@@ -1,10 +1,10 @@
-"""What became of the delivery to a timer's target, after the timer has fired."""
+"""Explain how the delivery to a fired timer's target ended."""
 
 from shardclock.log import LogRecord
-from shardclock_server.service.deliveries import in_hand_of
+from shardclock_server.service.deliveries import holder_name
 from shardclock_server.service.job_runs import TARGET_OF_JOB
-from shardclock_server.service.story import Story, by_whom, detail_of, shown
-from shardclock_server.service.words import counted
+from shardclock_server.service.timeline import Timeline, author_of, detail_of, show_moment
+from shardclock_server.service.wording import counted
 
 ENDS_OF_DELIVERY = {
     "DELIVERED": "delivered to",
@@ -14,28 +14,30 @@ ENDS_OF_DELIVERY = {
 }
 
 
-def delivered(story: Story, fired: LogRecord) -> str:
-    """Say what became of the delivery to the timer's target, if it has one."""
+def delivered(timeline: Timeline, fired: LogRecord) -> str:
+    """Continue the sentence with the delivery's end or its present state; '' if the timer has no target."""
     if not fired.has_target:
         return ""
     told = (*ENDS_OF_DELIVERY, "REDRIVEN")
-    last = next((it for it in reversed(story.records) if it.timer_key == fired.timer_key and it.intent in told), None)
-    # A dead letter that was redriven is a delivery again, and its end lies behind it.
+    last = next(
+        (it for it in reversed(timeline.records) if it.timer_key == fired.timer_key and it.intent in told), None
+    )
+    # After a redrive the dead letter is a delivery again, so an earlier end does not count.
     if last is None or last.intent == "REDRIVEN":
-        return f"; {_under_way(story, fired)}"
-    detail, at = detail_of(last), shown(last.recorded_at)
+        return f"; {_under_way(timeline, fired)}"
+    detail, at = detail_of(last), show_moment(last.recorded_at)
     if detail.get("by"):
-        return f"; its delivery to {fired.target} was discarded at {at}{by_whom(detail)}"
+        return f"; its delivery to {fired.target} was discarded at {at}{author_of(detail)}"
     attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
-    # A job's start that is given up leaves no dead letter: the next start comes by itself.
+    # A job's start that is given up leaves no dead letter: the job's schedule brings the next start.
     is_job = last.intent == "DEAD" and fired.target.startswith(TARGET_OF_JOB)
     how = "given up:" if is_job else ENDS_OF_DELIVERY[last.intent]
     return f"; {how} {fired.target} at {at}{attempt}{_because(detail)}"
 
 
-def _under_way(story: Story, fired: LogRecord) -> str:
-    """Say where a delivery is of which the records tell no end."""
-    delivery = story.delivery
+def _under_way(timeline: Timeline, fired: LogRecord) -> str:
+    """Describe a delivery that has no recorded end."""
+    delivery = timeline.delivery
     if delivery is None or delivery.timer_key != fired.timer_key:
         if not fired.is_delivered:
             return "its instance has taken it"
@@ -44,8 +46,8 @@ def _under_way(story: Story, fired: LogRecord) -> str:
     if delivery.state == "DEAD":
         return f"{ENDS_OF_DELIVERY['DEAD']} {fired.target}{failed}: {delivery.reason}"
     if delivery.state == "IN_HAND":
-        return f"{in_hand_of(delivery)} has its delivery to {fired.target} in hand"
-    at = f", the next attempt is due at {shown(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
+        return f"{holder_name(delivery)} has claimed its delivery to {fired.target}"
+    at = f", the next attempt is due at {show_moment(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
     return f"its delivery to {fired.target} waits{failed}{at}"
 
 

@@ -1,48 +1,66 @@
-"""Read which timers are meant, from texts."""
+"""Read a filter of timers from texts."""
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from shardclock_server.sql.clients.history import Filter
+from shardclock.api.codes import invalid
+from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.timers.model import NO_OTHER_NAMES
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.refusal import InvalidTimer
 
+WINDOWS = (("due_from", "due_before", "due"), ("changed_from", "changed_before", "changed"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenFilter:
+    """A filter as a client has given it: moments are texts; a field that is None filters nothing."""
+
+    tenant_id: str | None = None
+    name_prefix: str | None = None
+    name_contains: str | None = None
+    due_from: str | None = None
+    due_before: str | None = None
+    changed_from: str | None = None
+    changed_before: str | None = None
+    process_instance_key: int | None = None
+    target: str | None = None
+    only_schedules: bool = False
+
 
 def filter_of(
-    tenant_id: str | None,
-    name_prefix: str | None,
-    due_from: str | None,
-    due_before: str | None,
-    process_instance_key: int | None,
-    *,
-    target: str | None = None,
-    clock: ZoneInfo | None = None,
-    called: Mapping[str, str] = NO_OTHER_NAMES,
-) -> Filter:
-    """Read a filter; a time without an offset is read on `clock`.
+    given: GivenFilter, *, clock: ZoneInfo | None = None, called: Mapping[str, str] = NO_OTHER_NAMES
+) -> TimerFilter:
+    """Read a filter; a time without an offset is a local time in the zone `clock`.
 
-    Refusals call a field by its name, or by its name in `called` if the user knows it by another one.
+    A refusal uses a field's name in `called`, or the field's own name if `called` does not have it.
 
-    errors:  InvalidTimer  not a moment, or a window that ends before it begins
+    errors:  InvalidTimer  a text is not a moment, or a window ends before it begins
     """
-    names = {field: called.get(field, field) for field in ("due_from", "due_before")}
-    start = None if due_from is None else moment_of(names["due_from"], due_from, clock)
-    end = None if due_before is None else moment_of(names["due_before"], due_before, clock)
-    if start and end and start >= end:
-        raise InvalidTimer(
-            f"nothing is due between {names['due_from']} {due_from} and {names['due_before']} {due_before}; swap them"
+    values = asdict(given)
+    for first, last, what in WINDOWS:
+        names = [called.get(field, field) for field in (first, last)]
+        texts = [values[first], values[last]]
+        start, end = (
+            None if text is None else moment_of(name, text, clock) for name, text in zip(names, texts, strict=True)
         )
-    return Filter(tenant_id, name_prefix, start, end, process_instance_key, target)
+        if start and end and start >= end:
+            raise InvalidTimer(
+                f"nothing is {what} between {names[0]} {texts[0]} and {names[1]} {texts[1]}; swap them",
+                code=invalid(first),
+            )
+        values |= {first: start, last: end}
+    return TimerFilter(**values)
 
 
 def moment_of(name: str, text: str, clock: ZoneInfo | None = None) -> datetime:
-    """Read a moment; a refusal begins with the name by which the user knows it.
+    """Read a moment; a refusal begins with `name`, the user's name of the field.
 
-    errors:  InvalidTimer  it is none
+    errors:  InvalidTimer  the text is not a moment
     """
     try:
         return parse_due_date(text, clock)
     except InvalidTimer as refusal:
-        raise InvalidTimer(f"{name} {refusal}") from None
+        raise InvalidTimer(f"{name} {refusal}", code=refusal.code) from None

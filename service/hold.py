@@ -1,12 +1,13 @@
-"""Whether a database is on hold, putting it on hold, and releasing it.
+"""Put a database on hold, release it, and read its hold.
 
-A copy, or another installation's database, is on hold by itself; any database is when an operator says so. What is
-decided here comes from its identity and its living holders.
+A database is on hold if it is a copy, if it belongs to another installation, or if an operator has put it on hold.
+These functions decide from the database's identity and its live holders.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shardclock.api.refusals.log import NOT_RELEASED
 from shardclock_server.sql.cluster.holders import Holder, list_holders
 from shardclock_server.sql.cluster.identity import Identity, read_identity
 from shardclock_server.sql.cluster.identity import hold as hold_all
@@ -19,16 +20,12 @@ REASON_CHARS_MAX = 200
 
 
 class InvalidReason(Refusal):
-    """Refuse a reason for a hold that can't be shown in a line."""
-
-
-class NotReleased(Refusal):
-    """Refuse to release a database: its hold protects somebody."""
+    """A reason for a hold that does not fit in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why clusters fire nothing, and which clusters those are; `of_all`: no living cluster fires."""
+    """The reason of a hold, and the clusters on hold; `of_all`: no live cluster fires."""
 
     why: str
     clusters: Sequence[str]
@@ -44,86 +41,92 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Whose a database was, what would fire on it, and whether it was released."""
+    """The database's owner and status before a release, and whether it was released."""
 
-    whose: Identity
+    owner: Identity
     status: Status
     identity: str
     released: bool = False
 
     @property
     def name(self) -> str | None:
-        """Name the installation to which the database belongs when it is released; None: it has no name."""
-        return self.whose.name if _stays(self.whose, self.identity) else self.identity or None
+        """Return the installation that owns the database after the release; None: the installation has no name."""
+        return self.owner.name if _keeps_owner(self.owner, self.identity) else self.identity or None
+
+
+def describe_owner(name: str | None, origin: str | None) -> str:
+    """Describe the installation to which a database belongs, and the database's own name."""
+    where = f"as database {origin}" if origin else "and no cluster has run on it"
+    return f"{name or 'no installation by name'}, {where}"
 
 
 async def hold(session: Session, reason: str) -> str | None:
-    """Put a database on hold, whichever clusters run on it; return the reason of an operator's hold before, if any.
+    """Put a database on hold for all clusters; return the reason of an earlier operator's hold, if there was one.
 
-    errors:  InvalidReason     it is empty, too long, or no line of text
+    errors:  InvalidReason     the reason is empty, too long, or not one line of text
              StoreUnavailable  the outcome is unknown: call again
     """
     if not (reason.strip() and len(reason) <= REASON_CHARS_MAX and reason.isprintable()):
         raise InvalidReason(
             f"reason {shortened(reason)} is refused: it must be 1 to {REASON_CHARS_MAX} characters of one line;"
-            " it is shown to everybody who looks"
+            " `status` shows it"
         )
     return await hold_all(session, reason)
 
 
 async def release(session: Session, identity: str, *, silent_s: float, dry_run: bool) -> Release:
-    """End an operator's hold, and give a copy or another installation's database to this installation.
+    """End an operator's hold; give a copy, or another installation's database, to this installation.
 
-    units:   a holder that gave no sign of life for `silent_s` doesn't count
-    errors:  NotReleased       a cluster lives whose database it is, or is another installation's than the caller
+    units:   a holder without a sign of life for `silent_s` counts as dead
+    errors:  Refusal           not_released: a live cluster owns the database, or waits here with another identity
              StoreUnavailable  the outcome is unknown: call again
     """
     found = Release(await read_identity(session, identity), await read_status(session), identity)
-    if found.whose.hold_reason is None:
+    if found.owner.hold_reason is None:
         return found
-    if why := objection_to(living_of(await list_holders(session), silent_s), found.whose, identity):
-        raise NotReleased(why)
+    if why := objection_to(living_of(await list_holders(session), silent_s), found.owner, identity):
+        raise Refusal.of(NOT_RELEASED, why=why)
     if dry_run:
         return found
-    # The statement checks again: another cluster may have begun to fire in the meantime.
+    # The statement checks again: another cluster may have begun to fire since the check above.
     if not await release_to(session, identity):
-        raise NotReleased("not released: another command did it, or a cluster fires on it; try again")
+        raise Refusal.of(NOT_RELEASED, why="another command released it, or a cluster fires on it; try again")
     return replace(found, released=True)
 
 
 async def read_hold(session: Session, identity: str, *, silent_s: float) -> Hold | None:
-    """Find out whether a cluster is on hold; `identity` names the installation of the caller, or is ''.
+    """Return the hold that is in force for the caller's installation; `identity` is its name, or ''.
 
-    units:   a holder that gave no sign of life for `silent_s` doesn't count
+    units:   a holder without a sign of life for `silent_s` counts as dead
     errors:  StoreUnavailable  no answer in time
     """
     return hold_of(living_of(await list_holders(session), silent_s), await read_identity(session, identity), identity)
 
 
-def hold_of(living: Sequence[Holder], whose: Identity, identity: str) -> Hold | None:
-    """Say which living clusters are on hold; if none lives, whether one that starts now would be."""
+def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | None:
+    """Return the hold of the live clusters; without a live cluster, the hold that a new cluster would have."""
     held = [holder for holder in living if holder.hold_reason]
     if held:
         clusters = sorted({holder.cluster_id for holder in held})
         return Hold(held[0].hold_reason or "", clusters, of_all=len(held) == len(living))
-    # A caller without an identity may only want to read. Its missing name alone must not show the database as on hold.
-    if not living and whose.hold_reason and (identity or whose.is_copy or whose.is_held):
-        return Hold(whose.hold_reason, (), of_all=True)
+    # A caller without an identity may only read. The missing name alone must not show the database as on hold.
+    if not living and owner.hold_reason and (identity or owner.is_copy or owner.is_held):
+        return Hold(owner.hold_reason, (), of_all=True)
     return None
 
 
-def objection_to(living: Sequence[Holder], whose: Identity, identity: str) -> str | None:
-    """Say why a database must not be released to an installation; None if it may be."""
-    if _stays(whose, identity):
+def objection_to(living: Sequence[Holder], owner: Identity, identity: str) -> str | None:
+    """Return the reason against a release to an installation; None: the release is allowed."""
+    if _keeps_owner(owner, identity):
         return None
     if at_home := ", ".join(sorted({it.cluster_id for it in living if it.foreign_reason is None})):
-        if whose.is_held:
+        if owner.is_held:
             return (
-                f"the database belongs to {whose.name}, and {at_home} runs on it: say this with"
-                f" SHARDCLOCK_IDENTITY={whose.name} to end the operator's hold, or stop what runs there first"
+                f"the database belongs to {owner.name}, and {at_home} runs on it: say this with"
+                f" SHARDCLOCK_IDENTITY={owner.name} to end the operator's hold, or stop what runs there first"
             )
         return (
-            f"{at_home} fires on this database, so it is no copy and was not released:"
+            f"{at_home} fires on this database, so it is no copy:"
             " is this the database that you mean? To give it to another installation, stop what fires first"
         )
     waiting = sorted({holder.identity or "" for holder in living})
@@ -136,13 +139,13 @@ def objection_to(living: Sequence[Holder], whose: Identity, identity: str) -> st
 
 
 def living_of(holders: Sequence[Holder], silent_s: float) -> list[Holder]:
-    """Return the holders that gave a sign of life within `silent_s`."""
+    """Return the holders with a sign of life within `silent_s`."""
     return [holder for holder in holders if holder.silent_s < silent_s]
 
 
-def _stays(whose: Identity, identity: str) -> bool:
-    """Say whether a release only ends an operator's hold: whoever has no name gives the database to nobody."""
-    return whose.foreign_reason is None or (not identity and whose.is_held and not whose.is_copy)
+def _keeps_owner(owner: Identity, identity: str) -> bool:
+    """Return whether a release only ends an operator's hold: a caller without an identity keeps the owner."""
+    return owner.foreign_reason is None or (not identity and owner.is_held and not owner.is_copy)
 
 
 def _configured(identity: str) -> str:

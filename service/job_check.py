@@ -1,26 +1,30 @@
-"""Check whether a job does its work: for whoever asks from a script, and has no alerts."""
+"""Check whether a job does its work: for scripts, on an installation without alerts."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from shardclock_server.service.jobs import UnknownJob, find_job
-from shardclock_server.service.words import span_of
+from shardclock.api.refusals.jobs import UNKNOWN_JOB
+from shardclock_server.service.jobs import find_job
+from shardclock_server.service.wording import span_of
 from shardclock_server.sql.jobs.jobs import Job
-from shardclock_server.sql.metrics.jobs import JobMeasures, measure_job
+from shardclock_server.sql.metrics.jobs import JobMeasures, measure_job, measure_jobs
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
-from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
-# What a start has for its attempts, beside the time of one run: as with the alert ShardclockJobNotSucceeding.
+# The time for all attempts of a start, in addition to the time of one run. The alert ShardclockJobNotSucceeding uses
+# the same time.
 ATTEMPTS_S = 15 * 60
 
 
 @dataclass(frozen=True, slots=True)
 class JobCheck:
-    """Whether a job does its work, and the facts behind that.
+    """The result of a check, with its facts.
 
-    shape:   `why_not` is a sentence while the job is withdrawn, disabled or paused or its success is overdue, else None
-    units:   `success_overdue_s`: how long ago the first start was due that should have succeeded since
+    shape:   `why_not` is a sentence if the job is withdrawn, disabled or paused, or if a success is overdue; None:
+             the job works
+    units:   `success_overdue_s`: the age of the oldest start that was due since the last success
     """
 
     name: str
@@ -34,13 +38,13 @@ class JobCheck:
 async def check_job(session: Session, name: str) -> JobCheck:
     """Check a job.
 
-    errors:  UnknownJob        there is no such job; the nearest names are told
+    errors:  Refusal        there is no such job; the message suggests the nearest names
              StoreUnavailable  no answer in time
     """
     job = await find_job(session, name)
     measured = await measure_job(session, name)
     if measured is None:
-        raise UnknownJob(f"job {shortened(name)} was removed just now")
+        raise Refusal.of(UNKNOWN_JOB, job=name, known="it was removed just now")
     fault = _fault_of(job, measured)
     return JobCheck(
         name,
@@ -52,15 +56,29 @@ async def check_job(session: Session, name: str) -> JobCheck:
     )
 
 
+async def late_jobs(session: Session, names: Collection[str] | None = None) -> dict[str, float]:
+    """Find the jobs with an overdue success, of all jobs or of the named ones.
+
+    shape:   by name, the age in seconds of the oldest start that was due since the last success
+    errors:  StoreUnavailable  no answer in time
+    """
+    measured = await measure_jobs(session, names=names)
+    return {it.name: it.success_overdue_s for it in measured.jobs if _is_late(it)}
+
+
+def _is_late(measured: JobMeasures) -> bool:
+    return measured.success_overdue_s > measured.max_runtime_s + ATTEMPTS_S
+
+
 def _fault_of(job: Job, measured: JobMeasures) -> str | None:
-    """Say what keeps a job from doing its work; None: nothing does."""
+    """Return the reason why a job does not do its work; None: the job works."""
     if job.withdrawn_at is not None:
         return f"is withdrawn{_since(job.withdrawn_at, 'no app has it')}"
     if job.disabled_at is not None:
         return f"is disabled{_since(job.disabled_at, job.disabled_why)}"
     if job.paused_start is not None:
         return f"is paused{_since(job.paused_at, job.paused_why)}"
-    if measured.success_overdue_s > measured.max_runtime_s + ATTEMPTS_S:
+    if _is_late(measured):
         return f"should have succeeded {span_of(measured.success_overdue_s)} ago: {_last_run_of(job)}"
     return None
 

@@ -1,4 +1,4 @@
-"""Check configurations of jobs by what their functions take, before they are written."""
+"""Check configurations of jobs against the arguments of their functions, before they are written."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 
 async def misfits_of(session: Session, configs: Iterable[tuple[str, str]]) -> list[str | None]:
-    """Say of configurations, each after the function that gets it, why they don't fit; None: nothing is against it.
+    """Check pairs of a function and a configuration; return for each the reason why the two do not fit; None: they fit.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -23,9 +23,9 @@ async def misfits_of(session: Session, configs: Iterable[tuple[str, str]]) -> li
 
 
 async def require_fit(session: Session, function: str, config: str) -> None:
-    """Refuse a configuration that a function can't take.
+    """Refuse a configuration that does not fit the function's argument.
 
-    errors:  InvalidTimer      in one sentence
+    errors:  InvalidTimer      the configuration does not fit
              StoreUnavailable  no answer in time
     """
     (why,) = await misfits_of(session, [(function, config)])

@@ -1,26 +1,27 @@
-"""Jobs as they are described: all those of a file become so, or none does; and one alone."""
+"""Write jobs from their descriptions: all jobs of a file or none, or one job alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from shardclock.api.codes import invalid
 from shardclock_server.jobs.entry import EXAMPLE, JobEntry, read_entry
 from shardclock_server.jobs.spec import InvalidJob
 from shardclock_server.service.job_configs import misfits_of
 from shardclock_server.sql.jobs.apply import JudgedJob, apply_jobs, judge_jobs
 from shardclock_server.sql.metrics.status import read_clock
-from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import LINE_BYTES_MAX
 from shardclock_server.timers.payload import read_json
 from shardclock_server.timers.refusal import InvalidTimer, Refusal
 
-JOBS_MAX = 1_000  # one transaction writes them
+JOBS_MAX = 1_000  # one transaction writes all jobs of a file
 FILE_BYTES_MAX = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedEntry:
-    """One job that can't be as the file describes it; `number` is its line, or its place in the array, from 1."""
+    """A refused job of a file; `number` is the job's line or its element in the array, counted from 1."""
 
     number: int
     why: str
@@ -28,9 +29,9 @@ class RefusedEntry:
 
 @dataclass(slots=True)
 class FileReport:
-    """What became of a file's jobs, in its order; if one is refused, nothing was written.
+    """The outcomes of a file's jobs, in the file's order; if one job is refused, no job was written.
 
-    `unit` is what its jobs are numbered by: a line, or an element of the array.
+    `unit` is the unit of the numbers: line, or element of the array.
     """
 
     jobs: list[JudgedJob] = field(default_factory=list)
@@ -39,10 +40,10 @@ class FileReport:
 
 
 async def apply_file(session: Session, content: bytes, *, dry_run: bool = False) -> FileReport:
-    """Make the jobs of a file as it describes them: newline-delimited JSON, or one JSON array.
+    """Write the jobs that a file describes: newline-delimited JSON, or one JSON array.
 
-    errors:  Refusal           the file is no such JSON, has no job or too many, or somebody changed one of its jobs
-                               meanwhile so that it is refused; nothing was written
+    errors:  Refusal           the file is not such JSON, or has no job or too many; or one of its jobs was changed at
+                               the same time and is refused now. Nothing was written
              StoreUnavailable  the outcome is unknown: call again
     """
     report = FileReport()
@@ -59,42 +60,34 @@ async def apply_file(session: Session, content: bytes, *, dry_run: bool = False)
     ]
     report.refused.sort(key=lambda entry: entry.number)
     if not report.refused and not dry_run:
-        await _write(session, list(entries.values()))
+        await apply_jobs(session, list(entries.values()))
     return report
 
 
 async def apply_one(session: Session, entry: JobEntry) -> JudgedJob:
-    """Make one job as it is described; return what that changed.
+    """Write one job as it is described; return the change.
 
-    errors:  Refusal           it can't be as described
+    errors:  Refusal           invalid_job
+             StatementRefused  invalid_job: another request has changed the job at the same time
              StoreUnavailable  the outcome is unknown: call again
     """
     (judged,) = await _judge(session, [entry])
     if judged.refusal is not None:
-        raise Refusal(judged.refusal)
-    await _write(session, [entry])
+        raise Refusal(judged.refusal, code=invalid("job"))
+    await apply_jobs(session, [entry])
     return judged
 
 
 async def _judge(session: Session, entries: Sequence[JobEntry]) -> list[JudgedJob]:
-    """Say what jobs would change, and which of them are refused: also for a configuration that does not fit."""
+    """Return each job's change or refusal; a configuration that does not fit its function is refused, too."""
     judged = await judge_jobs(session, entries)
     given = {entry.spec.name: (entry.spec.reference, entry.spec.config) for entry in entries if entry.spec.config}
     misfits = dict(zip(given, await misfits_of(session, given.values()), strict=True)) if given else {}
     return [replace(job, refusal=job.refusal or misfits.get(job.name)) for job in judged]
 
 
-async def _write(session: Session, entries: Sequence[JobEntry]) -> None:
-    try:
-        await apply_jobs(session, entries)
-    except StatementRefused as error:
-        if not error.is_for_users:
-            raise
-        raise Refusal(f"{error}: somebody has changed it meanwhile, and nothing was written") from None
-
-
 def _entries_of(content: bytes, report: FileReport, *, now: datetime) -> Iterator[tuple[int, JobEntry]]:
-    """Read the jobs of a file with their numbers; report those that are refused."""
+    """Read the jobs of a file with their numbers; add the refused ones to the report."""
     numbers: dict[str, int] = {}
     for number, said in _numbered(content, report):
         try:
@@ -111,7 +104,7 @@ def _entries_of(content: bytes, report: FileReport, *, now: datetime) -> Iterato
 
 
 def _numbered(content: bytes, report: FileReport) -> Iterator[tuple[int, object]]:
-    """Give the elements of an array as values, or the lines that are not blank as bytes; from 1."""
+    """Yield the elements of an array as values, or the lines that are not blank as bytes; numbered from 1."""
     if not content.lstrip().startswith(b"["):
         yield from ((number, line) for number, line in enumerate(content.split(b"\n"), 1) if line.strip())
         return

@@ -1,21 +1,22 @@
-"""The runs of jobs: read the last ones, and follow a start to its end."""
+"""Read the last runs of jobs, and follow a start to its end."""
 
 import asyncio
 import time
 from collections.abc import Callable
 
-from shardclock_server.service.jobs import UnknownJob, find_job
+from shardclock.api.refusals.jobs import RUNS_FORGOTTEN, START_DROPPED, UNKNOWN_RUN, UNKNOWN_START
+from shardclock_server.service.jobs import find_job
 from shardclock_server.sql.clients.history import find_timer, records_of
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.jobs.declare import KEPT_RUNS
 from shardclock_server.sql.jobs.history import JobRun, find_runs
 from shardclock_server.sql.session import Session
-from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.refusal import Refusal
 
-FOLLOW_S = 0.2  # between two looks at a run that is followed
+FOLLOW_S = 0.2  # the pause between two polls of a followed run
 HISTORY_MAX = 1_000
-TARGET_OF_JOB = "job:"  # and the job's name: what a start's timer has for its target
+TARGET_OF_JOB = "job:"  # this prefix and the job's name are the target of a start's timer
 DROPPED = ("CANCELED", "DISCARDED")
 ENDED = ("DELIVERED", "DEAD")
 
@@ -32,9 +33,9 @@ async def history_of(session: Session, name: str, *, limit: int = 20) -> list[Jo
 
 
 async def logs_of(session: Session, name: str, *, run_id: str | None = None) -> JobRun | None:
-    """Read the run whose lines are wanted: the named one, or the newest that was not skipped; None: there is none.
+    """Read the run with the requested log lines: the named run, or the newest run that was not skipped; None: no run.
 
-    errors:  UnknownJob        there is no such job, or the run's name is none
+    errors:  Refusal           unknown_job, unknown_run
              StoreUnavailable  no answer in time
     """
     if run_id is None:
@@ -53,14 +54,14 @@ async def follow_run(
     timer_key: int,
     *,
     within_s: float | None = None,
-    told: Callable[[JobRun], None] = lambda _: None,
+    on_change: Callable[[JobRun], None] = lambda _: None,
 ) -> JobRun | None:
-    """Wait until a start of a job is over, and return its last run. A run that is new or has changed is `told`.
+    """Wait until a start of a job is over, and return its last run; pass each new or changed run to `on_change`.
 
-    A start whose run failed and is tried again is not over.
+    A start is not over while its failed run has another attempt.
 
-    shape:   None: the start was not over `within_s`
-    errors:  UnknownJob        the start was dropped before it ran: its job was removed, or somebody cancelled it
+    shape:   None: the start was not over within `within_s`
+    errors:  Refusal           start_dropped: the job was removed, or the start was cancelled
              StoreUnavailable  no answer in time
     """
     deadline_s = float("inf") if within_s is None else time.monotonic() + within_s
@@ -69,7 +70,7 @@ async def follow_run(
         newest, is_over = await last_run(session, name, timer_key)
         if newest is not None and newest != seen:
             seen = newest
-            told(newest)
+            on_change(newest)
         if is_over:
             return newest
         await asyncio.sleep(FOLLOW_S)
@@ -77,10 +78,9 @@ async def follow_run(
 
 
 async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun | None, bool]:
-    """Find the last run of a job's start, and say whether the start is over. Without a run yet it is None.
+    """Return the last run of a job's start (None before its first run), and whether the start is over.
 
-    errors:  UnknownJob        the job has no such start; or the start was dropped before it ran: its job was removed,
-                               or somebody cancelled it; or it is over, and its runs are forgotten
+    errors:  Refusal           unknown_start, start_dropped, runs_forgotten
              StoreUnavailable  no answer in time
     """
     newest = await _newest_run(session, name, timer_key)
@@ -88,40 +88,40 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
         end = await _end_without_run(session, name, timer_key)
         if end is None:
             return None, False
-        newest = await _newest_run(session, name, timer_key)  # it may have run between the two questions
+        newest = await _newest_run(session, name, timer_key)  # the start may have run between the two reads
         if newest is None:
-            raise UnknownJob(end)
+            raise end
     if newest.outcome is None or not await _is_over(session, timer_key):
         return newest, False
-    # Once more: it may have had another run since, and has none from now on.
+    # Read once more: the start may have had another run since the first read. From now on it gets no more runs.
     return await _newest_run(session, name, timer_key) or newest, True
 
 
 def run_of(run_id: str) -> tuple[int, int]:
-    """Read a run's name, TIMER_KEY.CLAIMS.
+    """Parse a run's name, TIMER_KEY.CLAIMS.
 
-    errors:  UnknownJob  it is none
+    errors:  Refusal  unknown_run
     """
     key, point, claims = run_id.partition(".")
     if not (point and key.isdecimal() and claims.isdecimal() and len(key) < 19 and len(claims) < 10):
-        raise UnknownJob(f"run {shortened(run_id)} is none: write it as the history of its job does, such as 4711.2")
+        raise Refusal.of(UNKNOWN_RUN, run=run_id)
     return int(key), int(claims)
 
 
-async def _end_without_run(session: Session, name: str, timer_key: int) -> str | None:
-    """Say how a start ended that has no run; None: it may still have one.
+async def _end_without_run(session: Session, name: str, timer_key: int) -> Refusal | None:
+    """Return the refusal of a start that ended without a run; None: the start may still run.
 
-    errors:  UnknownJob  the job has no such start
+    errors:  Refusal  unknown_start
     """
     timer = await find_timer(session, TimerRef(timer_key))
     if timer is None or timer.target != f"{TARGET_OF_JOB}{name}":
-        raise UnknownJob(f"timer {timer_key} is no start of job {shortened(name)}")
+        raise Refusal.of(UNKNOWN_START, timer_key=timer_key, job=name)
     for record in await records_of(session, TimerRef(timer_key)):
         if record.intent in DROPPED:
-            why = (record.detail or {}).get("reason") or "somebody cancelled it"
-            return f"the start was dropped before it ran: {why}"
+            why = (record.detail or {}).get("reason") or "it was cancelled"
+            return Refusal.of(START_DROPPED, why=why)
         if record.intent in ENDED:
-            return f"the start is over, and its runs are forgotten: of each job {KEPT_RUNS} are kept"
+            return Refusal.of(RUNS_FORGOTTEN, kept=KEPT_RUNS)
     return None
 
 
@@ -130,5 +130,5 @@ async def _newest_run(session: Session, name: str, timer_key: int) -> JobRun | N
 
 
 async def _is_over(session: Session, timer_key: int) -> bool:
-    """Say whether a start that has run has no delivery any more."""
+    """Return whether a start that has run has no delivery left."""
     return await find_delivery(session, timer_key) is None

@@ -1,7 +1,7 @@
-"""API keys, by which the HTTP API knows its callers: make, rotate and revoke one, and say whose key a caller has.
+"""API keys authenticate the callers of the HTTP API: make, rotate, revoke and check them.
 
-The text of a key is `sck_`, a prefix that is shown and logged, `_`, and 32 random bytes. What is stored is its digest,
-without a salt or a slow hash: nobody guesses 32 random bytes.
+A key's text is `sck_`, a prefix that is shown and logged, `_`, and 32 random bytes. The database stores its SHA-256
+digest. A salt or a slow hash is not needed, because 32 random bytes can't be guessed.
 """
 
 import hmac
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import sha256
 
-from shardclock_server.service.words import counted
+from shardclock.api.refusals.tenants import KEY_NOT_LIVE, KEY_REFUSED, KEYS_FULL, UNKNOWN_KEY
 from shardclock_server.sql.keys.keys import (
     LIVE_MAX,
     ApiKey,
@@ -32,44 +32,32 @@ from shardclock_server.timers.duration import Duration
 from shardclock_server.timers.moment import canonical_moment
 from shardclock_server.timers.refusal import Refusal, shortened
 
-# Each includes those before it. The same texts as in `scopes_are_known` (sql/schema/0007_api.sql).
+# Each scope includes the scopes before it. `scopes_are_known` (sql/schema/0007_api.sql) has the same texts.
 SCOPES = ("read", "write", "operate", "admin")
 KEY = re.compile(r"sck_(?P<prefix>[a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 PREFIX_BYTES, SECRET_BYTES = 5, 32
 
 NAME_CHARACTERS_MAX, TENANT_CHARACTERS_MAX = 100, 200
 LIFETIME_MAX = timedelta(days=3_653)
-OVERLAP = Duration(0, 1, timedelta())  # P1D: a day for all who have the old one to take the new one
+OVERLAP = Duration(0, 1, timedelta())  # P1D: callers have a day to change to the new key
 OVERLAP_MAX = timedelta(days=90)
 
 
-class UnknownKey(Refusal):
-    """Refuse the text of a key by which nobody is known; the sentence does not say what is wrong with it."""
-
-
 class InvalidKey(Refusal):
-    """Refuse what a new key is asked to be."""
-
-
-class UnknownPrefix(Refusal):
-    """Refuse a prefix that no key has, or none that is live."""
-
-
-class TooManyKeys(Refusal):
-    """Refuse one more live key of a name; nothing was changed."""
+    """A requested key is refused; the sentence names the wrong field."""
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
-    """The text of a key, which its caller sends, and what is stored of it."""
+class GeneratedKey:
+    """A generated key: the text for its caller, and the stored proof."""
 
     text: str = field(repr=False)
     proof: Proof
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A key that was made, and its text: show it once."""
+class CreatedKey:
+    """A new key and its text: show the text once."""
 
     sentence: str
     key: ApiKey
@@ -77,88 +65,88 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
-    """What became of a key; `changed` is False if it was revoked before."""
+class RevokedKey:
+    """The outcome of a revocation; `changed` is False if the key was revoked before."""
 
     sentence: str
     changed: bool
 
 
-def new_key() -> NewKey:
-    """Draw a key."""
+def new_key() -> GeneratedKey:
+    """Generate a key."""
     prefix = b32encode(secrets.token_bytes(PREFIX_BYTES)).decode().lower()
     secret = urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip("=")
     text = f"sck_{prefix}_{secret}"
-    return NewKey(text, Proof(prefix, _digest(text)))
+    return GeneratedKey(text, Proof(prefix, _digest(text)))
 
 
 def allows(scopes: Collection[str], needed: str) -> bool:
-    """Say whether a key with these scopes may do what needs one; each scope includes those before it."""
+    """Return whether these scopes include the needed scope; each scope includes the scopes before it."""
     return any(SCOPES.index(scope) >= SCOPES.index(needed) for scope in scopes)
 
 
-async def make(session: Session, wanted: WantedKey) -> Made:
+async def make(session: Session, wanted: WantedKey) -> CreatedKey:
     """Make a key.
 
-    errors:  InvalidKey        its name, tenant, a scope or its lifetime is refused
-             TooManyKeys       two live keys of its tenant have its name
-             StoreUnavailable  the outcome is unknown: look at the list, and revoke a key whose text you never saw
+    errors:  InvalidKey        its name, its tenant, a scope or its lifetime is refused
+             Refusal           keys_full
+             StoreUnavailable  the outcome is unknown: list the keys, and revoke a key whose text you never received
     """
     drawn = new_key()
     key = await make_key(session, _checked(wanted), drawn.proof)
     if key is None:
         raise _too_many(wanted.tenant_id, wanted.name)
-    return Made(f"{_named(key)} is made{_until(key)}", key, drawn.text)
+    return CreatedKey(f"{_named(key)} is made{_until(key)}", key, drawn.text)
 
 
 async def rotate(
     session: Session, prefix: str, *, overlap: Duration = OVERLAP, lifetime: Duration | None = None
-) -> Made:
-    """Make a second key with the name, scopes and tenant of a live one, which expires when the overlap is over.
+) -> CreatedKey:
+    """Make a second key with the name, scopes and tenant of a live key; the live key expires after the overlap.
 
-    errors:  InvalidKey        the overlap or the lifetime of the second one is refused
-             UnknownPrefix     no live key has this prefix
-             TooManyKeys       two live keys have its name already
-             StoreUnavailable  the outcome is unknown: look at the list, and revoke a key whose text you never saw
+    errors:  InvalidKey        the overlap, or the second key's lifetime, is refused
+             Refusal           key_not_live
+             Refusal           keys_full
+             StoreUnavailable  the outcome is unknown: list the keys, and revoke a key whose text you never received
     """
     _check_overlap(overlap)
     _check_lifetime(lifetime)
     found = await live_key(session, prefix)
     if found is None:
-        raise UnknownPrefix(f"no live key has the prefix {shortened(prefix)}")
+        raise Refusal.of(KEY_NOT_LIVE, prefix=prefix)
     old, _ = found
     drawn = new_key()
     rotated = await rotate_key(session, prefix, drawn.proof, overlap=overlap, lifetime=lifetime)
     if rotated is None:
         raise _too_many(old.tenant_id, old.name)
     ends = f"; the old one, {old.prefix}, expires at {canonical_moment(rotated.old_expires_at)}"
-    return Made(f"{_named(rotated.key)} is made{_until(rotated.key)}{ends}", rotated.key, drawn.text)
+    return CreatedKey(f"{_named(rotated.key)} is made{_until(rotated.key)}{ends}", rotated.key, drawn.text)
 
 
-async def revoke(session: Session, prefix: str) -> Revoked:
-    """Revoke a key: whoever sends it is refused from now on.
+async def revoke(session: Session, prefix: str) -> RevokedKey:
+    """Revoke a key: requests with it are refused from now on.
 
-    errors:  UnknownPrefix     no key has this prefix
+    errors:  Refusal           unknown_key
              StoreUnavailable  the outcome is unknown: call again
     """
     revoked = await revoke_key(session, prefix)
     if revoked is not None:
-        return Revoked(f"{_named(revoked)} is revoked", changed=True)
+        return RevokedKey(f"{_named(revoked)} is revoked", changed=True)
     found = await list_keys(session, prefix=prefix, limit=1)
     if not found:
-        raise UnknownPrefix(f"no key has the prefix {shortened(prefix)}")
-    return Revoked(f"{_named(found[0])} was revoked already", changed=False)
+        raise Refusal.of(UNKNOWN_KEY, prefix=prefix)
+    return RevokedKey(f"{_named(found[0])} was revoked already", changed=False)
 
 
 def is_api_key(text: str) -> bool:
-    """Say whether a text has the form of a key."""
+    """Return whether a text has the form of a key."""
     return KEY.fullmatch(text) is not None
 
 
 async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKey | None]:
-    """Find the API keys that have these texts, by one statement.
+    """Find the API keys with these texts in one statement.
 
-    shape:   one for each, in order; None: the key is unknown, or it has expired or was revoked
+    shape:   one key per text, in order; None: the key is unknown, expired or revoked
     errors:  StoreUnavailable  no answer in time
     """
     prefixes = {text: written["prefix"] for text in texts if (written := KEY.fullmatch(text))}
@@ -170,10 +158,10 @@ async def authenticate_all(session: Session, texts: Sequence[str]) -> list[ApiKe
 def found_or_refused(found: ApiKey | None) -> ApiKey:
     """Return a key that was found.
 
-    errors:  UnknownKey  none was
+    errors:  Refusal  key_refused
     """
     if found is None:
-        raise UnknownKey("this API key is not known, or no longer good: ask who operates the cluster for another one")
+        raise Refusal.of(KEY_REFUSED)
     return found
 
 
@@ -223,19 +211,16 @@ def _check_overlap(overlap: Duration) -> None:
         )
 
 
-def _too_many(tenant_id: str | None, name: str) -> TooManyKeys:
-    return TooManyKeys(
-        f"{_whose(tenant_id)} has {counted(LIVE_MAX, 'live key')} with the name {shortened(name)}, and may have no"
-        " more: revoke one of them, or choose another name"
-    )
+def _too_many(tenant_id: str | None, name: str) -> Refusal:
+    return Refusal.of(KEYS_FULL, owner=_owner_of(tenant_id), limit=LIVE_MAX, name=name)
 
 
-def _whose(tenant_id: str | None) -> str:
+def _owner_of(tenant_id: str | None) -> str:
     return "the operator of all tenants" if tenant_id is None else f"tenant {shortened(tenant_id)}"
 
 
 def _named(key: ApiKey) -> str:
-    return f"key {key.prefix} ({shortened(key.name)}) of {_whose(key.tenant_id)}"
+    return f"key {key.prefix} ({shortened(key.name)}) of {_owner_of(key.tenant_id)}"
 
 
 def _until(key: ApiKey) -> str:

@@ -1,4 +1,4 @@
-"""Schedule numbered lines, a part of them in each transaction; each line is scheduled, or refused with a reason."""
+"""Schedule numbered lines, one transaction per part. Each line is scheduled, or refused with a reason."""
 
 import asyncio
 from collections import deque
@@ -7,32 +7,33 @@ from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Any, NamedTuple
 
-from shardclock_server.sql.clients.outcomes import Refused, RequestDiffers, Scheduled
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock.api.refusals.timers import KEY_OF_ANOTHER_LINE
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.writing import LockPatience
 from shardclock_server.sql.requests.requests import IdempotentRequest
-from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.sql.turns import Turns
+from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# In memory several times: as lines, as timers, and as the values of a statement.
+# A part is in memory three times: as lines, as timers, and as the values of a statement.
 PART_BYTES = 4 * 1024 * 1024
 
 
-class Wanted(NamedTuple):
-    """What one line asks for, and the request that it is if it has an idempotency key."""
+class LineTimer(NamedTuple):
+    """The timer that a line describes, and its request if the line has an idempotency key."""
 
     timer: NewTimer
     request: IdempotentRequest | None = None
 
 
 @dataclass(slots=True)
-class Part:
-    """Some lines, in their order; when it is written, each that is not blank has an outcome, by its number.
+class LinePart:
+    """Consecutive lines; after the write, `outcomes` has an outcome for the number of each line that is not blank.
 
-    `repeats` are lines that are the same request as an earlier line of the part, whose number they have.
+    `repeats` maps a line's number to the number of an earlier line of the part that is the same request.
     """
 
     lines: Sequence[tuple[int, bytes]]
@@ -44,11 +45,11 @@ class Part:
 
     @property
     def follows(self) -> bool:
-        """Say whether it must be written after the parts before it: one name, or one request, may stand in both."""
+        """Return whether earlier parts must be written before this one: they may have the same names or requests."""
         return bool(self.requests) or any(timer.name is not None for timer in self.timers.values())
 
-    def add(self, number: int, wanted: Wanted) -> None:
-        """Add what a line asks for, unless an earlier line has its idempotency key."""
+    def add(self, number: int, wanted: LineTimer) -> None:
+        """Add a line's timer, unless an earlier line has its idempotency key."""
         request = wanted.request
         if request is not None:
             first = self._first.setdefault(request.key, number)
@@ -62,25 +63,25 @@ class Part:
         if request.fingerprint == self.requests[first].fingerprint:
             self.repeats[number] = first
         else:
-            self.outcomes[number] = RequestDiffers(f"line {first} has its idempotency key, and asks for another timer")
+            self.outcomes[number] = Refused.of(KEY_OF_ANOTHER_LINE, line=first)
 
     def end(self, outcomes: Sequence[Scheduled | Refused]) -> None:
-        """Keep the outcomes of its timers, and answer repeated lines as the first ones."""
+        """Store the outcomes of the part's timers, and give each repeated line the outcome of its first line."""
         self.outcomes |= zip(self.timers, outcomes, strict=True)
         for number, first in self.repeats.items():
             outcome = self.outcomes[first]
             self.outcomes[number] = replace(outcome, replayed=True) if isinstance(outcome, Scheduled) else outcome
 
 
-async def admit_all(part: Part) -> None:
-    """Let all timers of a part be written."""
+async def admit_all(part: LinePart) -> None:
+    """Admit all timers of a part."""
 
 
 class ImportBroken(Exception):
-    """Postgres stopped answering in the middle of a file; the message says from which line to go on.
+    """Postgres stopped answering in the middle of a file; the message names the line at which to continue.
 
-    Every line before `first_line` is done, and so is every line of a part that was yielded. Of the other lines up to
-    `last_line` it is unknown. The other lines after `last_line` are not done.
+    Every line before `first_line` is done, and so is every line of a yielded part. Of the remaining lines, the outcome
+    is unknown up to `last_line`, and the lines after `last_line` are not done.
     """
 
     def __init__(self, message: str, *, first_line: int, last_line: int) -> None:
@@ -92,39 +93,39 @@ class ImportBroken(Exception):
 async def write_lines(
     sessions: Sequence[Session],
     lines: Iterable[tuple[int, bytes]],
-    read: Callable[[bytes], Wanted],
+    read: Callable[[bytes], LineTimer],
     *,
     part_lines: int,
-    retry: Retry,
-    admit: Callable[[Part], Awaitable[None]] = admit_all,
+    retry: StoreRetry,
+    admit: Callable[[LinePart], Awaitable[None]] = admit_all,
     patience: LockPatience | None = None,
-) -> AsyncGenerator[Part, None]:
-    """Schedule numbered lines, a part in each transaction; while Postgres works on some, the next is read.
+) -> AsyncGenerator[LinePart, None]:
+    """Schedule numbered lines, one transaction per part; while parts are being written, the next part is read.
 
-    There is a session, one at least, for each part that is written at a time. A part has at most `part_lines` lines,
-    and ends with the line that makes it 4 MiB. One with a name, or a request, waits for those before it.
+    Each session writes one part at a time; there is at least one session. A part has at most `part_lines` lines, and
+    ends with the line that brings it to 4 MiB. A part with names or requests waits for the parts before it.
 
-    shape:   the parts, in their order, each when it is written; `read` raises InvalidTimer for a line that it refuses,
-             and `admit` takes timers out of a part, and leaves outcomes instead
-    errors:  ImportBroken  no answer from Postgres; all parts of which more is known were yielded
+    shape:   the parts, in their order, each after its write. `read` raises InvalidTimer for a line that it refuses.
+             `admit` may replace timers of a part by outcomes
+    errors:  ImportBroken  no answer from Postgres; all written parts were yielded before
     """
-    under_way = _UnderWay()
+    pending = _PendingParts()
     try:
         for session, chunk in zip(cycle(sessions), _chunks(lines, part_lines), strict=False):
             part = await _read(chunk, read)
             await admit(part)
-            await under_way.settle(all_but=0 if part.follows else len(sessions) - 1)
-            if under_way.is_broken:
+            await pending.settle(all_but=0 if part.follows else len(sessions) - 1)
+            if pending.is_broken:
                 break
-            under_way.begin(part, _write(session, part, retry, patience))
-            for written in under_way.take():
+            pending.begin(part, _write(session, part, retry, patience))
+            for written in pending.take():
                 yield written
-        await under_way.settle()
-        for written in under_way.take():
+        await pending.settle()
+        for written in pending.take():
             yield written
-        under_way.raise_broken()
+        pending.raise_broken()
     finally:
-        await under_way.stop()
+        await pending.stop()
 
 
 def _chunks(lines: Iterable[tuple[int, bytes]], lines_max: int) -> Iterator[list[tuple[int, bytes]]]:
@@ -139,32 +140,32 @@ def _chunks(lines: Iterable[tuple[int, bytes]], lines_max: int) -> Iterator[list
         yield chunk
 
 
-class _UnderWay:
-    """Parts that are being written, or have been and are not taken yet, in their order."""
+class _PendingParts:
+    """Parts that are being written, or are written and not yet taken, in their order."""
 
     def __init__(self) -> None:
-        self._parts: deque[tuple[Part, asyncio.Task[None]]] = deque()
-        self._broken: list[tuple[Part, StoreUnavailable]] = []
-        self._next_line = 0  # behind those that were begun
+        self._parts: deque[tuple[LinePart, asyncio.Task[None]]] = deque()
+        self._broken: list[tuple[LinePart, StoreUnavailable]] = []
+        self._next_line = 0  # the line after the last line of the begun parts
 
     @property
     def is_broken(self) -> bool:
-        """Say whether one could not be written: no other may be begun."""
+        """Return whether a part could not be written; then no other part may begin."""
         return bool(self._broken) or any(task.done() and task.exception() for _, task in self._parts)
 
-    def begin(self, part: Part, writing: Coroutine[Any, Any, None]) -> None:
-        """Write one more."""
+    def begin(self, part: LinePart, writing: Coroutine[Any, Any, None]) -> None:
+        """Begin to write one more part."""
         self._next_line = part.lines[-1][0] + 1
         self._parts.append((part, asyncio.create_task(writing)))
 
     async def settle(self, *, all_but: int = 0) -> None:
-        """Wait until no more than the newest of them are being written."""
+        """Wait until at most the newest `all_but` parts are being written."""
         tasks = [task for _, task in self._parts]
         if older := tasks[: max(0, len(tasks) - all_but)]:
             await asyncio.wait(older)
 
-    def take(self) -> Iterator[Part]:
-        """Take those that are written, the oldest first."""
+    def take(self) -> Iterator[LinePart]:
+        """Take the written parts, the oldest first."""
         while self._parts and self._parts[0][1].done():
             part, task = self._parts.popleft()
             try:
@@ -175,22 +176,22 @@ class _UnderWay:
                 yield part
 
     def raise_broken(self) -> None:
-        """Tell what is not known of those that are taken.
+        """Raise the unknown outcomes of the taken parts, if there are any.
 
-        errors:  ImportBroken  whether some were written
+        errors:  ImportBroken  the outcome of one part or more is unknown
         """
         if self._broken:
             (first, error), (last, _) = self._broken[0], self._broken[-1]
             raise _broken(error, first.lines[0][0], last.lines[-1][0], self._next_line) from error
 
     async def stop(self) -> None:
-        """Give up what is being written."""
+        """Cancel the writes in progress."""
         for _, task in self._parts:
             task.cancel()
         await self.settle()
         for _, task in self._parts:
             if not task.cancelled():
-                task.exception()  # or asyncio logs that nobody has read it
+                task.exception()  # without this call, asyncio logs that the exception was never retrieved
 
 
 def _broken(error: StoreUnavailable, first: int, last: int, following: int) -> ImportBroken:
@@ -203,27 +204,27 @@ def _broken(error: StoreUnavailable, first: int, last: int, following: int) -> I
     )
 
 
-async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], Wanted]) -> Part:
-    part, turns = Part(lines), Turns()
+async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], LineTimer]) -> LinePart:
+    part, yielder = LinePart(lines), Yielder()
     for number, line in lines:
-        await turns.give()  # the part that is being written goes on
+        await yielder.yield_if_due()  # let the writes in progress continue
         if line.isspace():
             continue
         try:
             part.add(number, read(line.rstrip(b"\r\n")))
         except InvalidTimer as refusal:
-            part.outcomes[number] = Refused(str(refusal))
+            part.outcomes[number] = Refused(str(refusal), refusal.code)
     return part
 
 
-async def _write(session: Session, part: Part, retry: Retry, patience: LockPatience | None) -> None:
-    """Send a part again until its outcome is known; that writes no timer twice.
+async def _write(session: Session, part: LinePart, retry: StoreRetry, patience: LockPatience | None) -> None:
+    """Send a part again until its outcome is known; the drawn keys prevent a second write of a timer.
 
-    errors:  StoreUnavailable  its outcome is not known
+    errors:  StoreUnavailable  the outcome is unknown
     """
     if not part.timers:
         part.end([])
         return
-    batch = Batch(list(part.timers.values()), [part.requests.get(number) for number in part.timers])
+    batch = ScheduleBatch(list(part.timers.values()), [part.requests.get(number) for number in part.timers])
     outcomes, _ = await retry.run(lambda: batch.send(session, patience))
     part.end(outcomes)

@@ -1,4 +1,4 @@
-"""Where a pending timer is moved to: a moment, a delay from now, a shift from its own date, or another rule."""
+"""The destination of a move: a due date, a delay from now, a shift of the present date, or another rule."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -6,6 +6,8 @@ from typing import TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 from shardclock.api.changes import OPERATED
+from shardclock.api.codes import invalid
+from shardclock.api.refusals.timers import NEEDS_ONE_MOMENT
 from shardclock_server.sql.clients.verbs import NewRule, Shift, TimerRef, reschedule_timer
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -19,60 +21,64 @@ from shardclock_server.timers.zone import zone_of
 T = TypeVar("T")
 Destination: TypeAlias = datetime | Duration | Shift | NewRule
 
-WHENS = ("delay", "due_date", "shift", "schedule")
-FIELDS = (*WHENS, "zone", "missed")
+CHOICES = ("delay", "due_date", "shift", "schedule")
+FIELDS = (*CHOICES, "zone", "missed")
 ON_A_CLOCK = ("due_date", "schedule")
-MOMENTS = ("delay", "due_date", "shift")  # to which an operator moves a timer of a job or a process
+MOMENTS = ("delay", "due_date", "shift")  # an operator's choices for a timer of a job or a process
 
 
 def destination_of(
     given: Mapping[str, str | None],
     *,
     called: Mapping[str, str] = NO_OTHER_NAMES,
-    choices: Sequence[str] = WHENS,
+    choices: Sequence[str] = CHOICES,
 ) -> Destination:
-    """Read where a timer is to be moved, from texts by the names in `FIELDS`; what is missing or None is not given.
+    """Read a timer's destination from texts, by the names in `FIELDS`; None, or no entry, means not given.
 
-    Refusals call a field by its name, or by its name in `called` if the user knows it by another one.
+    A refusal uses a field's name in `called`, or the field's own name if `called` does not have it.
 
-    errors:  InvalidTimer  not exactly one of the `choices`, or a text that can't be read
+    errors:  InvalidTimer  not exactly one of the `choices` is given, or a text can't be read
     """
     names = {field: called.get(field, field) for field in FIELDS}
     text = {field: value for field in FIELDS if (value := given.get(field)) is not None}
-    whens = [field for field in choices if field in text]
-    if len(whens) != 1:
+    given_choices = [field for field in choices if field in text]
+    if len(given_choices) != 1:
         *others, last = (names[field] for field in choices)
-        raise InvalidTimer(f"say when: give exactly one of {', '.join(others)} and {last}")
-    (when,) = whens
+        fields = f"{', '.join(others)} and {last}"
+        raise InvalidTimer.of(NEEDS_ONE_MOMENT, fields=fields, number=len(given_choices))
+    (when,) = given_choices
     if "missed" in text and when != "schedule":
-        raise InvalidTimer(f"{names['missed']} goes with {names['schedule']}; leave it out")
+        raise InvalidTimer(f"{names['missed']} goes with {names['schedule']}; leave it out", code=invalid("missed"))
     if "zone" in text and when in ("delay", "shift"):
         raise InvalidTimer(
             f"{names['zone']} goes with {' and '.join(names[it] for it in choices if it in ON_A_CLOCK)};"
-            " a length is counted on the timer's own clock"
+            " a length is counted on the timer's own clock",
+            code=invalid("zone"),
         )
-    zone = _named(names["zone"], zone_of, text["zone"]) if "zone" in text else None
+    zone = _named("zone", names, zone_of, text["zone"]) if "zone" in text else None
     if when == "delay":
-        return _named(names[when], parse_duration, text[when])
+        return _named(when, names, parse_duration, text[when])
     if when == "due_date":
-        return _named(names[when], lambda it: parse_due_date(it, zone), text[when])
+        return _named(when, names, lambda it: parse_due_date(it, zone), text[when])
     if when == "shift":
-        return _named(names[when], _shift, text[when])
+        return _named(when, names, _shift, text[when])
     missed = text.get("missed")
     if missed is not None and missed not in set(Missed):
-        raise InvalidTimer(f"{names['missed']} {shortened(missed)} is unknown: use {', '.join(Missed)}")
-    return _named(names[when], lambda it: _rule(it, zone, missed), text[when])
+        raise InvalidTimer(
+            f"{names['missed']} {shortened(missed)} is unknown: use {', '.join(Missed)}", code=invalid("missed")
+        )
+    return _named(when, names, lambda it: _rule(it, zone, missed), text[when])
 
 
-def operated_to(
+def operator_destination(
     verb: str, given: Mapping[str, str | None], *, called: Mapping[str, str] = NO_OTHER_NAMES
 ) -> datetime | Duration | Shift | None:
-    """Read where an operator reschedules a timer of a job or a process to; None: it is paused or resumed.
+    """Read an operator's destination for a timer of a job or a process; None: the verb pauses or resumes.
 
-    errors:  InvalidTimer  no such verb, or a moment that it does not take, or that can't be read
+    errors:  InvalidTimer  no such verb, a destination that the verb does not take, or a text that can't be read
     """
     if verb not in OPERATED:
-        raise InvalidTimer(f"verb {shortened(verb)} is unknown: use {', '.join(OPERATED)}")
+        raise InvalidTimer.of(invalid("verb"), why=f"{shortened(verb)} is unknown: use {', '.join(OPERATED)}")
     if verb == "reschedule":
         to = destination_of(given, called=called, choices=MOMENTS)
         assert not isinstance(to, NewRule), "a rule is no choice"
@@ -80,17 +86,20 @@ def operated_to(
     for field in (*MOMENTS, "zone"):
         if given.get(field) is not None:
             name = called.get(field, field)
-            raise InvalidTimer(f"{name} {shortened(given[field])} goes with reschedule, not with {verb}; leave it out")
+            raise InvalidTimer(
+                f"{name} {shortened(given[field])} goes with reschedule, not with {verb}; leave it out",
+                code=invalid(field),
+            )
     return None
 
 
 async def move(session: Session, which: TimerRef, to: Destination) -> str:
-    """Move a timer, and say RESCHEDULED, or how it ended.
+    """Move a timer; return RESCHEDULED, or the state in which it ended.
 
     errors:  as `reschedule_timer`, and InvalidTimer for a rule that never occurs
     """
     if isinstance(to, NewRule):
-        # Refuse a rule that never occurs here; otherwise only the shard that plans it would find out.
+        # Refuse a rule that never occurs here: otherwise only the planning shard would detect it.
         first_of(parse_schedule(to.schedule, to.zone or "UTC"), await read_clock(session))
     try:
         return await reschedule_timer(session, which, to)
@@ -109,14 +118,14 @@ def _shift(text: str) -> Shift:
 
 def _rule(text: str, zone: ZoneInfo | None, missed: str | None) -> NewRule:
     rule = parse_schedule(text, zone.key if zone else "UTC")
-    # If no zone is named, the timer keeps its own.
+    # Without a named zone, the timer keeps its own zone.
     is_named = zone is not None or "[" in text
     return NewRule(text, rule.zone.key if is_named else None, missed)
 
 
-def _named(name: str, read: Callable[[str], T], text: str) -> T:
-    """Read a text; a refusal begins with the name by which the user knows it."""
+def _named(field: str, names: Mapping[str, str], read: Callable[[str], T], text: str) -> T:
+    """Read the text of a field; a refusal begins with the user's name of the field."""
     try:
         return read(text)
     except InvalidTimer as refusal:
-        raise InvalidTimer(f"{name} {refusal}") from None
+        raise InvalidTimer(f"{names[field]} {refusal}", code=invalid(field)) from None

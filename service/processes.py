@@ -1,58 +1,51 @@
-"""What clients do with processes: deploy models, start instances, look at them, and wait for their ends.
+"""Deploy models, start instances, find them, and wait for their ends.
 
-`bpmn` is imported by what reads a model or a state: most commands do neither, and it takes a tenth of a second.
+Functions that read a model or a state import `bpmn` themselves: the import takes a tenth of a second, and most commands
+do not need it.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+from shardclock.api.refusals.processes import (
+    INSTANCE_BEGAN,
+    INSTANCE_ENDED,
+    INSTANCE_GIVEN_UP,
+    INSTANCE_STARTING,
+    UNKNOWN_DEFINITION,
+    UNKNOWN_INSTANCE,
+)
 from shardclock.jsonb import DEPTH_MAX, TOO_DEEP, UNREADABLE, is_too_deep
 from shardclock_server.service.undeclared import undeclared_among
 from shardclock_server.sql.deliveries.targets import declared_targets
 from shardclock_server.sql.processes import definitions, instances
 from shardclock_server.sql.processes.definitions import Deployed, DescribedProcess, StoredDefinition
 from shardclock_server.sql.processes.instances import WholeInstance
-from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
-NOT_THERE = "P0002"  # the state with which the functions refuse what names nothing, in a sentence for users
-UNKNOWN = "instance {key} is unknown: it is not in the list of instances, or ended and was forgotten"
-STATE_LEVELS = 5  # of an instance's state, around its variables
-FOLLOW_S = 0.05  # between two looks at an instance whose end somebody waits for
-
-T = TypeVar("T")
-
-
-class UnknownProcess(Refusal):
-    """Refuse a process or an instance that is not there, in one sentence."""
-
-
-class OverQuota(Refusal):
-    """Refuse a write that passes a tenant's quota; `resource` names the quota."""
-
-    def __init__(self, sentence: str, resource: str) -> None:
-        super().__init__(sentence)
-        self.resource = resource
+STATE_LEVELS = 5  # levels of JSON around the variables in an instance's state
+FOLLOW_S = 0.05  # the pause between two polls of an instance, while a client waits for its end
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedProcess(Deployed):
-    """One process of a deployed model, with the types of its service tasks that nobody has declared.
+    """One process of a deployed model, with its service task types that are not declared.
 
-    An app may declare their handlers later, and a program may take them without a declaration.
+    An app may declare the handlers later, and a program may take tasks of these types without a declaration.
     """
 
     undeclared: tuple[str, ...]
 
 
 async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: str = "default") -> list[DeployedProcess]:
-    """Read a model, and deploy its processes: all of them, or none.
+    """Read a model, and deploy all of its processes or none.
 
-    shape:   a process whose newest version is of the same file stays as it is
-    errors:  InvalidModel      with each element that can't be run, and why
+    shape:   a process whose newest version comes from the same file stays as it is
+    errors:  InvalidModel      the message names each element that can't be run, and the reason
              StoreUnavailable  the outcome is unknown: call again
     """
     from shardclock_server.service.deployment import describe_processes
@@ -63,15 +56,15 @@ async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: st
 async def deploy_described(
     session: Session, model: bytes, processes: Sequence[DescribedProcess], *, resource: str, tenant_id: str
 ) -> list[DeployedProcess]:
-    """Deploy the processes of a model as `describe_processes` has described them.
+    """Deploy the processes that `describe_processes` has described.
 
-    errors:  Refusal           the times of a start event can't be kept
+    errors:  StatementRefused  quota_definitions, quota_timers; or the dates of a timer start event can't be stored
              StoreUnavailable  the outcome is unknown: call again
     """
-    deployed = await _unless_refused(
-        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=processes)
+    deployed = await definitions.deploy_model(
+        session, tenant_id=tenant_id, resource=resource, model=model, processes=processes
     )
-    task_types = {it.said["process_id"]: it.task_types for it in processes}
+    task_types = {it.description["process_id"]: it.task_types for it in processes}
     declared = await declared_targets(session, tenant_id) if any(task_types.values()) else []
     return [
         DeployedProcess(**asdict(it), undeclared=undeclared_among(task_types[it.process_id], declared))
@@ -80,14 +73,14 @@ async def deploy_described(
 
 
 async def find_definition(session: Session, definition_key: int, *, tenant_id: str | None = None) -> StoredDefinition:
-    """Find a version of a process, with its model as it was deployed. A deleted one is found while it is kept.
+    """Find a version of a process with its model. A deleted version is found until it is cleaned up.
 
-    errors:  UnknownProcess    there is none, or it is another tenant's
+    errors:  Refusal           unknown_definition
              StoreUnavailable  no answer in time
     """
     found = await definitions.read_definition(session, definition_key)
     if found is None or tenant_id not in (None, found.tenant_id):
-        raise UnknownProcess(f"definition {definition_key} is unknown: look for its key in the list of processes")
+        raise Refusal.of(UNKNOWN_DEFINITION, definition_key=definition_key)
     return found
 
 
@@ -101,44 +94,41 @@ async def start(
     idempotency_key: str | None = None,
     business_key: str | None = None,
 ) -> int:
-    """Start an instance of a process; return its key. An engine begins it within milliseconds, if one is there.
+    """Start an instance of a process; return its key. A live engine begins the instance within milliseconds.
 
-    With an idempotency key, the same call within a day returns the same instance, and another business key is refused.
-    An instance is found by its business key; several may have the same.
+    A repeated call with the same idempotency key returns the same instance for a day; a call with that key and another
+    business key is refused. Several instances may have the same business key.
 
-    errors:  UnknownProcess    it is not deployed
-             Refusal           the variables have more than 1 MiB, the business key more than 255 characters, or only a
-                               message, a signal or a timer begins it
-             StoreUnavailable  the outcome is unknown: without a key, calling again may start a second one
+    errors:  StatementRefused  unknown_process, unknown_version, process_without_start, start_key_used, quota_instances,
+                               invalid_variables, invalid_business_key
+             StoreUnavailable  the outcome is unknown: a second call without idempotency key may start another instance
     """
-    return await _unless_refused(
-        instances.start_process(
-            session,
-            process_id,
-            variables=variables or {},
-            tenant_id=tenant_id,
-            version=version,
-            idempotency_key=idempotency_key,
-            business_key=business_key,
-        )
+    return await instances.start_process(
+        session,
+        process_id,
+        variables=variables or {},
+        tenant_id=tenant_id,
+        version=version,
+        idempotency_key=idempotency_key,
+        business_key=business_key,
     )
 
 
 async def find(session: Session, instance_key: int, *, tenant_id: str | None = None) -> WholeInstance:
-    """Find one instance, with what it waits for.
+    """Find one instance, with its open timers, tasks and subscriptions.
 
-    errors:  UnknownProcess    there is none
+    errors:  Refusal           unknown_instance
              StoreUnavailable  no answer in time
     """
     if found := await instances.find_instance(session, instance_key, tenant_id=tenant_id):
         return found
-    raise UnknownProcess(UNKNOWN.format(key=instance_key))
+    raise Refusal.of(UNKNOWN_INSTANCE, instance_key=instance_key)
 
 
 async def wait_for_end(
     session: Session, instance_key: int, *, within_s: float, tenant_id: str | None = None
 ) -> WholeInstance:
-    """Wait until an instance has ended, or the time is over; return it as it is then.
+    """Wait until an instance has ended, or `within_s` is over; return its present state.
 
     errors:  as `find`
     """
@@ -150,61 +140,41 @@ async def wait_for_end(
     return found
 
 
-def why_not_canceled(instance_key: int, outcome: str) -> str:
-    """Say why an instance was not told to end; `outcome` is as of `cancel_instance`, and not SENT."""
-    if outcome == "NOT_FOUND":
-        return UNKNOWN.format(key=instance_key)
-    if outcome == "CANCELED":
-        return f"instance {instance_key} was cancelled already"
-    return f"instance {instance_key} has ended, it is {outcome}: there is nothing to cancel"
+def not_canceled(instance_key: int, outcome: str) -> Refusal:
+    """Return the refusal to cancel an instance; `outcome` is NOT_FOUND or the state of an ended instance."""
+    code = UNKNOWN_INSTANCE if outcome == "NOT_FOUND" else INSTANCE_ENDED
+    why = "there is nothing to cancel"
+    return Refusal.of(code, instance_key=instance_key, state=outcome, why=why, members={"state": outcome})
 
 
-@dataclass(frozen=True, slots=True)
-class NotTold:
-    """Why an instance was not told something: the state that it has, NOT_FOUND if there is none, and a sentence."""
+async def not_sent(
+    session: Session, instance_key: int, why: str, *, running: Refusal | None = None, tenant_id: str | None = None
+) -> Refusal:
+    """Return the refusal of a command for an instance, by the state of the instance.
 
-    state: str
-    sentence: str
-
-
-async def why_not_told(
-    session: Session, instance_key: int, in_vain: str, *, runs: str = "", tenant_id: str | None = None
-) -> NotTold:
-    """Find out why an instance was not told something; `in_vain` is what can't be, `runs` the reason if it does run.
+    `why` is the part of the sentence about the refused command; `running` is the refusal if the instance runs.
 
     errors:  StoreUnavailable  no answer in time
     """
     whole = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
+    state = "NOT_FOUND" if whole is None else whole.found.state
     if whole is None:
-        return NotTold("NOT_FOUND", UNKNOWN.format(key=instance_key))
-    state = whole.found.state
-    if whole.found.ended_at is not None:
-        return NotTold(state, f"instance {instance_key} has ended, it is {state}: {in_vain}")
-    if state == "STARTING" and not whole.found.incidents:
-        return NotTold(state, f"no engine has begun instance {instance_key} yet: {in_vain}")
-    if state == "STARTING":
-        redrive = f"redrive dead letter {instance_key}, or cancel the instance"
-        return NotTold(state, f"the start of instance {instance_key} was given up: {redrive}")
-    return NotTold(state, runs or f"instance {instance_key} has begun meanwhile: send it again")
-
-
-async def _unless_refused(work: Awaitable[T]) -> T:
-    try:
-        return await work
-    except StatementRefused as error:
-        if error.sqlstate == NOT_THERE:
-            raise UnknownProcess(str(error)) from None
-        if error.is_over_quota:
-            raise OverQuota(str(error), error.constraint) from None
-        if error.is_for_users:
-            raise Refusal(str(error)) from None
-        raise
+        code = UNKNOWN_INSTANCE
+    elif whole.found.ended_at is not None:
+        code = INSTANCE_ENDED
+    elif state == "STARTING":
+        code = INSTANCE_GIVEN_UP if whole.found.incidents else INSTANCE_STARTING
+    elif running is not None:
+        return running
+    else:
+        code = INSTANCE_BEGAN
+    return Refusal.of(code, instance_key=instance_key, state=state, why=why, members={"state": state})
 
 
 def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
-    """Return the variables of an instance's process while it runs.
+    """Return the process variables of a running instance.
 
-    shape:   None: it has not begun, or has ended, or a newer release has written it
+    shape:   None: the instance has not begun, has ended, or has a state that a newer release has written
     """
     from shardclock_server.bpmn.step.state import ROOT
 
@@ -212,10 +182,9 @@ def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
 
 
 def local_variables_of(whole: WholeInstance) -> list[dict[str, Any]]:
-    """List the variables that belong to a token and not to the process: those of input mappings, items, sub-processes.
+    """List the variables of tokens other than the process: of input mappings, of items of a loop, of sub-processes.
 
-    shape:   objects of `token`, `node_id` and `variables`, in the order of the tokens; empty where `variables_of` can't
-             tell the variables
+    shape:   objects of `token`, `node_id` and `variables`, in the order of the tokens; empty if the state can't be read
     """
     from shardclock_server.bpmn.step import StateTooNew, read_state
     from shardclock_server.bpmn.step.state import ROOT
@@ -233,14 +202,31 @@ def local_variables_of(whole: WholeInstance) -> list[dict[str, Any]]:
     ]
 
 
-def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
-    """Return the variables that a token of an instance sees: its own, and those of the scopes around it.
+def tokens_of(whole: WholeInstance) -> list[tuple[int, str]]:
+    """List the tokens of a running instance, each with its node; the process itself is left out.
 
-    shape:   None: it is not there, or a newer release has written the instance's state; of a state that no client can
-             read as JSON, an object that says why
+    shape:   in the order of the tokens; empty if the state can't be read
     """
     from shardclock_server.bpmn.step import StateTooNew, read_state
-    from shardclock_server.bpmn.step.variables import visible
+    from shardclock_server.bpmn.step.state import ROOT
+
+    if whole.state is None or is_too_deep(whole.state, DEPTH_MAX + STATE_LEVELS):
+        return []
+    try:
+        tokens = read_state(whole.state).tokens.values()
+    except StateTooNew:
+        return []
+    return [(it.key, it.node_id) for it in tokens if it.key != ROOT]
+
+
+def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
+    """Return the variables that a token of an instance sees: its own, and the variables of the scopes around it.
+
+    shape:   None: the token is gone, or a newer release has written the state. For a state that no client can read as
+             JSON, an object with the reason
+    """
+    from shardclock_server.bpmn.step import StateTooNew, read_state
+    from shardclock_server.bpmn.step.variables import visible_variables
 
     if state is None:
         return None
@@ -251,4 +237,4 @@ def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
     except StateTooNew:
         return None
     found = instance.tokens.get(token)
-    return None if found is None else visible(instance, found)
+    return None if found is None else visible_variables(instance, found)

@@ -1,10 +1,11 @@
-"""Redrive dead letters: those of targets that can be called; say of the others why they stay dead letters."""
+"""Redrive the dead letters with targets that can be called; give the reasons why the other dead letters stay."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shardclock_server.service.words import counted
+from shardclock.api.refusals.deliveries import NOT_REDRIVEN
+from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.dead_letters import (
     ClosedTarget,
     DeadLetterKey,
@@ -12,65 +13,56 @@ from shardclock_server.sql.deliveries.dead_letters import (
     redrive_dead_letters,
 )
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, enable_endpoint
-from shardclock_server.sql.session import Session, StatementRefused
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal
 
-WRONG_STATE = "55000"
-NAMED_MAX = 3  # targets in one sentence
-
-
-class NotRedriven(StatementRefused):
-    """A dead letter stays one, because its target would not be called; the message says why."""
+NAMED_MAX = 3  # the most targets in one sentence
 
 
 @dataclass(slots=True)
 class Redriving:
-    """One way to redrive: how many become due in a second, and whether endpoints that are disabled are enabled.
+    """One redrive: its rate, and whether it enables disabled endpoints.
 
-    shape:   `closed` has what was found about the targets so far
+    shape:   `closed` has the targets, by name and tenant, that `open_among` has found closed so far
     """
 
     session: Session
     per_s: int | None = None
     enable: bool = False
-    enable_called: str = '"enable": true'  # as the caller writes it
+    enable_called: str = '"enable": true'  # the caller's spelling of `enable`, for refusals
     closed: dict[tuple[str, str], ClosedTarget] = field(default_factory=dict)
-    _asked: set[tuple[str, str]] = field(default_factory=set)
+    _checked: set[tuple[str, str]] = field(default_factory=set)
 
     async def open_among(self, letters: Sequence[DeadLetterKey], *, dry_run: bool) -> list[DeadLetterKey]:
         """Choose the dead letters with targets that can be called; unless it is a dry run, enable endpoints first.
 
         errors:  StoreUnavailable  some endpoints may have been enabled: call again
         """
-        lanes = {(it.target, it.tenant_id) for it in letters} - self._asked
+        lanes = {(it.target, it.tenant_id) for it in letters} - self._checked
         for it in await find_closed_targets(self.session, lanes) if lanes else ():
             if it.disabled and self.enable:
                 if not dry_run:
                     await enable_endpoint(self.session, EndpointName(it.tenant_id, it.target.removeprefix(WEBHOOK)))
                 continue
             self.closed[it.target, it.tenant_id] = it
-        self._asked |= lanes
+        self._checked |= lanes
         return [it for it in letters if not self._stays(it.target, it.tenant_id)]
 
     async def change(self, timer_keys: Sequence[int]) -> Sequence[int]:
-        """Redrive dead letters; return the keys of the ones that are delivered again.
+        """Redrive dead letters; return the keys of the redriven ones.
 
-        errors:  NotRedriven       their endpoints were disabled or removed just now
+        errors:  StatementRefused  not_redriven: the endpoints were disabled or removed since `open_among`
                  StoreUnavailable  the outcome is unknown: call again
         """
-        try:
-            return await redrive_dead_letters(self.session, timer_keys, per_s=self.per_s)
-        except StatementRefused as error:
-            if error.sqlstate != WRONG_STATE:
-                raise
-            raise NotRedriven(str(error), sqlstate=error.sqlstate) from None
+        return await redrive_dead_letters(self.session, timer_keys, per_s=self.per_s)
 
-    def why_not(self, letter: DeadLetterKey) -> str:
-        """Say why a dead letter stays one."""
+    def refusal_of(self, letter: DeadLetterKey) -> Refusal:
+        """Return the refusal of one dead letter that is not redriven."""
         why = self._way_out(self.closed[letter.target, letter.tenant_id])
-        return f"dead letter {letter.timer_key} is not redriven: {why}"
+        return Refusal.of(NOT_REDRIVEN, which=f"dead letter {letter.timer_key} is", why=why)
 
-    def said_of(self, number_of: "Counter[tuple[str, str]]") -> str:
-        """Say, as a sentence goes on, which dead letters stay, and which deliveries wait, and why."""
+    def describe(self, number_of: "Counter[tuple[str, str]]") -> str:
+        """Continue the sentence with the letters that stay and the deliveries that wait, and the reasons."""
         staying = {lane: number for lane, number in number_of.items() if self._stays(*lane)}
         waiting = {lane: number for lane, number in number_of.items() if lane in self.closed and lane not in staying}
         return self._reasons("left", staying) + self._reasons("waiting", waiting)

@@ -1,10 +1,10 @@
-"""How many shards, workers or engines there are to be: as an operator says, or as the forecast does, between bounds."""
+"""Set the number of shards, workers or engines; for shards, alternatively set bounds for the forecast."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
-from shardclock_server.sql.cluster.leadership import Policy, read_policy, set_policy
+from shardclock_server.sql.cluster.leadership import ScalingPolicy, read_policy, set_policy
 from shardclock_server.sql.cluster.leadership import scale as set_scale
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import SLOTS
@@ -14,14 +14,14 @@ TARGET_MAX = 1_000_000  # timers a second: far more than a shard can fire
 
 
 class InvalidScale(Refusal):
-    """Refuse a number of keepers, or bounds, that can't be."""
+    """A number of keepers, or a bound, is out of range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The least and the most shards that the forecast may choose, and how many timers a second one is to fire.
+    """The forecast's least and greatest number of shards, and the rate of one shard in timers per second.
 
-    What is None stays as it was.
+    None leaves a value unchanged.
     """
 
     least: int | None = None
@@ -30,32 +30,32 @@ class Bounds:
 
     @property
     def are_given(self) -> bool:
-        """Say whether anything is to change."""
+        """Return whether any value is given."""
         return (self.least, self.most, self.target_per_s) != (None, None, None)
 
 
-class Words(NamedTuple):
-    """What the caller's users call the bounds."""
+class BoundNames(NamedTuple):
+    """The caller's names for the bounds, for refusals."""
 
     least: str
     most: str
     target_per_s: str
 
 
-FIELDS = Words("min", "max", "target_per_s")
+FIELDS = BoundNames("min", "max", "target_per_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How many keepers of a role are wanted, and how many of them keep slots now."""
+    """The wanted number of a role's keepers, and the number of keepers that have slots now."""
 
     role: str
-    policy: Policy
+    policy: ScalingPolicy
     serving: int
 
 
 async def read_scale(session: Session, role: str) -> Scale:
-    """Read how many keepers of a role are wanted, by whom, and how many serve.
+    """Read a role's wanted number of keepers, its policy, and the number of serving keepers.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -64,19 +64,19 @@ async def read_scale(session: Session, role: str) -> Scale:
 
 
 async def scale(session: Session, role: str, number: int) -> None:
-    """Say how many keepers of a role there are to be, which ends a policy; the leading coordinator acts on it.
+    """Set a role's number of keepers and end its policy; the leading coordinator then starts or stops keepers.
 
-    errors:  InvalidScale      more than there are slots, or none
+    errors:  InvalidScale      the number is zero or less, or more than the slots
              StoreUnavailable  the outcome is unknown: call again
     """
     check_number(number, role)
     await set_scale(session, role, number)
 
 
-async def let_forecast(session: Session, bounds: Bounds, called: Words = FIELDS) -> None:
-    """Let the forecast say how many shards there are to be, between bounds; a first policy needs both.
+async def let_forecast(session: Session, bounds: Bounds, called: BoundNames = FIELDS) -> None:
+    """Let the forecast choose the number of shards between bounds; the first policy needs both bounds.
 
-    errors:  InvalidScale      they can't be
+    errors:  InvalidScale      a bound is out of range, is missing, or contradicts the other
              StoreUnavailable  the outcome is unknown: call again
     """
     check_bounds(bounds, called)
@@ -85,18 +85,18 @@ async def let_forecast(session: Session, bounds: Bounds, called: Words = FIELDS)
 
 
 def check_number(number: int, role: str, *, of: str = "") -> None:
-    """Make sure that there can be so many keepers of a role.
+    """Check a number of keepers.
 
-    errors:  InvalidScale  more than there are slots, or none
+    errors:  InvalidScale  the number is zero or less, or more than the slots
     """
     if not 1 <= number <= SLOTS:
         raise InvalidScale(f"{of}{number} {role}s are not possible: choose 1 to {SLOTS}")
 
 
-def check_bounds(bounds: Bounds, called: Words = FIELDS) -> None:
-    """Make sure that each of these bounds can be, whatever the others are.
+def check_bounds(bounds: Bounds, called: BoundNames = FIELDS) -> None:
+    """Check each given bound by itself.
 
-    errors:  InvalidScale  it can't
+    errors:  InvalidScale  a bound is out of range
     """
     for name, number in ((called.least, bounds.least), (called.most, bounds.most)):
         if number is not None:
@@ -106,12 +106,12 @@ def check_bounds(bounds: Bounds, called: Words = FIELDS) -> None:
         raise InvalidScale(f"{target} is not possible: choose 1 to {TARGET_MAX} timers a second")
 
 
-def _completed(bounds: Bounds, before: Policy, called: Words) -> Bounds:
-    """Complete given bounds from the policy before."""
+def _completed(bounds: Bounds, before: ScalingPolicy, called: BoundNames) -> Bounds:
+    """Fill in the missing bounds from the present policy."""
     least = before.wanted_min if bounds.least is None else bounds.least
     most = before.wanted_max if bounds.most is None else bounds.most
     if least is None or most is None:
-        if bounds.least is None and bounds.most is None:  # only the target is given, which needs no policy
+        if bounds.least is None and bounds.most is None:  # only the target is given, and a target needs no policy
             return bounds
         raise InvalidScale(f"a policy needs both bounds: give {called.least} and {called.most}")
     if least > most:

@@ -1,31 +1,41 @@
-"""Take service tasks for programs, and report their outcomes."""
+"""Give service tasks to programs, and name the refusal of a program's answer that has no effect."""
 
 from collections.abc import Mapping
 
+from shardclock.api.codes import RefusalCode
+from shardclock.api.refusals.processes import (
+    SERVICE_TASK_CANCELED,
+    SERVICE_TASK_COMPLETED,
+    SERVICE_TASK_ERROR,
+    SERVICE_TASK_FAILED,
+    SERVICE_TASK_GIVEN_UP,
+    SERVICE_TASK_TAKEN,
+    UNKNOWN_SERVICE_TASK,
+)
 from shardclock.jsonb import UNREADABLE, is_unreadable
 from shardclock_server.service.tasks import CANCELED, COMPLETED_BEFORE, NOT_FOUND, TAKEN
 from shardclock_server.sql.processes.service_tasks import TakenTask, activate_service_tasks, fail_service_task
 from shardclock_server.sql.session import Session
 
-# Why an answer to a service task counts for nothing, by what became of the task.
-NOT_YOURS: Mapping[str, str] = {
-    TAKEN: "service task {key} is yours no more: another has taken it since",
-    COMPLETED_BEFORE: "service task {key} was completed already",
-    "DISCARDED_BEFORE": "service task {key} has ended with an error of BPMN already",
-    "DEAD_BEFORE": "service task {key} was given up already: its instance has an incident",
-    "RETRIED_BEFORE": "service task {key} has failed already: to try it again, take it again",
-    CANCELED: "service task {key} is CANCELED: its instance waits for it no more",
-    NOT_FOUND: "service task {key} is unknown under this claim: it never was, or the log has forgotten its end",
+# The refusals of a program's answer, by the task's state.
+IGNORED_ANSWERS: Mapping[str, RefusalCode] = {
+    TAKEN: SERVICE_TASK_TAKEN,
+    COMPLETED_BEFORE: SERVICE_TASK_COMPLETED,
+    "DISCARDED_BEFORE": SERVICE_TASK_ERROR,
+    "DEAD_BEFORE": SERVICE_TASK_GIVEN_UP,
+    "RETRIED_BEFORE": SERVICE_TASK_FAILED,
+    CANCELED: SERVICE_TASK_CANCELED,
+    NOT_FOUND: UNKNOWN_SERVICE_TASK,
 }
 
 
 async def take(
     session: Session, task_type: str, *, most: int, lease_s: float, tenant_id: str, worker: str | None = None
 ) -> list[TakenTask]:
-    """Take service tasks of a type; a task with variables that no program could read is an incident of its instance.
+    """Take service tasks of a type. A task with variables that no program can read becomes an incident instead.
 
-    errors:  StoreUnavailable  the outcome is unknown: a taken task is free again when its lease has run out
-             StatementRefused  the number, the lease or the worker is not possible
+    errors:  StoreUnavailable  the outcome is unknown: a taken task is free again after its lease
+             StatementRefused  the number, the lease or the worker is out of range
     """
     found = await activate_service_tasks(
         session, task_type, most=most, lease_s=lease_s, tenant_id=tenant_id, worker=worker

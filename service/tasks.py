@@ -1,8 +1,10 @@
-"""What clients do with tasks of persons, for the command line and HTTP alike."""
+"""The use cases of persons' tasks."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from shardclock.api.codes import RefusalCode
+from shardclock.api.refusals.processes import TASK_ASSIGNED, TASK_CANCELED, TASK_COMPLETED, UNKNOWN_TASK
 from shardclock_server.service.processes import variables_at
 from shardclock_server.sql.processes.tasks import WholeTask, find_task
 from shardclock_server.sql.session import Session
@@ -10,31 +12,27 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 COMPLETED, COMPLETED_BEFORE, CANCELED, NOT_FOUND = "COMPLETED", "COMPLETED_BEFORE", "CANCELED", "NOT_FOUND"
 ASSIGNED, GIVEN_BACK, TAKEN = "ASSIGNED", "CREATED", "TAKEN"
-# Why a task was neither assigned nor completed.
-LEFT: Mapping[str, str] = {
-    COMPLETED_BEFORE: "task {key} was completed already",
-    CANCELED: "task {key} is CANCELED: its instance waits for it no more",
-    NOT_FOUND: "task {key} is unknown: it never was, or its instance is forgotten",
+# The refusals of a change, by the task's state.
+UNCHANGED: Mapping[str, RefusalCode] = {
+    COMPLETED_BEFORE: TASK_COMPLETED,
+    CANCELED: TASK_CANCELED,
+    NOT_FOUND: UNKNOWN_TASK,
 }
 
 
-class UnknownTask(Refusal):
-    """Refuse a task that is not there, in one sentence."""
-
-
 async def find(session: Session, task_key: int, *, tenant_id: str | None = None) -> WholeTask:
-    """Find one task, open or ended, with what became of it.
+    """Find one task, open or ended, with its outcome.
 
-    errors:  UnknownTask       there is none, or its instance is forgotten
+    errors:  Refusal           unknown_task
              StoreUnavailable  no answer in time
     """
     if found := await find_task(session, task_key, tenant_id=tenant_id):
         return found
-    raise UnknownTask(LEFT[NOT_FOUND].format(key=task_key))
+    raise Refusal.of(UNKNOWN_TASK, task_key=task_key)
 
 
-async def whose(session: Session, task_key: int, *, tenant_id: str | None = None) -> str | None:
-    """Tell who has a task that was TAKEN; None: somebody has given it back in the meantime.
+async def read_assignee(session: Session, task_key: int, *, tenant_id: str | None = None) -> str | None:
+    """Read the assignee of a task that was TAKEN; None: the task was given back in the meantime.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -42,14 +40,20 @@ async def whose(session: Session, task_key: int, *, tenant_id: str | None = None
     return None if found is None else found.assignee
 
 
-def taken_sentence(task_key: int, assignee: str | None) -> str:
-    """Say that a task is another's, and whose if that is known."""
-    return f"task {task_key} is assigned to {'another person' if assignee is None else shortened(assignee)}"
+def refusal_of(task_key: int, state: str, why_not: Mapping[str, RefusalCode]) -> Refusal:
+    """Return the refusal of a change of a task, by the state of the task."""
+    return Refusal.of(why_not[state], task_key=task_key, members={"state": state})
+
+
+def taken(task_key: int, assignee: str | None) -> Refusal:
+    """Return the refusal of a change of another person's task, with that person's name if it is known."""
+    person = "another person" if assignee is None else shortened(assignee)
+    return Refusal.of(TASK_ASSIGNED, task_key=task_key, assignee=person, members={"state": TAKEN, "assignee": assignee})
 
 
 def variables_of(task: WholeTask) -> dict[str, Any] | None:
-    """Return the variables that a task sees: its own, such as those of its input mappings, and those around it.
+    """Return the variables that a task sees: its own, such as input mappings, and the variables of its scopes.
 
-    shape:   None: it has ended, or a newer release has written its instance
+    shape:   None: the task has ended, or a newer release has written its instance
     """
     return None if task.token is None else variables_at(task.instance_state, task.token)

@@ -1,11 +1,12 @@
-"""What tenants of the HTTP API may have: look at it, and at what they have; set it, and take it back.
+"""The limits and the usage of tenants of the HTTP API: show them, set limits, remove limits.
 
-The gateways hold the limits: docs/decisions/0046-quotas.md.
+The gateways enforce the limits: docs/decisions/0046-quotas.md.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from shardclock.api.refusals.tenants import NO_OWN_LIMITS
 from shardclock_server.sql.endpoints.endpoints import count_endpoints
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.tenants.tenants import (
@@ -26,28 +27,24 @@ LISTED_MAX = 10_000
 
 
 class InvalidLimit(Refusal):
-    """Refuse a limit that can't be, or the name of a tenant that can't be."""
-
-
-class NoOwnLimits(Refusal):
-    """Refuse to take back what a tenant does not have: limits of its own."""
+    """A limit is out of range, or the name can't be a tenant's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownTenant:
-    """What a tenant may have, and what it has; without `own` it has the limits of the gateways' settings."""
+    """A tenant's limits and usage. Without `own`, the limits are those of the gateways' settings."""
 
     tenant_id: str
     own: Tenant | None
     pending: Pending
     endpoints: int
-    counts: Mapping[str, int]  # by the resources of `COUNTED`, a million of each at most
+    counts: Mapping[str, int]  # the usage per resource of `COUNTED`; counting stops at a million
 
 
 async def show(session: Session, tenant_id: str) -> ShownTenant:
-    """Show what a tenant may have, and what it has.
+    """Read a tenant's limits and its usage.
 
-    errors:  InvalidLimit      no tenant can have this name
+    errors:  InvalidLimit      the name can't be a tenant's
              StoreUnavailable  no answer in time
     """
     _check_name(tenant_id)
@@ -58,7 +55,7 @@ async def show(session: Session, tenant_id: str) -> ShownTenant:
 
 
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> Tenant:
-    """Set some of a tenant's own limits, by their names, None for no limit; those that are not given stay.
+    """Set some of a tenant's own limits, by name; None means no limit. Limits that are not given stay.
 
     errors:  InvalidLimit      a limit or the tenant's name is refused, or no limit is given
              StoreUnavailable  the outcome is unknown: call again
@@ -70,13 +67,13 @@ async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | 
 
 
 async def remove_own(session: Session, tenant_id: str) -> str:
-    """Take a tenant's own limits back: it has those of the gateways' settings from then on. Return a sentence.
+    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. Return a sentence.
 
-    errors:  NoOwnLimits       it has none
+    errors:  Refusal           no_own_limits
              StoreUnavailable  the outcome is unknown: call again
     """
     if not await remove_limits(session, tenant_id):
-        raise NoOwnLimits(f"tenant {shortened(tenant_id)} has no limits of its own")
+        raise Refusal.of(NO_OWN_LIMITS, tenant_id=tenant_id)
     return f"tenant {shortened(tenant_id)} has the limits of the gateways' settings"
 
 
@@ -86,9 +83,9 @@ def _check_name(tenant_id: str) -> None:
 
 
 def _checked(name: str, limit: float | None) -> float | None:
-    """Return a limit as it is stored.
+    """Return a limit in its stored form.
 
-    errors:  InvalidLimit  it is out of its bounds
+    errors:  InvalidLimit  the limit is out of range
     """
     assert name in LIMITS, name
     if limit is None:

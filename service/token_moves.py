@@ -1,4 +1,4 @@
-"""Where tokens of an instance may be moved, and which get variables: what can't happen is refused before it is sent."""
+"""Move tokens of an instance, and set their variables; an impossible request is refused before it is sent."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -9,18 +9,18 @@ from shardclock_server.bpmn.model import Definition, read_model
 from shardclock_server.bpmn.step import Instance, StateTooNew, read_state
 from shardclock_server.bpmn.step.moves import scopes_for
 from shardclock_server.bpmn.step.state import ROOT
-from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.tokens import StepContext
 from shardclock_server.feel import Json
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.definitions import StoredDefinition, read_definition
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
-LISTED_MAX = 20  # tokens or nodes in a sentence
+LISTED_MAX = 20  # the most tokens or nodes in a sentence
 
 
 async def model_of(session: Session, instance_key: int, *, tenant_id: str | None = None) -> StoredDefinition | None:
-    """Read the model of an instance that runs; None: it has not begun, has ended or never was.
+    """Read the model of a running instance; None: the instance has not begun, has ended or does not exist.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -29,9 +29,9 @@ async def model_of(session: Session, instance_key: int, *, tenant_id: str | None
 
 
 def definition_in(stored: StoredDefinition) -> Definition | None:
-    """Compile an instance's process, which may take seconds: on a loop that serves others, do it in a thread.
+    """Compile an instance's process. Compilation may take seconds: call it in a thread, not on a shared event loop.
 
-    errors:  InvalidModel  this release can't read it
+    errors:  InvalidModel  this release can't read the model
     """
     return next((it for it in read_model(stored.model) if it.process_id == stored.process_id), None)
 
@@ -45,12 +45,13 @@ async def move(
     definition: Definition | None,
     tenant_id: str | None = None,
 ) -> bool:
-    """Let tokens end and others begin, all or none; False: the instance has ended, or never was.
+    """End some tokens and begin others, all or none; False: the instance has ended or does not exist.
 
-    `definition` is the instance's; without one, nodes are not checked. An instance that goes on meanwhile may still
-    make it stale.
+    `definition` is the instance's definition; without a definition, nodes are not checked. The check reads the present
+    state: if the instance advances before the engine takes the move, the move may be stale.
 
-    errors:  Refusal           a token or a node is not there, as the instance is now; or a newer release has written it
+    errors:  Refusal           the present state has no such token, the process has no such node, or a newer release has
+                               written the state
              StoreUnavailable  the outcome is unknown
     """
     found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
@@ -62,7 +63,7 @@ async def move(
         for token in terminated:
             _check_token(token, instance)
         if definition is not None:
-            step = Stepping(definition, instance, datetime.now(UTC))
+            step = StepContext(definition, instance, datetime.now(UTC))
             for node_id in begun:
                 _check_node(node_id, step, terminated)
     return await instances.move_tokens(session, instance_key, terminated=terminated, begun=begun, tenant_id=tenant_id)
@@ -76,18 +77,18 @@ async def set_variables(
     token: int = ROOT,
     tenant_id: str | None = None,
 ) -> bool:
-    """Set variables of a token, 1: of the process; False: the instance has ended, or never was.
+    """Set variables of a token, or of the process with token 1; False: the instance has ended or does not exist.
 
-    An instance that goes on meanwhile may still make it stale.
+    If the instance advances before the engine applies the change, the token may be gone.
 
-    errors:  Refusal           the token is not there, as the instance is now; or a text can't be stored
+    errors:  Refusal           the present state has no such token, or a text can't be stored
              StatementRefused  the variables are too large
              StoreUnavailable  the outcome is unknown: call again
     """
     if token != ROOT:
         found = await instances.find_instance(session, instance_key, tenant_id=tenant_id)
         if found is not None and found.state is not None:
-            with suppress(StateTooNew):  # its engine knows
+            with suppress(StateTooNew):  # the engine of the newer release checks the change
                 _check_is_there(token, read_state(found.state))
     return await instances.set_variables(session, instance_key, variables, token=token, tenant_id=tenant_id)
 
@@ -104,7 +105,7 @@ def _check_is_there(token: int, instance: Instance) -> None:
         raise Refusal(f"token {token} is not in the instance now: {_listed(there, 'its tokens are')}")
 
 
-def _check_node(node_id: str, step: Stepping, terminated: Sequence[int]) -> None:
+def _check_node(node_id: str, step: StepContext, terminated: Sequence[int]) -> None:
     definition = step.definition
     node = definition.nodes.get(node_id)
     if node is None or node_id == definition.process_id:

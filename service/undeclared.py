@@ -1,4 +1,4 @@
-"""Find the types of service tasks that nobody is known to do: mostly a misspelt one, sometimes a program's own."""
+"""Find service task types without a handler or endpoint: a spelling mistake, or the type of a program's tasks."""
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
@@ -7,19 +7,19 @@ from shardclock_server.sql.deliveries.targets import declared_targets
 from shardclock_server.sql.session import Session
 
 WEBHOOK = "webhook:"
-LIKENESS = 0.8  # from 0 to 1; names of one app often begin alike, as order.pack and order.ship do
+LIKENESS = 0.8  # the similarity from 0 to 1; high, because an app's names often begin alike: order.pack and order.ship
 
 
 def undeclared_among(task_types: Iterable[str], declared: Collection[str]) -> tuple[str, ...]:
-    """Choose the types that are neither a declared handler nor an endpoint.
+    """Return the types that are neither a declared handler nor an endpoint.
 
-    shape:   each once, by name
+    shape:   distinct, sorted by name
     """
     return tuple(sorted(set(task_types).difference(declared)))
 
 
 async def notes_on(session: Session, undeclared: Iterable[str], *, tenant_id: str) -> list[str]:
-    """Say of each type what must be done, in a sentence, with the declared name that is most like it.
+    """Write a warning for each type, with the nearest declared name.
 
     errors:  StoreUnavailable  no answer in time
     """

@@ -10,9 +10,9 @@ LAG_EDGES = tuple(timedelta(seconds=edge_s) for edge_s in LAG_EDGES_S)
 
 TARGET = Label("target", frozenset(["log", "handler", "webhook", "process"]))
 TIMER_TYPE = Label("timer_type", frozenset(kind.value for kind in TimerType))
-# Late: it was overdue by more than a second when it was scheduled, moved or resumed.
+# `late`: the timer was overdue by more than a second when it was scheduled, moved or resumed.
 ASKED = Label("asked", frozenset(["ahead", "late"]))
-LOOPS = ("beats", "claims", "fires", "hints", "record_hints", "delivery_hints")
+LOOPS = ("beats", "claims", "fires", "notifications", "record_notifications", "delivery_notifications", "hand_overs")
 
 FAMILIES = (
     Family(
@@ -28,11 +28,11 @@ FAMILIES = (
     Family(
         "timers_swept",
         "counter",
-        "Overdue timers that a sweep over everybody's slots took, its shard's own among them.",
+        "Overdue timers that a sweep over all slots took, its shard's own among them.",
         (SHARD,),
     ),
     Family("timers_early", "counter", "Timers that Postgres found too early, and that were fired later.", (SHARD,)),
-    Family("timers_locked", "counter", "Timers that waited for somebody's transaction.", (SHARD,)),
+    Family("timers_locked", "counter", "Timers that waited for a transaction.", (SHARD,)),
     Family("timers_refused", "counter", "Timers that can't be fired as they are: see the log.", (SHARD,)),
     Family("timers_planned", "counter", "Schedules that got their first date.", (SHARD,)),
     Family("occurrences_skipped", "counter", "Occurrences that a schedule missed and will not fire.", (SHARD,)),

@@ -1,4 +1,4 @@
-"""What to send to fire leased timers that are due, and what the answer means: pure decisions."""
+"""Decide which rows to send for due timers, and interpret the answer (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,21 +8,24 @@ from shardclock_server.keepers.clock import seconds_of
 from shardclock_server.sql.claims.fire import Fired, Firing, Planning
 from shardclock_server.sql.session import StatementRefused
 from shardclock_server.timers.model import ClaimedTimer
-from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.repeat import REPETITIONS_MAX
 from shardclock_server.timers.schedule import Missed, first_of, following, parse_schedule
 
 
 def is_unplanned(timer: ClaimedTimer) -> bool:
-    """Say whether a timer is a schedule without a first date: clients in SQL write only its text, a shard plans it."""
+    """Return whether a timer is a schedule without a first date.
+
+    A client in SQL writes only the schedule's text, and a shard computes the first date.
+    """
     return timer.schedule is not None and timer.anchor_occurrence is None
 
 
 def planning_of(timer: ClaimedTimer) -> Planning:
-    """Compute the first occurrence of an unplanned schedule; its number continues those of an older rule.
+    """Compute the first occurrence of an unplanned schedule; its number follows the last number of the former rule.
 
-    errors:  InvalidTimer  its schedule can't be read, or never occurs
+    errors:  InvalidTimer  the schedule can't be read, or never occurs
     """
     assert timer.schedule is not None, "a plain timer needs no plan"
     assert timer.anchor is not None, "the table's checks see to it"
@@ -33,27 +36,30 @@ def planning_of(timer: ClaimedTimer) -> Planning:
 
 
 def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
-    """Compute what happens to a timer and which occurrence follows it, if it belongs to a schedule.
+    """Compute whether a timer fires, and for a schedule the occurrence that follows.
 
     units:   now is Postgres's time or a little earlier, so that no future occurrence is skipped
-    errors:  InvalidTimer  its schedule can't be read
+    errors:  InvalidTimer  the timer's schedule can't be read
     """
     if timer.schedule is None or timer.anchor is None or timer.anchor_occurrence is None:
         return Firing(timer)
+    rule = parse_schedule(timer.schedule, timer.zone)
     after = following(
-        parse_schedule(timer.schedule, timer.zone),
-        Occurrence(timer.occurrence, timer.due_date, timer.anchor, timer.anchor_occurrence),
+        rule,
+        ScheduledOccurrence(timer.occurrence, timer.due_date, timer.anchor, timer.anchor_occurrence),
         repetitions=timer.repetitions,
         now=now,
         missed=Missed(timer.missed),
     )
-    return Firing(timer, *after)
+    return Firing(timer, *after, period=rule.fixed_period)
 
 
 def held_and_forgotten(
     due: Sequence[ClaimedTimer], *, now_s: float, lease_s: float
 ) -> tuple[list[ClaimedTimer], list[ClaimedTimer]]:
-    """Separate the timers that a hold delays from the timers with expired leases: the ramp limits the latter.
+    """Separate the timers that a hold delays from the timers with expired leases.
+
+    The ramp limits the rate of the timers with expired leases.
 
     units:   now_s is Postgres's time in seconds since 1970
     """
@@ -70,7 +76,7 @@ class Leftover:
 
 
 def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
-    """Separate the timers that were sent too early from those that Postgres must be asked about."""
+    """Separate the timers that were sent too early from the timers with an unknown reason."""
     missing = [timer for timer in sent if timer.timer_key not in fired.timer_keys]
     return Leftover(
         early=[timer for timer in missing if timer.due_date > fired.server_now],

@@ -1,15 +1,15 @@
-"""The turns of timers that are due, if more are due than one statement fires.
+"""The turns of due timers, if more timers are due than one statement fires.
 
-One tenant's schedules may be due again as fast as they fire. So plain timers have every other turn, and the schedules
-of each tenant take the remaining turns one after the other: no tenant's schedules delay a plain timer or another
-tenant's schedule by more than their own number of turns.
+One tenant's schedules may be due again as fast as they fire. So plain timers have every other turn, and the tenants
+with due schedules share the remaining turns, one after the other. Thus no tenant's schedules delay a plain timer or
+another tenant's schedule by more than their own number of turns.
 """
 
 import heapq
 from collections import deque
 from typing import TypeAlias
 
-Entry: TypeAlias = tuple[float, int]  # when it is due, and the timer's key
+Entry: TypeAlias = tuple[float, int]  # the due moment of a timer, and the timer's key
 
 
 class Lanes:
@@ -36,7 +36,7 @@ class Lanes:
         heapq.heappush(lane, entry)
 
     def pop(self) -> Entry:
-        """Take out the soonest timer of the next lane; there must be one."""
+        """Remove and return the soonest timer of the next lane; there must be a due timer."""
         is_plain = bool(self._plain) and (self._is_plain_next or not self._tenants)
         self._is_plain_next = not is_plain
         return heapq.heappop(self._plain) if is_plain else self._pop_schedule()

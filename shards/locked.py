@@ -1,4 +1,4 @@
-"""The leased timers that other transactions have locked: tried once for each transaction, not once for each timer."""
+"""Retry leased timers that other transactions have locked: one try for each transaction, not one for each timer."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import LeasedRow
 from shardclock_server.timers.model import ClaimedTimer
 
-RETRY_S = 0.05  # between two tries: a client's transaction usually lasts less
-TRIES_PER_S = 400  # for all lockers together: a try costs about 20 µs, so this is about 1 % of a shard's time
+RETRY_S = 0.05  # the time between two tries: a client's transaction usually lasts less
+TRIES_PER_S = 400  # for all lockers together: a try costs about 20 µs, so tries take about 1 % of a shard's time
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """What to send again: `now`, timers whose lock may be gone; `later`, one timer of each locker, after `later_s`."""
+class LockedRetry:
+    """The timers to send again: `now`, if the lock may be gone; `later`, one timer of each locker, after `later_s`."""
 
     now: list[ClaimedTimer]
     later: list[ClaimedTimer]
@@ -20,29 +20,30 @@ class Retry:
 
 
 class LockedTimers:
-    """Group the locked timers by locker, and try only the first of each group: while it is locked, so are the others.
+    """Group the locked timers by locker, and try only the first timer of each group.
 
+    While the first timer is locked, all timers of its group are locked.
     The locker of a row is the transaction (or multixact) number in the row's `xmax`. One transaction may lock all
     timers that a shard leases, and trying each of 15,000 timers again and again would leave the shard no time for other
     timers.
 
-    A timer that is locked for longer than a lease is forgotten: its lease is over, so a claim finds it when it is free.
-    A timer beyond `timers_max` is forgotten as well: a claim finds it when its lease has ended.
+    A timer that is locked for longer than a lease is forgotten. Its lease is over, so a claim finds the timer after the
+    lock. A timer beyond `timers_max` is forgotten as well, and a claim finds the timer when its lease has ended.
     """
 
     def __init__(self, *, lease_s: float, timers_max: int) -> None:
         self._lease_s = lease_s
         self._timers_max = timers_max
         self._lockers: dict[int, str] = {}  # by timer_key
-        # By locker, then by timer_key: when the timer was found locked, and the timer. The first one is tried.
+        # By locker, then by timer_key: when the timer was found locked, and the timer. Each group's first is tried.
         self._groups: dict[str, dict[int, tuple[float, ClaimedTimer]]] = {}
 
     def __len__(self) -> int:
-        """Count the timers that wait behind the first of their group; the first itself waits in the timer queue."""
+        """Count the timers that wait behind the first timer of their group; first timers wait in the timer queue."""
         return len(self._lockers) - len(self._groups)
 
-    def learn(self, sent: Iterable[int], locked: Sequence[LeasedRow], *, now_s: float) -> Retry:
-        """Learn which of the timers sent were found locked; say what to send again.
+    def learn(self, sent: Iterable[int], locked: Sequence[LeasedRow], *, now_s: float) -> LockedRetry:
+        """Record which of the sent timers were found locked; return the timers to send again.
 
         units:   now_s in seconds since 1970
         """
@@ -52,10 +53,13 @@ class LockedTimers:
         for held in locked:
             self._keep(held, now_s=now_s)
         firsts = (self._first(locker, now_s=now_s) for locker in dict.fromkeys(lockers.values()))
-        return Retry(free, [first for first in firsts if first], max(RETRY_S, len(self._groups) / TRIES_PER_S))
+        return LockedRetry(free, [first for first in firsts if first], max(RETRY_S, len(self._groups) / TRIES_PER_S))
 
     def _settle(self, timer_key: int, locker: str | None) -> list[ClaimedTimer]:
-        """Forget a timer unless the same locker still has it; return the timers behind it, which may be free now."""
+        """Forget a timer unless the same locker still holds the timer's row.
+
+        shape:   returns the timers of the old group, which may be free now
+        """
         before = self._lockers.get(timer_key)
         if before is None or before == locker:
             return []
@@ -79,7 +83,7 @@ class LockedTimers:
         self._groups.setdefault(held.locker, {})[timer_key] = (found_s, held.timer)
 
     def _first(self, locker: str, *, now_s: float) -> ClaimedTimer | None:
-        """Return the timer to try for a locker's whole group; forget those that have been locked for a whole lease."""
+        """Return the timer to try for a locker's whole group; forget timers that were locked for a whole lease."""
         group = self._groups.get(locker, {})
         for timer_key, (found_s, timer) in list(group.items()):
             if found_s > now_s - self._lease_s:

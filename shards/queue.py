@@ -12,16 +12,17 @@ from shardclock_server.timers.model import ClaimedTimer
 # A timer that is leased again leaves a stale entry in the heap. The heap is rebuilt when it has this many more entries
 # than twice the timers.
 STALE_MAX = 1_000
-# Starts of jobs fire at so many moments of each second. One statement for ten costs little more than one for one, and a
-# job that starts 16 ms later is not late. A power of two: the moment is exact, and never before the due date.
+# Starts of jobs fire at this number of moments of each second. A statement for ten starts costs little more than a
+# statement for one, and a job that starts 16 ms later is not late. The number is a power of two, so that the moment is
+# exact, and never before the due date.
 STARTS_PER_S = 64
 
 
 class TimerQueue:
-    """Keep leased timers by the moment to fire them, and wake one waiting task when the soonest is due.
+    """Keep leased timers by the moment to fire them, and wake one waiting task when the soonest timer is due.
 
-    The answer to the latest question to Postgres replaces what is known of a timer; an answer to an earlier question
-    never does. An earlier one may come late: a slow answer, or a firing to be sent again. One task waits, any may add.
+    The answer to the latest query replaces a timer's state; an answer to an earlier query never does. An earlier answer
+    may come late, after a slow statement or with a firing to be sent again. One task waits; any task may add timers.
     Starts of jobs fire together if they are due one right after the other, unless `gathers_starts` is False.
     """
 
@@ -38,7 +39,7 @@ class TimerQueue:
     def add(self, timers: Iterable[ClaimedTimer], *, not_before_s: float = 0.0) -> None:
         """Hold timers until they are due.
 
-        units:   not_before_s in seconds since 1970, for those that could not be fired just now
+        units:   not_before_s in seconds since 1970, for timers that could not be fired just now
         """
         soonest = self.soonest_s()
         for timer in timers:
@@ -46,7 +47,7 @@ class TimerQueue:
             if timer.starts_job and self._gathers_starts:
                 at = math.ceil(at * STARTS_PER_S) / STARTS_PER_S
             held = self._timers.get(timer.timer_key)
-            if held is not None and held[1].question > timer.question:
+            if held is not None and held[1].request_number > timer.request_number:
                 continue
             self._timers[timer.timer_key] = (at, timer)
             if held is None or held[0] != at:
@@ -57,7 +58,7 @@ class TimerQueue:
             self._sooner.set()
 
     def pop_due(self, now_s: float, limit: int) -> list[ClaimedTimer]:
-        """Take out the timers that are due, soonest first; if more than `limit` are due, so many of them by turns."""
+        """Remove and return the due timers, soonest first; if more than `limit` are due, `limit` timers by turns."""
         newly_due = self._pop_heap(now_s)
         if not self._due and len(newly_due) <= limit:
             taken = (self._timers.pop(timer_key, None) for _, timer_key in newly_due)
@@ -80,11 +81,11 @@ class TimerQueue:
             held = self._timers.get(timer_key)
             if held is not None and held[0] == at:
                 return at
-            heapq.heappop(self._heap)  # a stale entry: the timer was replaced, or taken out
+            heapq.heappop(self._heap)  # a stale entry: the timer was replaced or removed
         return None
 
     def _pop_heap(self, now_s: float) -> list[tuple[float, int]]:
-        """Take the entries that are due out of the heap, without the stale ones; one may stand there twice."""
+        """Remove the due entries from the heap, and return them without stale entries; an entry may occur twice."""
         due: list[tuple[float, int]] = []
         heap, timers = self._heap, self._timers
         while heap and heap[0][0] <= now_s:

@@ -1,20 +1,20 @@
-"""How fast a shard takes the timers that an outage left overdue: pure decisions, taken from a few numbers."""
+"""Limit the rate at which a shard takes the timers that an outage left overdue (pure)."""
 
 from dataclasses import dataclass
 
 from shardclock_server.sql.claims.claim import Scan, ScanResult
 from shardclock_server.timers.bucket import Bucket
 
-BURST_S = 1.0  # a scan may take at once what the rate allows in this time
+BURST_S = 1.0  # a scan may take at once as many timers as the rate allows in this time
 
 
 @dataclass(slots=True)
 class Ramp:
     """Limit the rate of the timers that an outage left.
 
-    The rate is stored in Postgres, and every scan returns it; before the first scan nothing may be taken. When a scan
-    finds more such timers than it can take, they are taken fairly from then on: a share for each tenant instead of
-    the oldest of all. That ends when a round over all tenants leaves none.
+    The rate is stored in Postgres, and every scan returns the rate; before the first scan no timer may be taken. When a
+    scan finds more timers of an outage than it can take, later scans take a share for each tenant instead of the oldest
+    timers of all tenants. The shares end when a round over all tenants leaves no such timer.
     """
 
     per_s: int | None = 0
@@ -24,20 +24,21 @@ class Ramp:
     _found_more: bool = False
 
     def holds_back(self, batch: int, *, now_s: float) -> bool:
-        """Say whether ordinary scans must skip what an outage left, because the `outage` scan takes it.
+        """Return whether ordinary scans must skip the timers of an outage, because the `outage` scan takes these
+        timers.
 
-        They must while the rate allows less than a whole batch, and while tenants get fair shares.
-        """
+        Ordinary scans must skip these timers while the rate allows less than a whole batch, and while tenants get fair
+        shares."""
         return self.catching_up or self.room(batch, now_s=now_s) < batch
 
     def room(self, batch: int, *, now_s: float) -> int:
-        """Return how many may be taken now, at most a batch."""
+        """Return how many timers of an outage may be taken now, at most a batch."""
         if self._bucket is None:
             return batch if self.per_s is None else 0
-        return max(0, int(min(self._bucket.room(now_s), batch)))
+        return max(0, int(min(self._bucket.available(now_s), batch)))
 
     def learn(self, scan: Scan, taken: ScanResult, *, now_s: float) -> None:
-        """Learn what a scan took, and the rate it returned."""
+        """Count the timers that a scan took, and use the rate that the scan returned from now on."""
         if taken.ramp_per_s != self.per_s:
             self._change_rate(taken.ramp_per_s, now_s)
         if self._bucket is not None:
@@ -59,4 +60,4 @@ class Ramp:
             self._bucket.burst = per_s * BURST_S
         else:
             self._bucket = Bucket(per_s, burst=per_s * BURST_S)
-            self._bucket.take(now_s, per_s * BURST_S)  # it begins empty: an outage has left more than a burst
+            self._bucket.take(now_s, per_s * BURST_S)  # the bucket begins empty: an outage has left more than a burst

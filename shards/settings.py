@@ -7,20 +7,20 @@ from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 
 
 class ShardSettings(KeeperSettings):
-    """Hold all settings of one shard; it finds the database's address on its own node.
+    """All settings of one shard, which finds the database's address on its own node.
 
-    `cluster.settings` reads the numbers from the environment, and checks the relations between them.
+    `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """
 
     poll_s: float = Field(0.1, gt=0, description="between two claims: bounds the lag of a timer that is due at once")
     horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
     lease_s: float = Field(
-        10.0, gt=0, description="how long a lease lasts: after it, anybody may take a dead shard's timers"
+        10.0, gt=0, description="how long a lease lasts: after it, any shard may take a dead shard's timers"
     )
     claim_batch: int = Field(4_200, gt=0, description="timers taken by one claim: five for each of 840 slots")
     fire_batch: int = Field(1_000, gt=0, description="timers fired by one statement: about 15 ms of work")
     queue_max: int = Field(20_000, gt=0, description="timers held in memory; may be exceeded by up to three claims")
-    sweep_s: float = Field(1.0, gt=0, description="between two sweeps over everybody's slots")
+    sweep_s: float = Field(1.0, gt=0, description="between two sweeps over all slots")
     sweep_grace_s: float = Field(
-        3.0, gt=0, lt=RAMP_AFTER_S, description="overdue by more than this, anybody's timer is swept"
+        3.0, gt=0, lt=RAMP_AFTER_S, description="a timer of any slot is swept if it is overdue by more than this"
     )

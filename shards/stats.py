@@ -1,11 +1,11 @@
-"""Counts of what became of timers since a shard's start, and the report of them to this node's exporter."""
+"""Counts of the timers' outcomes since a shard's start, and their report to this node's exporter."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from shardclock_server.metrics.family import NO_SHARD
-from shardclock_server.metrics.report import Histogram, Report, Sample
+from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
 from shardclock_server.shards.families import LAG_EDGES_S, LOOPS
 from shardclock_server.sql.claims.claim import Scan, ScanResult, Scope
 from shardclock_server.sql.claims.fire import Fired, Firing
@@ -23,7 +23,8 @@ COUNTERS = {
     "timers_refused": "refused",
     "occurrences_skipped": "skipped",
 }
-# While a shard works off a backlog, one scan in this many is measured: that costs a twentieth of the scans' time.
+# While a shard works off a backlog, one scan in this many is measured: the measuring costs a twentieth of the scans'
+# time.
 MEASURED_OF_BACKLOG = 5
 
 Kind = tuple[Scope, float | None]
@@ -35,7 +36,7 @@ class LagHistograms:
 
     While a shard works off a backlog, only some scans are measured. The timers of a backlog are all about equally late,
     so an unmeasured scan is assumed to be like the last measured scan of its kind. The kinds are kept apart, because
-    what an outage left is much later than what is just overdue.
+    an outage's timers are much later than timers that are just overdue.
     """
 
     counts: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
@@ -44,7 +45,7 @@ class LagHistograms:
     _unmeasured: Counter[Kind] = field(default_factory=Counter)
 
     def measures(self, scan: Scan, *, has_backlog: bool) -> bool:
-        """Say whether to measure the lags of a scan."""
+        """Return whether to measure the lags of a scan."""
         kind = _kind(scan)
         if not has_backlog or kind not in self._like:
             self._unmeasured.pop(kind, None)
@@ -53,10 +54,10 @@ class LagHistograms:
         return self._unmeasured[kind] == 0
 
     def learn(self, lags: Sequence[Lags], scan: Scan | None = None) -> None:
-        """Add what was measured, of a scan or of leased timers."""
+        """Add the measured lags of a scan or of leased timers."""
         for lag in lags:
             self._add(lag, lag.timers)
-        # A sweep or a scan ahead is rare and fires little: the last one says nothing about the next.
+        # A sweep or a scan ahead is rare and fires few timers, so its figures say nothing about the next scan.
         if lags and scan is not None and scan.scope in ("own", "outage"):
             self._like[_kind(scan)] = lags
 
@@ -83,7 +84,7 @@ def _kind(scan: Scan) -> Kind:
 
 @dataclass(slots=True)
 class ShardStats:
-    """Count what became of timers, since the start."""
+    """Count the timers' outcomes since the start."""
 
     claimed: int = 0
     fired: int = 0
@@ -99,9 +100,10 @@ class ShardStats:
     lag_histograms: LagHistograms = field(default_factory=LagHistograms)
 
     def count_scan(self, scan: Scan, taken: ScanResult, *, measured: bool) -> None:
-        """Add what a scan leased and fired."""
+        """Add the timers that a scan leased and fired."""
         self.claimed += len(taken.claimed)
         self.fired += taken.fired
+        self.skipped += taken.skipped
         if scan.scope == "sweep":
             self.swept += len(taken.claimed) + taken.fired
         if measured:
@@ -110,7 +112,7 @@ class ShardStats:
             self.lag_histograms.estimate(taken.fired, scan)
 
     def count_firing(self, firings: Sequence[Firing], fired: Fired) -> None:
-        """Add what became of leased timers that were due."""
+        """Add the outcomes of leased timers that were due."""
         gone = [firing for firing in firings if firing.timer.timer_key in fired.timer_keys]
         self.fired += sum(firing.fires for firing in gone)
         self.skipped += sum(firing.skipped for firing in gone)
@@ -139,7 +141,7 @@ class ShardGauges:
         return len(range(self.shard, SLOTS, self.shard_count))
 
 
-def report_of(source: str, stats: ShardStats, present: ShardGauges, *, leaving: bool = False) -> Report:
+def report_of(source: str, stats: ShardStats, present: ShardGauges, *, leaving: bool = False) -> MetricsReport:
     """Build the report that a shard sends to the exporter."""
     samples = [Sample(name, (), getattr(stats, attribute)) for name, attribute in COUNTERS.items()]
     samples += [Sample("turn_failures", (loop,), stats.failures[loop]) for loop in LOOPS]
@@ -156,4 +158,4 @@ def report_of(source: str, stats: ShardStats, present: ShardGauges, *, leaving: 
         for key, counts in lag_histograms.counts.items()
     ]
     shard = NO_SHARD if present.shard is None else str(present.shard)
-    return Report(source, shard, samples, histograms, leaving)
+    return MetricsReport(source, shard, samples, histograms, leaving)

@@ -1,13 +1,13 @@
-"""A shard that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
+"""A shard without loops, for a test that moves the clock."""
 
-from shardclock_server.shards.claim_planner import PlannedScan
+from shardclock_server.shards.scan_planner import PlannedScan
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.claims.claim import Scan
 from shardclock_server.sql.session import StatementRefused
 
 
 class SteppedShard(Shard):
-    """Fire what is due, step by step; all that a step does is the shard's own."""
+    """Fire the due timers in explicit steps, with the code of the shard."""
 
     gathers_starts = False  # the clock stands still: it never reaches a later moment
     measures_lags = False  # a clock that stands still makes every timer punctual, and no metric is read
@@ -17,20 +17,20 @@ class SteppedShard(Shard):
         await self.beat_turn()
 
     async def step(self, slot: int | None = None) -> None:
-        """Fire the due timers of one slot or of all: plain timers by the claim itself, schedules once they are leased.
+        """Fire the due timers of one slot or of all: the claim fires plain timers; schedules are leased, then fired.
 
-        Nothing is leased ahead, and nothing counts as left by an outage: the clock stands still until all has fired.
+        No timer is leased ahead, and no timer counts as left by an outage: the clock stands still until all have fired.
 
-        errors:  StoreUnavailable  the outcome is unknown: the next step fires what is left
+        errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
         """
         await self._recall()
         everything_due = PlannedScan(Scan("own", 0.0, self._settings.claim_batch, slot=slot), turn_at_s=0.0)
         try:
             await self._scan(everything_due)
         except StatementRefused:
-            await self._scan(everything_due)  # from now on scans only lease, so that what is at fault fails alone
+            await self._scan(everything_due)  # from now on scans only lease, so that a faulty timer fails alone
         await self._fire_due()
 
     async def end(self) -> None:
-        """End the holder, which frees all its timers."""
+        """End the holder, which frees all timers of the holder."""
         await self._hand_back()

@@ -1,18 +1,18 @@
-"""Whole databases, made as copies of another: a migrated one in a few hundredths of a second."""
+"""Make a database as a copy of another: to copy a migrated database takes a few hundredths of a second."""
 
 from shardclock_server.sql.session import Session
 
-# Postgres takes no parameters in these; the names are ours, and hold nothing that would need quotes.
+# These statements take no parameters in Postgres. Callers pass names that need no quotes.
 _CREATE, _COPY = "create database {name}", "create database {name} template {template} strategy file_copy"
 _DROP = "drop database if exists {name} with (force)"
-# A test's data need not survive a crash, and nothing then waits for a disk.
+# A test's data need not survive a crash; without fsync nothing waits for a disk.
 _UNSAFE = ("alter system set fsync = off", "alter system set full_page_writes = off", "select pg_reload_conf()")
 
 
 async def create_database(session: Session, name: str, *, template: str | None = None) -> None:
-    """Make a database, empty or as a copy of another one, to which nobody is connected.
+    """Make a database, empty or as a copy of a template without connections.
 
-    errors:  StatementRefused  there is one of that name, or somebody is connected to the template
+    errors:  StatementRefused  the name is in use, or the template has a connection
              StoreUnavailable  the outcome is unknown
     """
     async with session.connection() as connection:
@@ -20,7 +20,7 @@ async def create_database(session: Session, name: str, *, template: str | None =
 
 
 async def drop_database(session: Session, name: str) -> None:
-    """Drop a database, whoever is connected to it.
+    """Drop a database, and end all connections to it.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
@@ -29,9 +29,9 @@ async def drop_database(session: Session, name: str) -> None:
 
 
 async def forgo_safety(session: Session) -> None:
-    """Let a server wait for no disk: a crash of the machine may then destroy all its databases.
+    """Turn off a server's waits for the disk: a crash of the machine may then destroy all its databases.
 
-    errors:  StatementRefused  the role is no superuser
+    errors:  StatementRefused  the role is not a superuser
              StoreUnavailable  the outcome is unknown: call again
     """
     async with session.connection() as connection:

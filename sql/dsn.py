@@ -1,4 +1,4 @@
-"""Where the database is and how to log in: never shown, never sent to another process, read for each connection."""
+"""The address and login of the database: never shown, never sent to another process, read again for each connection."""
 
 from pathlib import Path
 from typing import NoReturn, Self
@@ -6,18 +6,18 @@ from urllib.parse import parse_qs, urlsplit
 
 RULE = "must be a URL such as postgresql://user:password@host:5432/database"
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")  # libpq's
-BYTES_MAX = 16_384  # read from the file; no DSN is longer
+BYTES_MAX = 16_384  # the limit for reading the file; no DSN is longer
 
 
 class InvalidDsn(ValueError):
-    """Carries what is wrong with a DSN, and never the DSN: it may hold a password."""
+    """A DSN is wrong. The message never shows the DSN, because it may hold a password."""
 
 
 class Dsn:
-    """Keep a DSN, or the name of the file that holds it.
+    """Hold a DSN, or the name of the file that holds it.
 
-    The file may change while a process runs: the next connection uses its new content. The same holds for a `passfile`
-    that a DSN names; asyncpg reads it as libpq does.
+    The file may change while a process runs: the next connection uses the new content. A `passfile` that the DSN names
+    may change too: asyncpg reads that file for each connection, as libpq does.
     """
 
     __slots__ = ("_file", "_text")
@@ -28,15 +28,15 @@ class Dsn:
 
     @classmethod
     def of(cls, dsn: Self | str) -> Self:
-        """Return a Dsn as it is, or make one from a text.
+        """Return a Dsn as it is, or make one of a text.
 
-        errors:  InvalidDsn  the text can never connect
+        errors:  InvalidDsn  the text is not a DSN
         """
         return dsn if isinstance(dsn, cls) else cls(str(dsn))
 
     @property
     def file(self) -> Path | None:
-        """Return the file that holds the DSN, if a file does."""
+        """Return the file that holds the DSN; None if the DSN was given as text."""
         return self._file
 
     @property
@@ -49,13 +49,13 @@ class Dsn:
         return f"{parts.hostname or 'a local socket'}{f':{parts.port}' if parts.port else ''}"
 
     def reveal(self) -> str:
-        """Return the text, to connect with it now and not to keep it.
+        """Return the DSN's text. Connect with it now and don't keep it.
 
-        errors:  InvalidDsn  the file can't be read, or its text can never connect
+        errors:  InvalidDsn  the file can't be read, or its text is not a DSN
         """
         if self._file is None:
             return self._text
-        if ":/" in str(self._file):  # a URL: as a path it has lost its second slash
+        if ":/" in str(self._file):  # a URL; Path drops its second slash
             raise InvalidDsn("a DSN stands where the name of a file that holds one must be; is SHARDCLOCK_DSN meant?")
         try:
             with self._file.open("rb") as file:
@@ -63,19 +63,19 @@ class Dsn:
         except OSError as error:
             raise InvalidDsn(f"{self._file} can't be read: {error.strerror or type(error).__name__}") from None
         except UnicodeDecodeError:
-            raise InvalidDsn(f"what {self._file} holds {RULE}, in UTF-8") from None
-        return _checked(text.strip(), f"what {self._file} holds")
+            raise InvalidDsn(f"the text of {self._file} {RULE}, in UTF-8") from None
+        return _checked(text.strip(), f"the text of {self._file}")
 
     def __repr__(self) -> str:
         """Show the file's name, and nothing of the DSN."""
         return f"Dsn(file={str(self._file)!r})" if self._file is not None else "Dsn(**********)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled: Ray stores what is sent to an actor where anybody may read it."""
+        """Refuse to be pickled: Ray stores an actor's arguments where every process of the cluster may read them."""
         raise TypeError("a DSN is sent to no other process: each finds it on its own node")
 
 
-def _checked(text: str, what: str) -> str:
+def _checked(text: str, source: str) -> str:
     try:
         parts = urlsplit(text)
         sslmode = parse_qs(parts.query).get("sslmode", ["prefer"])[-1]
@@ -83,5 +83,5 @@ def _checked(text: str, what: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise InvalidDsn(f"{what} {RULE}")
+        raise InvalidDsn(f"{source} {RULE}")
     return text

@@ -1,9 +1,9 @@
-"""Bring the schema up to date, or check that this program can work with it.
+"""Bring the schema up to date, or check that this program fits it.
 
-The schema is made by steps and functions. A step makes or changes tables; steps go forward only, and one that was
-released is never edited: each is recorded with the checksum of its text. A function is made anew whenever its file has
-changed. All of it is one transaction under an advisory lock. So two processes that start together do the work once, and
-a failure leaves the database as it was. docs/decisions/0078-one-file-for-each-function.md
+Steps and functions make the schema. A step makes or changes tables. No step undoes another step, and a released step is
+never edited: the database records the checksum of its text. A function is made anew whenever its file has changed. A
+migration is one transaction under an advisory lock. So if two processes start together, only one of them applies the
+steps, and a failure leaves the database as it was. docs/decisions/0078-one-file-for-each-function.md
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.scripts import (
     BOOKKEEPING,
-    Script,
+    SqlScript,
     functions,
     in_order,
     record_of,
@@ -26,14 +26,14 @@ from shardclock_server.sql.scripts import (
 )
 from shardclock_server.sql.session import Connection, Session, StoreLocked
 
-MIGRATE_S = 300.0  # a later step may have much to rewrite
+MIGRATE_S = 300.0  # a later step may rewrite large tables
 LOCK_TRIES, LOCK_PAUSE_S = 20, 1.0
 OWNER = "shardclock_owner"  # the role that sql/roles.sql makes
 
 _SCHEMA = "create schema if not exists shardclock"
 _TABLES = "select to_regclass('shardclock.migrations') is not null, to_regclass('shardclock.functions') is not null"
 _STEPS = "select version, checksum from shardclock.migrations"
-# A function that a hand or removed.sql has dropped counts as one that was never made.
+# A function that was dropped, by removed.sql or by hand, counts as never made.
 _FUNCTIONS = """\
 select f.name, f.checksum, f.release,
     f.name = 'removed' or exists (
@@ -41,9 +41,10 @@ select f.name, f.checksum, f.release,
     ) as is_there
 from shardclock.functions f
 """
-# A function's body may be parsed when it is created. Then a name must mean Postgres's own, for each caller.
+# Postgres may parse a function's body at its creation. At that time each name must mean Postgres's own object,
+# independently of the caller's search_path.
 _PATH = "set local search_path = pg_catalog, pg_temp"
-# In a database of another encoding names and payloads are refused or cut, each with another reason that is not true.
+# In a database of another encoding Postgres refuses or cuts names and payloads, with messages that mislead.
 _NEEDS_UTF8 = (
     'the database "%s" has the encoding %s, and Shardclock needs UTF8: make another one, such as by'
     " create database shardclock encoding 'UTF8' locale 'C' template template0"
@@ -58,14 +59,14 @@ begin
     end if;
 end
 $$"""
-# The second lock keeps the log's days as they are: Postgres refuses to change the rights of a day that is dropped or
-# renamed meanwhile.
+# The second lock keeps other transactions from dropping or renaming the log's partitions meanwhile: Postgres would
+# refuse to change the rights of such partitions.
 _LOCK = """\
 select pg_advisory_xact_lock(hashtext('shardclock.migrate'));
 select pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'))"""
-# Lock all tables at once and soon, or none. While we wait for a lock, later transactions wait behind us, those of
-# shards too. Locking one table after the other, while shards hold some and want others, ends in a deadlock, and a
-# shard's statement may be its victim.
+# Lock all tables at once and soon, or none. While we wait for a lock, later transactions, also of shards, wait behind
+# us. If we locked one table after another, a deadlock with a shard's statement would be possible, and Postgres might
+# end the shard's statement.
 _LOCK_TABLES = """\
 do $$
 declare
@@ -90,12 +91,13 @@ _OWNER_OF_SCHEMA = (
 )
 _AS_OWNER = "select set_config('role', $1, true) where current_user <> $1"
 _AS_SELF = "set local role none"
-# Postgres lets all roles execute a new function, and default privileges for a single schema can't change that.
+# By default Postgres lets all roles execute a new function, and default privileges for a single schema can't revoke
+# that right.
 _NOT_PUBLIC = """\
 revoke all on schema shardclock from public;
 revoke all on all routines in schema shardclock from public;
 """
-# Policies are made or taken away where the database asks for that; both need all tables.
+# Policies are made or removed if the database's setting asks for that change; each change needs a lock on all tables.
 _WALL_IS_TO_CHANGE = """\
 select current_setting('shardclock.wall', true) = case
     when exists (select from pg_policies p where p.schemaname = 'shardclock' and p.policyname = 'served_rows')
@@ -105,20 +107,20 @@ end
 
 
 class TablesInUse(Exception):
-    """The tables could not be locked; the message says what to do."""
+    """The tables could not be locked; the message says how to proceed."""
 
 
 class WrongSchema(Exception):
-    """The database's schema is not the one that this program needs; the message says how to repair it."""
+    """The database's schema does not fit this program; the message says how to repair it."""
 
 
 class WrongEncoding(WrongSchema):
-    """The database can't hold all text; the message says how to make one that can."""
+    """The database's encoding can't hold all text; the message says how to make a database that can."""
 
 
 @dataclass(frozen=True)
-class Applied:
-    """The names of the steps and functions that one call has applied, in order."""
+class MigrationResult:
+    """The names of the steps and functions that one call applied, in order."""
 
     steps: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
@@ -126,26 +128,26 @@ class Applied:
 
 @dataclass(frozen=True)
 class _Lacks:
-    """A database's missing steps and functions, these by name, and whether a later release has migrated it."""
+    """The steps, and the functions by name, that a database lacks; and whether a later release has migrated it."""
 
-    steps: tuple[Script, ...]
-    functions: Mapping[str, Script]
+    steps: tuple[SqlScript, ...]
+    functions: Mapping[str, SqlScript]
     is_newer: bool
 
 
-async def migrate(dsn: Dsn | str, *, roles: bool = False) -> Applied:
-    """Apply the steps and functions that the database lacks; make the roles if asked to, and renew their rights.
+async def migrate(dsn: Dsn | str, *, roles: bool = False) -> MigrationResult:
+    """Apply the missing steps and functions; if `roles`, make the roles and renew their rights.
 
-    A database that a later release has migrated is left as it is. Tables are locked only if a step is missing, or if
-    the owner or the policies of row-level security change. Then a running cluster is not blocked for long: if a table
-    is in use, this gives up and tries again, for about half a minute.
+    A database that a later release has migrated is not changed. Tables are locked only if a step is missing, or if the
+    owner or the policies of row-level security change. A running cluster is not blocked for long: if a table is in use,
+    this function releases its locks and tries again, for about half a minute.
 
     errors:  WrongSchema       a step was edited after it had been applied, a version before the first release made the
                                schema, or roles were asked for on a later release's schema
              WrongEncoding     the database can't hold all text
-             StatementRefused  the role may not change the schema, or make roles
+             StatementRefused  the role has no right to change the schema, or to make roles
              TablesInUse       the tables were in use at every try; nothing was applied
-             StoreUnavailable  no answer: nothing, or everything, was applied; call again
+             StoreUnavailable  no answer: either all scripts were applied, or none; call again
     source:  sql/schema, sql/functions, sql/roles.sql
     """
     for _ in range(LOCK_TRIES - 1):
@@ -156,12 +158,12 @@ async def migrate(dsn: Dsn | str, *, roles: bool = False) -> Applied:
         return await _migrate_at_once(dsn, roles=roles)
     except StoreLocked:
         raise TablesInUse(
-            f"the tables were in use at {LOCK_TRIES} tries, and nothing was changed: end what holds them, most likely"
-            " the oldest transaction in pg_stat_activity, and call again"
+            f"the tables were in use at {LOCK_TRIES} tries, and nothing was changed: end the transaction that holds"
+            " them, most likely the oldest transaction in pg_stat_activity, and call again"
         ) from None
 
 
-async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> Applied:
+async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> MigrationResult:
     async with (
         Session(dsn, application="shardclock migrate", timeout_s=MIGRATE_S) as session,
         session.transaction() as connection,
@@ -184,11 +186,11 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> Applied:
         await connection.execute(_AS_SELF)
         if has_roles:
             await connection.execute(roles_text())
-    return Applied(tuple(step.name for step in lacks.steps), tuple(lacks.functions))
+    return MigrationResult(tuple(step.name for step in lacks.steps), tuple(lacks.functions))
 
 
 async def _become_owner(connection: Connection) -> str | None:
-    """Make the schema, or take the role of its owner; return the owner that it had."""
+    """Make the schema, or take the role of its owner; return its former owner."""
     owner: str | None = await connection.fetchval(_OWNER_OF_SCHEMA)
     if owner is None:
         await connection.execute(_SCHEMA)
@@ -197,13 +199,13 @@ async def _become_owner(connection: Connection) -> str | None:
     return owner
 
 
-def _nothing(*, roles: bool) -> Applied:
+def _nothing(*, roles: bool) -> MigrationResult:
     if roles:
         raise WrongSchema(
             "a later release has migrated the database, so this one can't make the roles: run"
             " `shardclock migrate --roles` of that release"
         )
-    return Applied()
+    return MigrationResult()
 
 
 async def _remove_functions(connection: Connection) -> None:
@@ -213,7 +215,7 @@ async def _remove_functions(connection: Connection) -> None:
 
 
 def as_script(*, roles: bool = False) -> str:
-    """Return all of the schema as one SQL script, for a DBA who applies it by hand to an empty database."""
+    """Return all of the schema as one SQL script, to be applied by hand to an empty database."""
     texts = (
         f"-- {script.name}\n{script.text}\n{record_of(script)}"
         for script in [*in_order(steps(), functions()), removed()]
@@ -226,7 +228,7 @@ def as_script(*, roles: bool = False) -> str:
 async def require_current(session: Session) -> None:
     """Refuse to work on a schema that is older than this program.
 
-    A newer schema is fine: each release keeps the previous one running, so that both can run during an upgrade.
+    A newer schema is accepted: a release also runs on the next release's schema, because both run during an upgrade.
 
     errors:  WrongSchema       too old, absent, or edited: the message names the command that repairs it
              WrongEncoding     the database can't hold all text
@@ -282,7 +284,7 @@ async def _lacks(connection: Connection) -> _Lacks:
     )
 
 
-def _missing(applied: Mapping[int, str]) -> tuple[Script, ...]:
+def _missing(applied: Mapping[int, str]) -> tuple[SqlScript, ...]:
     for step in steps():
         if applied.get(step.version, step.checksum) != step.checksum:
             raise WrongSchema(

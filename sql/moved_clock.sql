@@ -1,14 +1,15 @@
--- Gives a database that was made for a test a clock that stands still until it is moved. It runs before `migrate`,
--- as a superuser, and only where `sql.clock.moved.install` sends it: docs/decisions/0052-a-clock-that-tests-move.md.
+-- Gives a test's database a clock that stands still until the test moves it. It runs before `migrate`, as a superuser,
+-- and only `sql.clock.moved.install` sends it: docs/decisions/0052-a-clock-that-tests-move.md.
 --
--- Postgres keeps its functions in each database by itself. So this renames the clocks of this database alone, and puts
--- others in their place: whatever asks for now() here, qualified or not, asks these. A dump leaves them behind.
+-- Each database has its own catalog of functions. So this script renames the clock functions of this database alone,
+-- and makes new functions with their names: each call of now() here, qualified or not, calls the new function. A dump
+-- does not contain the new functions.
 
 create schema shardclock_clock;
 
--- Microseconds since 2000, as a timestamptz holds them. Not a table: a claim asks the clock in each of 840 slots, and a
--- sequence answers without a plan and a scan. And every session sees at once where it was moved, in the middle of a
--- transaction, too.
+-- Microseconds since 2000, as in a timestamptz. The clock is a sequence and not a table, because a claim reads the
+-- clock in each of 840 slots, and a sequence is read without a plan and without a scan. Also, each session sees a new
+-- time at once, even within a transaction.
 create sequence shardclock_clock.moment minvalue -9223372036854775807;
 
 alter function pg_catalog.now() rename to real_now;
@@ -26,13 +27,13 @@ begin atomic
     );
 end;
 
--- Stable, as Postgres's own clocks: a scan stops behind the due rows only by a bound that does not change.
+-- Stable, like Postgres's own clocks: an index scan ends after the due rows only if its bound is stable.
 alter function pg_catalog.pg_sequence_last_value(regclass) stable;
 
--- For the next function alone: a timestamptz is the same eight bytes.
+-- Only the next function uses this cast. A timestamptz has the same eight bytes as a bigint.
 create cast (bigint as timestamptz) without function;
 
--- The planner puts this expression in the place of now(): a call within each expression would cost more than the rest.
+-- The planner inlines this expression in place of now(): a call for each expression would cost more than the rest.
 create function pg_catalog.now()
 returns timestamptz
 language sql

@@ -1,4 +1,4 @@
-"""Some sessions on one database, lent one at a time to whoever asks; those who ask wait for a short time only."""
+"""A pool of sessions on one database: each session serves one caller at a time, and a caller's wait is short."""
 
 import asyncio
 import time
@@ -14,17 +14,17 @@ from shardclock_server.timers.refusal import shortened
 
 
 class PoolEmpty(StoreUnavailable):
-    """All sessions were lent for as long as somebody may wait: nothing was asked of Postgres."""
+    """No session became free within the pool's wait: no statement was sent to Postgres."""
 
 
 class ShareTaken(PoolEmpty):
-    """One tenant had its share of all sessions for as long: others may still get one."""
+    """A tenant's share of the sessions stayed in use while its caller waited: other tenants may still get a session."""
 
 
 class Pool:
-    """Keep `size` sessions, each opened when it is first lent; for one tenant alone at most `share` are lent at a time.
+    """Hold `size` sessions, each opened when it is first lent; one tenant alone has at most `share` at a time.
 
-    units:   `waited_s` is what all who have got a session have waited for it, `missed` counts those who got none
+    units:   `waited_s` sums the waits of all callers that got a session, `missed` counts the callers that got none
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Pool:
     ) -> None:
         self._wait_s = wait_s
         self._share = share or size
-        self._shares: dict[Tenants, asyncio.Semaphore] = {}  # of those who have a session, or wait for one
+        self._shares: dict[Tenants, asyncio.Semaphore] = {}  # of tenants that have a session or wait for one
         self._asking: Counter[Tenants] = Counter()
         self.size = size
         self.timeout_s = timeout_s
@@ -49,7 +49,7 @@ class Pool:
         self._sessions = [
             Session(dsn, application=application, timeout_s=timeout_s, plans=CLIENT_PLANS) for _ in range(size)
         ]
-        # The last one that came back is lent first: then few connections are open while little is asked.
+        # The session that was returned last is lent first, so that few connections are open under a low load.
         self._free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
         for session in reversed(self._sessions):
             self._free.put_nowait(session)
@@ -62,14 +62,14 @@ class Pool:
 
     @property
     def lent(self) -> int:
-        """Count the sessions that are in use now."""
+        """Count the sessions in use."""
         return self.size - self._free.qsize()
 
     @asynccontextmanager
     async def session(self, tenants: Tenants, *, key_prefix: str = "") -> AsyncIterator[Session]:
-        """Lend a session for the length of a block, in which it serves some tenants, or acts by an API key.
+        """Lend a session for one block; it serves these tenants, or acts by an API key.
 
-        errors:  PoolEmpty  none was free in time, or none of a tenant's share
+        errors:  PoolEmpty  no session became free in time; ShareTaken if the tenant's share was in use
         """
         begun_s = time.monotonic()
         until_s = asyncio.get_running_loop().time() + self._wait_s
@@ -90,7 +90,7 @@ class Pool:
 
     @asynccontextmanager
     async def spare(self, tenants: Tenants) -> AsyncIterator[Session | None]:
-        """Lend a second session to who has one, without a wait: None, unless more than half of all are free."""
+        """Lend a second session to a task that has one, without a wait; None unless more than half of them are free."""
         if 2 * self._free.qsize() <= self.size:
             yield None
             return

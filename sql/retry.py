@@ -1,4 +1,4 @@
-"""Repeat calls that are safe to repeat while Postgres does not answer, for the use cases of clients."""
+"""Repeat safe calls while Postgres does not answer, for the use cases of clients."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,16 +13,16 @@ PAUSES = Backoff(0.2, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """How often a call is tried, and how long to wait between two tries."""
+class StoreRetry:
+    """Repeat a call: `StoreRetry` has the number of tries, and the pause between two tries."""
 
     attempts: int
     backoff: Backoff = PAUSES
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Do the work until Postgres answers.
+        """Run the work until Postgres answers.
 
-        shape:   the answer, and whether an earlier try may have done the work as well
+        shape:   the answer, and whether an earlier try without an answer may have done the work too
         errors:  StoreUnavailable  no try got an answer
         """
         for attempt in range(1, self.attempts):

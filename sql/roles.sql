@@ -1,9 +1,9 @@
--- The rights of six group roles, which all databases of a server share. An operator grants them to roles that log in.
+-- The rights of six group roles, which all databases of a server share. An operator grants these roles to login roles.
 --
--- `shardclock migrate --roles` runs this after all else, and from then on each `shardclock migrate` does. It
--- makes the roles that are missing, makes shardclock_owner the owner of everything, revokes all rights of all other
--- roles, and grants the rights that stand here. Anything without a line here is for the owner alone, and a test asks
--- why. docs/operate/security.md shows the same as a table; docs/decisions/0030-roles.md says why.
+-- `shardclock migrate --roles` runs this script last; after that, each `shardclock migrate` runs it too. The script
+-- makes the missing roles, makes shardclock_owner the owner of all objects, revokes all rights of all other roles, and
+-- grants the rights below. Only the owner may use an object without a line here; a test requires a reason for it.
+-- docs/operate/security.md shows the rights as a table; docs/decisions/0030-roles.md has the reasons.
 
 do $$
 declare
@@ -25,7 +25,7 @@ begin
 end
 $$;
 
--- One role owns the schema and everything in it. So each of its members can change the schema.
+-- One role owns the schema and all its objects, so that each member of this role can change the schema.
 do $$
 declare
     mine record;
@@ -33,7 +33,7 @@ begin
     if not pg_has_role(current_user, 'shardclock_owner', 'usage') then
         execute format('grant shardclock_owner to %I', current_user);
     end if;
-    -- Postgres lets a role become a schema's owner only if it may create schemas in the database.
+    -- In Postgres, the new owner of a schema must have the right to create schemas in the database.
     if not has_database_privilege('shardclock_owner', current_database(), 'create')
         and exists (
             select from pg_catalog.pg_namespace n
@@ -56,7 +56,7 @@ begin
             c.relowner
         from pg_catalog.pg_class c
         where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
-            -- A sequence that a column owns gets the owner of its table.
+            -- A sequence that a column owns follows its table's owner.
             and not exists (
                 select from pg_catalog.pg_depend d
                 where d.objid = c.oid and d.deptype in ('a', 'i') and c.relkind = 'S'
@@ -66,7 +66,7 @@ begin
         from pg_catalog.pg_proc p
         where p.pronamespace = 'shardclock'::regnamespace
         union all
-        -- The row types of tables and views get their owners.
+        -- The row type of a table or view has the owner of its table or view.
         select format('type shardclock.%I', t.typname), t.typowner
         from pg_catalog.pg_type t
         left join pg_catalog.pg_class c on c.oid = t.typrelid
@@ -78,10 +78,10 @@ begin
 end
 $$;
 
--- A function that the owner makes later can be called by nobody else until it has a line here.
+-- By default no other role can call a function that the owner makes later, until this script has a line for it.
 alter default privileges for role shardclock_owner revoke execute on functions from public;
 
--- A role may have passed on a right that somebody granted it by hand: `cascade` revokes that as well.
+-- A role may have granted to others a right that an operator granted by hand: `cascade` revokes their rights as well.
 revoke all on schema shardclock
 from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
 revoke all on all tables in schema shardclock
@@ -91,7 +91,7 @@ from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardc
 revoke all on all routines in schema shardclock
 from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
 
--- Revoke the rights of every other role, too.
+-- Revoke the rights of all other roles, too.
 do $$
 declare
     given record;
@@ -129,16 +129,17 @@ end
 $$;
 
 grant usage on schema shardclock to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
--- Each program checks first whether the schema is the one it needs.
+-- Each program checks first whether the schema fits the program.
 grant select on shardclock.migrations, shardclock.functions
 to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
 
--- Reading: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles that run shards or schedule
--- timers may read, too.
+-- Rights to read: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles that run shards or
+-- schedule timers may read as well.
 grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.log_ends,
     shardclock.consumers,
     shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
+    shardclock.endpoint_attempts,
     shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,
     shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs, shardclock.tenants,
     shardclock.definitions, shardclock.instances, shardclock.instance_steps, shardclock.incidents,
@@ -156,8 +157,23 @@ grant execute on function
     shardclock.read_log_page
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
--- Scheduling: the verbs, and the functions that they call, because these run with the caller's rights.
-grant insert, update, delete on shardclock.timers to shardclock_scheduler;
+-- Rights for scheduling: the verbs, and the functions that the verbs call, because these run with the caller's rights.
+grant update, delete on shardclock.timers to shardclock_scheduler;
+-- A row with a period is not checked when it is inserted (the trigger check_new_timer): only shards insert the period.
+do $$
+begin
+    execute (
+        select
+            format(
+                'grant insert (%s) on shardclock.timers to shardclock_scheduler',
+                string_agg(quote_ident(a.attname), ', ')
+            )
+        from pg_catalog.pg_attribute a
+        where a.attrelid = 'shardclock.timers'::regclass and a.attnum > 0 and not a.attisdropped
+            and a.attname <> 'period_us'
+    );
+end
+$$;
 grant insert on shardclock.command_log to shardclock_scheduler;
 grant usage on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -198,14 +214,14 @@ grant execute on function
     shardclock.resume_job, shardclock.unknown_job
 to shardclock_scheduler, shardclock_shard;
 
--- Deploying models, and what drives instances, in an application's own transaction.
+-- Rights to deploy models, and to start and signal instances in an application's own transaction.
 grant insert, update on shardclock.definitions, shardclock.messages to shardclock_scheduler;
 grant insert, update, delete on shardclock.subscriptions to shardclock_scheduler;
 grant update on shardclock.tasks to shardclock_scheduler;
 grant insert on shardclock.task_acts to shardclock_scheduler;
 grant insert, update on shardclock.process_starts to shardclock_scheduler;
 grant insert on shardclock.business_keys to shardclock_scheduler;
--- Signals to instances are deliveries, and so are service tasks, which a program may take and answer itself.
+-- Signals to instances are deliveries. Service tasks are deliveries too, which a program may claim and complete itself.
 grant insert, update, delete on shardclock.deliveries to shardclock_scheduler;
 grant execute on function
     shardclock.deploy_model, shardclock.delete_definition, shardclock.start_process, shardclock.cancel_instance,
@@ -231,11 +247,11 @@ grant execute on function
     shardclock.correlate_waiting, shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
 to shardclock_scheduler, shardclock_shard;
 
--- Operators' verbs leave a record in the audit, which nobody but the owner may change. Who operates may read it.
+-- Operators' verbs leave a record in the audit. Only the owner may change the audit; operators may read it.
 grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
 grant select on shardclock.audit to shardclock_shard;
 
--- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `hold`, `release`.
+-- Rights to run and to operate shards and the coordinator: `up`, `scale`, `ramp`, `switch`, `leave`, `hold`, `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
 -- Shards write deliveries when they fire; workers, which have the shards' role, claim and settle them.
@@ -249,13 +265,14 @@ grant insert, update on shardclock.jobs to shardclock_shard;
 grant insert, update, delete on shardclock.job_runs to shardclock_shard;
 grant execute on function
     shardclock.declare_jobs, shardclock.lock_job_names, shardclock.declare_job, shardclock.withdraw_jobs,
-    shardclock.tend_jobs, shardclock.has_no_start,
-    shardclock.mend_job_waits, shardclock.waits_for_old_clock, shardclock.has_old_timer
+    shardclock.maintain_jobs, shardclock.has_no_start,
+    shardclock.repair_job_waits, shardclock.waits_for_old_clock, shardclock.has_old_timer
 to shardclock_shard;
--- Secrets and headers are for who sends; who schedules sees which endpoints there are.
+-- Only workers read secrets and headers, because they send the requests; readers and schedulers see the other columns.
 grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)
 on shardclock.endpoints to shardclock_reader, shardclock_scheduler;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_shard;
+grant insert, update, delete on shardclock.endpoint_attempts to shardclock_shard;
 -- `dead-letters redrive`, `dead-letters discard`, `deliveries retry` and `deliveries cancel`.
 grant execute on function
     shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery, shardclock.cancel_delivery,
@@ -265,7 +282,7 @@ grant insert, update, delete on shardclock.holders, shardclock.beats to shardclo
 grant update on shardclock.coordination, shardclock.leadership, shardclock.scale, shardclock.identity to shardclock_shard;
 grant select, insert on shardclock.log_days to shardclock_shard;
 grant usage on sequence shardclock.timer_key_seq, shardclock.position_seq to shardclock_shard;
--- `release` moves the sequence beyond all records: replication copies no sequence.
+-- `release` sets the sequence after all records, because replication copies no sequence.
 grant update on sequence shardclock.position_seq to shardclock_shard;
 grant execute on function
     shardclock.adopt, shardclock.ensure_log_partitions, shardclock.rehome_log_default, shardclock.drop_log_partition
@@ -274,13 +291,13 @@ to shardclock_shard;
 grant insert, update, delete on shardclock.tenants to shardclock_shard;
 -- Engines count the usage of tenants with large quotas.
 grant select, insert, update, delete on shardclock.tenant_usage to shardclock_shard;
-grant execute on function shardclock.quota_of, shardclock.used_of, shardclock.room_of
+grant execute on function shardclock.quota_of, shardclock.usage_of, shardclock.remaining_quota, shardclock.has_quota_for_start
 to shardclock_shard, shardclock_scheduler;
 -- `consumers reset` and `consumers drop`.
 grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
 grant execute on function shardclock.reset_group to shardclock_shard;
 
--- `operate` changes the timers of jobs and processes, with the rights of its caller, whom the record names.
+-- `operate` changes the timers of jobs and processes with its caller's rights, so that the record names the caller.
 grant execute on function
     shardclock.operate_timer, shardclock.pause_rows, shardclock.resume_rows, shardclock.move_timers,
     shardclock.log_of, shardclock.pending_key, shardclock.check_one_timer, shardclock.ended_as,
@@ -294,21 +311,21 @@ to shardclock_shard;
 -- The rules of a row are checked with the rights of the role that writes the row.
 grant execute on function
     shardclock.broken_rule, shardclock.reserved_rule, shardclock.is_reserved_name, shardclock.reserved,
-    shardclock.named_target, shardclock.out_of_range, shardclock.unknown_target,
+    shardclock.named_target, shardclock.out_of_range, shardclock.stale_period, shardclock.unknown_target,
     shardclock.is_too_deep, shardclock.too_deep
 to shardclock_shard, shardclock_scheduler;
 -- A role that writes a timer may find that the sequence of keys was set back.
 grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
--- Whether a key is anybody's, also of a tenant whose rows the role can't see.
+-- A role may ask whether a timer with a given key exists, even if row-level security hides the timer's row.
 grant execute on function shardclock.is_key_used to shardclock_scheduler;
 grant select on shardclock.logged_keys to shardclock_scheduler;
 
--- Reading the log in a group. No delete: a group's place is what keeps the log for the group.
+-- Rights to read the log in a group, without delete: a group's position protects the log's unread records.
 grant select on shardclock.command_log to shardclock_consumer;
 grant select on sequence shardclock.position_seq to shardclock_consumer;
 grant execute on function shardclock.log_horizon, shardclock.read_log, shardclock.read_log_page to shardclock_consumer;
 grant select, insert on shardclock.consumers, shardclock.records_aside to shardclock_consumer;
--- Not the columns of the key: a group that is renamed is lost like a deleted one.
+-- No update of the key's columns: a renamed group would lose its position, like a deleted one.
 grant update (
     position, worked_at, lease, leased_by, leased_until, leased_for, leased_records, attempts, failures, error,
     failed_at, not_before
@@ -317,8 +334,8 @@ on shardclock.consumers to shardclock_consumer;
 grant update (set_aside_at, attempts, error) on shardclock.records_aside to shardclock_consumer;
 grant execute on function shardclock.open_group to shardclock_consumer;
 
--- Serving the HTTP API. The gateway does for its callers what a scheduler does for itself, so it has the same rights on
--- the same objects, and those on what only the API needs. It reads API keys, and makes none.
+-- Rights to serve the HTTP API. The gateway schedules timers for its callers, as a scheduler does for itself. So the
+-- gateway has a scheduler's rights, and the rights that only the API needs. It may read API keys, and can't make any.
 do $$
 declare
     given record;
@@ -356,18 +373,22 @@ end
 $$;
 grant select on shardclock.api_keys, shardclock.audit to shardclock_gateway;
 grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
+grant select, insert, delete on shardclock.console_sessions to shardclock_gateway;
 grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
 grant execute on function shardclock.reset_group to shardclock_gateway;
 grant insert, update, delete on shardclock.tenants to shardclock_gateway;
+-- A change of limits deletes the stored result of the last count.
+grant select (tenant_id, resource), update (had_quota) on shardclock.tenant_usage to shardclock_gateway;
 -- Operators' keys: `scale`, `ramp`, `hold` and `release`, which moves the sequence.
 grant update on shardclock.coordination, shardclock.scale, shardclock.identity to shardclock_gateway;
 grant update on sequence shardclock.position_seq to shardclock_gateway;
--- Its callers act on their deliveries, dead letters and endpoints.
+-- The API's callers change their deliveries, dead letters and endpoints.
 grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
 grant insert, delete on shardclock.dead_letters to shardclock_gateway;
--- A start that is discarded takes its business key with it.
+-- Discarding a start deletes its business key, too.
 grant delete on shardclock.business_keys to shardclock_gateway;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
+grant delete on shardclock.endpoint_attempts to shardclock_gateway;
 grant execute on function
     shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
     shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target,
@@ -378,17 +399,19 @@ grant execute on function
     shardclock.find_requests, shardclock.forget_requests, shardclock.request_slot
 to shardclock_gateway;
 
--- Whose rows a role may see. The gateway's role sees those of the tenants that its session serves, and changes no other:
--- what it forgets to ask for, Postgres still asks for. A gateway's session always says whom it serves; one that says
--- nothing is no gateway's, though its login may have that role, too. Whoever else may read a table sees all of it, and no
--- policy holds who owns the tables. docs/decisions/0056-row-level-security.md says why. A setting is read in a subquery, so
--- once for a statement.
+-- The policies of row-level security. The gateway's role sees and changes only the rows of the tenants that its session
+-- serves, even if a statement lacks the filter. A gateway's session always sets its tenants, so a session without
+-- tenants is not a gateway's session, even if its login has the gateway's role. Any other role with the right to read a
+-- table sees all its rows, and no policy applies to the owner of the tables: docs/decisions/0056-row-level-security.md.
+-- The subquery makes Postgres read the setting only once for each statement.
 --
--- They are made only where the database asks for them, by `alter database … set shardclock.wall = 'on'`: if a login has the
--- gateway's role beside that of shards, each of its statements asks the policies, and some then read far more. `off` takes
--- them away; where nothing is set, as after a restore, they stay as they are.
+-- The script makes the policies only if the database has the setting, by `alter database … set shardclock.wall =
+-- 'on'`. If a login has both the gateway's role and the shards' role, each of its statements evaluates the policies,
+-- and some statements then read far more rows. `off` removes the policies; without the setting, as after a restore,
+-- they stay.
 --
--- A rule that changes needs its table for itself: change it together with a step, which has locked all.
+-- A change of a policy needs an exclusive lock on its table: add a step for the change, because a step locks all
+-- tables.
 do $$
 declare
     everyone constant text :=
@@ -396,7 +419,7 @@ declare
     own constant text := everyone || $rule$ or tenant_id = any (
         (select nullif(nullif(current_setting('shardclock.tenants', true), ''), '*')::text[])::text[]
     )$rule$;
-    -- What has no tenant of its own is seen with what it belongs to.
+    -- A row without a column for its tenant is visible if its instance is visible.
     of_instance constant text := 'exists (select from shardclock.instances i where i.instance_key = %I.instance_key)';
     held record;
 begin
@@ -405,23 +428,24 @@ begin
         from (
             values
                 ('timers', own), ('command_log', own), ('deliveries', own), ('dead_letters', own), ('endpoints', own),
+                ('endpoint_attempts', own),
                 ('tenants', own), ('audit', own), ('idempotent_requests', own), ('definitions', own),
                 ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own),
                 ('business_keys', own), ('tasks', own),
                 ('instance_steps', of_instance), ('incidents', of_instance), ('task_acts', of_instance),
-                -- They quote records and runs of any tenant.
+                -- These tables contain records and runs of any tenant.
                 ('records_aside', everyone), ('job_runs', everyone)
         ) as r (table_name, rule)
         cross join lateral (select 'shardclock.' || r.table_name as name) t
         cross join lateral (
             values
                 ('all_rows', 'permissive', 'public', 'true'),
-                -- Restrictive, so it holds a login that has other roles as well.
+                -- Restrictive, so that the policy also applies to a login that has other roles.
                 ('served_rows', 'restrictive', 'shardclock_gateway', format(r.rule, r.table_name))
         ) as p (policy, kind, role, rule)
         where current_setting('shardclock.wall', true) = 'on'
     loop
-        -- Postgres writes a rule in its own words, so ours is kept beside it.
+        -- Postgres stores a policy's expression in another form, so the comment keeps the text here for the comparison.
         continue when exists (
             select from pg_catalog.pg_policy y
             where y.polrelid = held.id and y.polname = held.policy and obj_description(y.oid, 'pg_policy') = held.rule
@@ -449,6 +473,7 @@ $$;
 
 -- Granted to no role: shardclock.check_timer, shardclock.mark_log_writer, shardclock.note_key_prefix,
 -- shardclock.refuse_deep_config, shardclock.check_kept_message, shardclock.check_definition, shardclock.keep_hold and
--- shardclock.forget_business_keys, which only triggers call;
--- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are
--- read through the log, and those of idempotent_requests; and to write api_keys or audit, which only the owner does.
+-- shardclock.forget_business_keys, because only triggers call them; shardclock.require_partition_unlocked, because only
+-- the functions that make and drop the log's partitions call it; the partitions of the log, because clients read the
+-- log itself, and those of idempotent_requests; and the right to write api_keys or audit, because only the owner
+-- writes.

@@ -1,4 +1,4 @@
-"""The scripts that make the schema: a step for the tables of each subject, a file for each function, and the roles."""
+"""The scripts that make the schema: a step for each subject's tables, a file for each function, and roles.sql."""
 
 import hashlib
 import re
@@ -36,7 +36,7 @@ _NEEDS = re.compile(r"^-- needs: +(.*(?:\n--  +.*)*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Script:
+class SqlScript:
     """One file: a numbered step of the schema, or a function by its name."""
 
     name: str
@@ -44,7 +44,7 @@ class Script:
 
     @property
     def checksum(self) -> str:
-        """Digest the text, so that a change is noticed."""
+        """Return a digest of the text, which shows whether the text has changed."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
@@ -54,21 +54,21 @@ class Script:
 
     @property
     def needs(self) -> list[str]:
-        """The functions that Postgres must know before this script, as the header names them."""
+        """The functions that must exist before this script, as its header names them."""
         found = _NEEDS.search(self.text.partition("\ncreate ")[0])
         return re.findall(r"\w+", found[1]) if found else []
 
 
 @cache
-def steps() -> tuple[Script, ...]:
+def steps() -> tuple[SqlScript, ...]:
     """Read the schema's steps, in order."""
     return tuple(sorted(_scripts(files("shardclock_server.sql").joinpath("schema")), key=lambda step: step.name))
 
 
 @cache
-def functions() -> Mapping[str, Script]:
-    """Read all functions, by name, each behind the functions that it needs."""
-    found: dict[str, Script] = {}
+def functions() -> Mapping[str, SqlScript]:
+    """Read all functions, by name, each after the functions that it needs."""
+    found: dict[str, SqlScript] = {}
     for folder in files("shardclock_server.sql").joinpath("functions").iterdir():
         if folder.is_dir():
             found |= {script.name: script for script in _scripts(folder)}
@@ -76,15 +76,15 @@ def functions() -> Mapping[str, Script]:
 
 
 @cache
-def removed() -> Script:
+def removed() -> SqlScript:
     """Read the script that drops functions of former releases."""
     path = files("shardclock_server.sql").joinpath("functions", "removed.sql")
-    return Script("removed", path.read_text(encoding="utf-8"))
+    return SqlScript("removed", path.read_text(encoding="utf-8"))
 
 
 @cache
 def release() -> str:
-    """Name this program's release."""
+    """Return this program's release."""
     return version("shardclock")
 
 
@@ -94,12 +94,12 @@ def roles_text() -> str:
     return files("shardclock_server.sql").joinpath("roles.sql").read_text(encoding="utf-8")
 
 
-def in_order(missing: Iterable[Script], changed: Mapping[str, Script]) -> list[Script]:
-    """Order steps and functions: before a step come the functions that its tables need, behind the steps all others.
+def in_order(missing: Iterable[SqlScript], changed: Mapping[str, SqlScript]) -> list[SqlScript]:
+    """Order steps and functions: functions that a step's tables need come before it, all other functions come last.
 
     shape:   each script once
     """
-    ordered: dict[str, Script] = {}
+    ordered: dict[str, SqlScript] = {}
     for step in missing:
         ordered |= {script.name: script for script in _with_needs(step.needs, changed)}
         ordered[step.name] = step
@@ -107,21 +107,21 @@ def in_order(missing: Iterable[Script], changed: Mapping[str, Script]) -> list[S
     return list(ordered.values())
 
 
-def record_of(script: Script) -> str:
-    """Write the statement that remembers a script; names, digests and releases hold nothing that would need quotes."""
+def record_of(script: SqlScript) -> str:
+    """Write the statement that records a script; names, digests and releases need no quotes."""
     record = _RECORD_STEP if re.match(r"\d{4}_", script.name) else _RECORD_FUNCTION
     return record.format(name=script.name, checksum=script.checksum, number=script.name[:4], release=release())
 
 
-def _with_needs(names: Iterable[str], among: Mapping[str, Script]) -> Iterator[Script]:
-    """Yield the named functions, each behind the functions that it needs; a function may come twice."""
+def _with_needs(names: Iterable[str], among: Mapping[str, SqlScript]) -> Iterator[SqlScript]:
+    """Yield the named functions, each after the functions that it needs; a function may come twice."""
     for name in names:
         if name in among:
             yield from _with_needs(among[name].needs, among)
             yield among[name]
 
 
-def _scripts(folder: Traversable) -> Iterator[Script]:
+def _scripts(folder: Traversable) -> Iterator[SqlScript]:
     for path in folder.iterdir():
         if path.name.endswith(".sql"):
-            yield Script(path.name.removesuffix(".sql"), path.read_text(encoding="utf-8"))
+            yield SqlScript(path.name.removesuffix(".sql"), path.read_text(encoding="utf-8"))

@@ -1,17 +1,21 @@
-"""One connection to Postgres, opened again after it was lost."""
+"""One connection to Postgres, opened again after a loss."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import asyncpg
 
-from shardclock.sql.statement import Statement as ClientStatement
+from shardclock.api.codes import RefusalCode
+from shardclock.api.refusals import code_of
 from shardclock_server.sql.dsn import Dsn, InvalidDsn
-from shardclock_server.sql.pinned import PoolerInBetween, connect, settings_of
 from shardclock_server.sql.served import Served, Tenants
+from shardclock_server.sql.session_settings import PoolerInBetween, connect, settings_of
 from shardclock_server.sql.statements import call_of, statement
+
+if TYPE_CHECKING:  # a shard starts sooner without the client's SQL package
+    from shardclock.sql.statement import Statement as ClientStatement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection
@@ -25,22 +29,22 @@ QUEUE_PLANS = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-# Whoever schedules many timers looks for each by its key. For the same reason as above the planner may read the whole
-# table for every batch; the searches that such a session makes, too, still get a plan for their own filters.
+# A client that schedules many timers looks up each timer by its key. Without this setting the planner may read the
+# whole table for every batch, as above. The searches in the same session still get plans for their filters.
 CLIENT_PLANS = {"enable_seqscan": "off", "jit": "off"}
 
-# Whoever reads a large table page after page, by a filter: a plan for any filter might read all of it for each page.
+# For reading a large table page by page with a filter: a generic plan might read the whole table for each page.
 EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
 
 # For writes that need not survive a crash: their commits wait for no disk and no replica.
 UNSYNCED = {"synchronous_commit": "off"}
 
-# Select the backends among these whose commit waits for a synchronous standby. To cancel one would end the wait, and
+# Select the given backends that wait at commit for a synchronous standby. Canceling one would end its wait, and
 # make its changes visible although no standby has them. A failover would undo such changes:
 # docs/decisions/0027-a-commit-that-waits.md.
 WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
 
-# Errors that pass: the same call may succeed on a new connection. Any other error is the call's fault.
+# Transient errors: the same call may succeed on a new connection. Any other error is caused by the call itself.
 _PASSING = (
     OSError,
     TimeoutError,
@@ -54,14 +58,14 @@ _PASSING = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.ReadOnlySQLTransactionError,  # after a failover this server may be a replica
 )
-# The SQLSTATE for a missing right: statement and values are fine, the role may not do it.
+# The SQLSTATE for a missing right: statement and values are correct, the role lacks the right.
 NOT_ALLOWED = "42501"
-# The SQLSTATE with which our functions refuse, and the classes of those that a statement's own values cause.
+# The SQLSTATE of our functions' refusals, and the SQLSTATE classes of errors that a statement's values cause.
 _REFUSED = "22023"
 _OVER_QUOTA = "SC429"
 _INVALID_VALUE = "22000"
 _VALUES_AT_FAULT = ("22", "23", "54")
-# Errors that end the statement alone: the connection that reported one is still good.
+# Errors that end only the statement: the connection stays good.
 _STATEMENT_ONLY = (
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
@@ -74,11 +78,11 @@ class StoreUnavailable(Exception):
 
 
 class StoreLocked(StoreUnavailable):
-    """Somebody holds a lock that the statement waited for as long as it may: nothing was changed."""
+    """Another transaction held a lock for as long as the statement may wait: nothing was changed."""
 
 
 class StoreTooSlow(StoreUnavailable):
-    """The server ended the statement, which took longer than it may: nothing was changed."""
+    """The server ended the statement at its time limit: nothing was changed."""
 
 
 class StatementRefused(Exception):
@@ -90,23 +94,18 @@ class StatementRefused(Exception):
         self.constraint = constraint
 
     @property
-    def is_for_users(self) -> bool:
-        """Say whether a function of ours refused it, in a sentence for users."""
-        return self.sqlstate in (_REFUSED, _OVER_QUOTA)
-
-    @property
-    def is_over_quota(self) -> bool:
-        """Say whether a tenant has as much as it may have of the resource that `constraint` names."""
-        return self.sqlstate == _OVER_QUOTA
+    def code(self) -> RefusalCode | None:
+        """The code of a refusal by one of our functions, in a sentence for users; None: Postgres itself refused it."""
+        return code_of(self.constraint)
 
     @property
     def are_values_at_fault(self) -> bool:
-        """Say whether the statement's own values caused it; any other error may be repaired without changing them."""
+        """Return whether the statement's values caused it; if not, the same values may succeed later."""
         return self.sqlstate.startswith(_VALUES_AT_FAULT)
 
 
 class Session:
-    """Keep one connection, used by one task at a time."""
+    """Hold one connection, used by one task at a time."""
 
     def __init__(
         self,
@@ -117,18 +116,18 @@ class Session:
         plans: dict[str, str] | None = None,
         inherits: Collection[str] = (),
     ) -> None:
-        """Keep what every connection is opened with; settings that it `inherits` are the role's, not pinned."""
+        """Set up without connecting; the settings in `inherits` come from the role, all other settings are pinned."""
         self._dsn = Dsn.of(dsn)
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
-        self._in_transaction: Connection | None = None  # the connection on which one is open
+        self._in_transaction: Connection | None = None  # the connection with an open transaction
         self._backend = 0
         self._served = Served()
-        self._left: set[int] = set()  # the backends of connections that were dropped: one may still be working
+        self._left: set[int] = set()  # backends of dropped connections, which may still work
         self._server_settings = settings_of(application, timeout_s, plans=plans or {}, inherits=inherits)
 
     def serve(self, tenants: Tenants, key_prefix: str = "") -> None:
-        """Say for which tenants the next statements are, and by which API key, "" for none.
+        """Set the tenants and the caller's API key, "" for none, of the next statements.
 
         source:  sql/roles.sql, docs/decisions/0056-row-level-security.md
         """
@@ -165,39 +164,39 @@ class Session:
         return await self._fetch(call_of(function, values))
 
     async def call_one(self, function: str, /, **values: object) -> Any:
-        """Call a function that returns one value, and return that."""
+        """Call a function that returns one value, and return this value."""
         ((value,),) = await self.call(function, **values)
         return value
 
-    async def answer(self, statement: ClientStatement, asked: str) -> str | None:
-        """Run a statement of the client's, which takes one text and gives one.
+    async def answer(self, statement: "ClientStatement", asked: str) -> str | None:
+        """Run a client statement, which takes one text and returns one.
 
         errors:  as `rows`
         """
         async with self.connection() as connection:
-            answer: str | None = await connection.fetchval(statement.with_place("$1"), asked)
+            answer: str | None = await connection.fetchval(statement.with_placeholder("$1"), asked)
             return answer
 
     async def rows_telling(self, statement_name: str, /, **values: object) -> list[Record]:
-        """Run a statement that reads no table, in no transaction; by `:tenants` it tells whom the session serves."""
+        """Run a statement that reads no table, outside a transaction; its `:tenants` sets the tenants on the server."""
         async with self.connection(tells=False) as connection:
             tenants = self._served.tenants
-            values["tenants"] = self._served.untold()
+            values["tenants"] = self._served.unsent()
             rows: list[Record] = await connection.fetch(*statement(statement_name).with_values(values))
-            self._served.note_told(tenants)
+            self._served.note_sent(tenants)
             return rows
 
     @asynccontextmanager
     async def connection(self, *, timeout_s: float | None = None, tells: bool = True) -> AsyncIterator[Connection]:
-        """Lend the connection, opened if it is not open, and drop it if it breaks or the timeout passes."""
+        """Lend the connection, opened if necessary; drop it if it breaks or the timeout passes."""
         with self._errors_named():
             async with asyncio.timeout(timeout_s or self._timeout_s):
                 yield await self._open(tells=tells)
 
     async def _fetch(self, asked: tuple[Any, ...]) -> list[Record]:
-        """Send a statement; if the connection is open, without the generator and the timeout of `connection`."""
+        """Send a statement; on an open connection, avoid the cost of the generator and the timeout of `connection`."""
         connection = self._connection
-        if self._left or connection is None or connection.is_closed() or not self._served.is_told:
+        if self._left or connection is None or connection.is_closed() or not self._served.is_current:
             async with self.connection() as opened:
                 return list(await opened.fetch(*asked))
         with self._errors_named():
@@ -205,13 +204,13 @@ class Session:
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Raise our own errors for the driver's, and drop the connection if it breaks or the timeout passes."""
+        """Translate the driver's errors into ours; drop the connection if it breaks or the timeout passes."""
         try:
             yield
         except asyncpg.ClientConfigurationError as error:
             raise StatementRefused(f"the DSN can't be read: {_one_line(error)}") from error
         except _PASSING as error:
-            # A value that its type can't hold: asyncpg has sent nothing.
+            # The value does not fit its type: asyncpg has sent nothing.
             if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
                 raise StatementRefused(_one_line(error), sqlstate=_INVALID_VALUE) from error
             if not isinstance(error, _STATEMENT_ONLY):
@@ -224,13 +223,13 @@ class Session:
                 _one_line(error), sqlstate=error.sqlstate or "", constraint=error.constraint_name or ""
             ) from error
         except asyncio.CancelledError:
-            # After a cancelled statement the connection is in the middle of an answer.
+            # A cancelled statement leaves the connection in the middle of an answer.
             self._drop()
             raise
 
     @asynccontextmanager
     async def transaction(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
-        """Lend the connection inside one transaction, committed at the end of the block."""
+        """Lend the connection within one transaction, committed at the end of the block."""
         async with self.connection(timeout_s=timeout_s) as connection, connection.transaction():
             around, self._in_transaction = self._in_transaction, connection
             try:
@@ -252,7 +251,7 @@ class Session:
     async def _open(self, *, tells: bool) -> Connection:
         if self._connection is None or self._connection.is_closed():
             if self._in_transaction is not None:
-                # On another connection a statement would be done, and what the transaction did before would not.
+                # On a new connection the later statements would run without the transaction's earlier statements.
                 raise StoreUnavailable("the connection was lost within a transaction")
             self._connection = await connect(self._reveal(), self._server_settings, timeout_s=self._timeout_s)
             self._backend = self._connection.get_server_pid()
@@ -260,17 +259,17 @@ class Session:
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
         if tells:
-            await self._served.tell(self._connection)
+            await self._served.send(self._connection)
         return self._connection
 
     def _reveal(self) -> str:
         try:
             return self._dsn.reveal()
-        except InvalidDsn as error:  # the DSN's file may be repaired or written while we try again
+        except InvalidDsn as error:  # the DSN's file may be repaired before the next try
             raise StoreUnavailable(str(error)) from None
 
     async def _wait_for_dropped_commits(self, connection: Connection) -> None:
-        """Make sure that none of our commits still waits: else each retry would leave one more waiting backend."""
+        """Refuse while a commit of a dropped connection waits, so that each retry doesn't add a waiting backend."""
         waiting = [row["pid"] for row in await connection.fetch(WAIT_FOR_STANDBY, list(self._left))]
         if waiting:
             raise StoreUnavailable(

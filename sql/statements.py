@@ -1,4 +1,4 @@
-"""The SQL statements, by name: one file each, in the folder of its subject, beside the module that sends it."""
+"""The SQL statements, by name: each has a file in the folder of its subject, which also holds the Python module."""
 
 import re
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ SUBJECTS = (
     "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
     "processes", "requests", "tenants",
 )  # fmt: skip
-# A line that stands for the text of `included/<name>.sql`, which several statements share.
+# This line is replaced by the text of `included/<name>.sql`, which several statements share.
 INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)
-# A parameter: a colon that is not part of a cast (`::`), and the name behind it.
+# A parameter: a colon that is not part of a cast (`::`), and the name after it.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
 _CALL = "select f.* from shardclock.{function}({arguments}) f"
@@ -22,7 +22,7 @@ _CALL = "select f.* from shardclock.{function}({arguments}) f"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement as Postgres takes it, with `$1`, `$2` …, and the parameters' names in that order."""
+    """One statement in Postgres's form, with `$1`, `$2` …, and the parameters' names in that order."""
 
     text: str
     parameters: tuple[str, ...]
@@ -35,7 +35,7 @@ class Statement:
         return cls(PARAMETER.sub(lambda found: numbers[found[1]], written), names)
 
     def with_values(self, values: Mapping[str, object]) -> tuple[Any, ...]:
-        """Give the text and the values in the order of their numbers, as a connection takes them.
+        """Return the text and the values in the order of their numbers, ready for a connection.
 
         errors:  TypeError  a parameter has no value, or a value has no parameter: a mistake in this program
         """
@@ -45,7 +45,7 @@ class Statement:
 
 
 def call_of(function: str, values: Mapping[str, object]) -> tuple[Any, ...]:
-    """Give the text that calls a function with named arguments, and the values, as a connection takes them.
+    """Return the text that calls a function with named arguments, and its values, ready for a connection.
 
     source:  sql/functions
     """
@@ -67,7 +67,7 @@ def statement(name: str) -> Statement:
 
 
 def _with_included(text: str) -> str:
-    """Put the shared texts in the places of their lines, without their headers, indented as the lines are."""
+    """Replace each include line by the shared text, without its header, with the line's indentation."""
     return INCLUDE.sub(lambda line: _with_included(indent(_included(line[2]), line[1])), text)
 
 

@@ -1,4 +1,4 @@
-"""Lend tests a real Postgres: one server per version and session, one database per test."""
+"""Fixtures of a real Postgres: one server per version and session, one database per test."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ from tests.support.memory import IN_MEMORY
 from tests.support.postgres import Server
 from tests.support.sampling import Sampling
 
-# `make check` and `make test` ask for the newest alone; `make test-all` runs on each.
+# `make check` and `make test` use only the newest version; `make test-all` runs on each version.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
 
-# A machine that is busy is no fault of what is tested. `make test-all` draws as many examples as Hypothesis does.
+# A busy machine is not a fault of the tested code. `make test-all` draws Hypothesis's default number of examples.
 hypothesis.settings.register_profile("patient", deadline=None, max_examples=100 if len(VERSIONS) > 1 else 20)
 hypothesis.settings.load_profile("patient")
 
-FEW = ("ray", "timed", "chaos")  # the marks of few files
+FEW = ("ray", "timed", "chaos")  # marks that only a few files have
 HERE = Path(__file__).parent
-RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # a test with that mark, or with none
+RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # the time of a test with this mark, or without a mark
 
-# Clusters of several sessions on one machine would fight over the port that is the default.
+# Clusters of several sessions on one machine would compete for the default port.
 os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
-# A gateway would cost each cluster a process; tests that want one say so.
+# A gateway would cost each cluster a process; tests that need one enable it.
 os.environ["SHARDCLOCK_GATEWAY_ENABLED"] = "false"
-# Readline puts a width into the environment of pytest's workers, and a console keeps the one it finds when imported.
+# Readline puts a width into the environment of pytest's workers, and a console keeps the width at its import.
 os.environ.pop("COLUMNS", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let `make test` run a sample of what has very many cases."""
+    """Let `make test` run a sample of the tests with very many cases."""
     config.pluginmanager.register(Sampling())
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Load no file for nothing, where its marks are known without that: to load them all takes longer than a test."""
+    """Don't load a file without selected marks: loading all files takes longer than a test."""
     wanted = config.option.markexpr
     first = wanted.partition(" ")[0]
     if "not long" in wanted and is_long(collection_path, HERE):
@@ -63,9 +63,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.long)
 
 
-@pytest.hookimpl(trylast=True)  # after what is not to be run was left out
+@pytest.hookimpl(trylast=True)  # this hook runs after the deselection
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, or one process would be left alone with one of them at the end."""
+    """Begin with the longest files, so that no process runs a long file alone at the end."""
     if not hasattr(config, "workerinput"):
         return  # one process runs the files in their order
     takes_s: defaultdict[Path, float] = defaultdict(float)
@@ -84,14 +84,14 @@ def _takes_s(item: pytest.Item) -> float:
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[None]:
-    """Take back what a command run in this process has set: its stderr was the test's."""
+    """Undo the log settings of a command in this process: its stderr was the test's."""
     yield
     structlog.reset_defaults()
 
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """Give the garbage collector back as it was: what serves sets it for its whole process."""
+    """Restore the garbage collector's settings: a server changes them for its whole process."""
     before = gc.get_threshold()
     yield
     gc.set_threshold(*before)
@@ -100,7 +100,7 @@ def collector() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[int], Server]]:
-    """Give the server of a version, started when it is first asked for."""
+    """Give the server of a version, started at its first use."""
     with ExitStack() as servers:
         yield cache(lambda version: servers.enter_context(closing(Server(version))))
 
@@ -114,7 +114,7 @@ def dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
 def each_dsn(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
-    """As `dsn`, on each embedded version in turn."""
+    """Return the DSN of a new database, as `dsn` does, on each embedded version in turn."""
     with _clone(postgres(request.param)) as clone:
         yield clone
 
@@ -130,7 +130,7 @@ def _clone(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
+    """Yield a holder that keeps all slots."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:
         yield hand
@@ -138,7 +138,7 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Give a directory that a server may use."""
+    """Yield a directory for a server."""
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield path
     shutil.rmtree(path)

@@ -1,21 +1,22 @@
-"""Define what a timer is and when it is due, without touching anything outside the process.
+"""Define timers and compute their due dates, without any I/O.
 
-A timer is a promise to fire once, at its due date. A user asks for a timer in one of three ways: with a due date
-(`moment`), a delay (`duration`) or a schedule (`schedule`), the rule that makes one timer after another. A rule is an
-ISO 8601 repeat (`repeat`) or a cron expression (`cron`, built on `cron_fields`, `cron_local` and `offsets`).
-`occurrence` defines what every rule can say about its occurrences. `schedule` decides, in the same way for all rules,
-what becomes of occurrences that were not fired in time. `preview` shows what a rule will do. `model` defines what a
-user may ask for and what a shard keeps of it in memory, `payload` what may travel with a timer, `texts` which texts
-Postgres can't store. `bucket` limits a rate, for every package that does.
+A timer is a promise to fire once, at its due date. A user requests a timer in one of three ways: with a due date
+(`moment`), a delay (`duration`) or a schedule (`schedule`). A schedule is a rule that makes one timer after another. A
+rule is an ISO 8601 repeat (`repeat`) or a cron expression (`cron`, built on `cron_fields`, `cron_local` and `offsets`).
+`occurrence` defines the interface of all rules. `schedule` applies the policy for missed occurrences, in the same way
+for all rules. `preview` lists the next occurrences of a rule, and `rule_words` describes a rule. `model` defines the
+fields of a new timer and the part of a claimed timer that a shard keeps in memory. `payload` checks payloads. `bucket`
+is the rate limit of every package.
 
 Years, months, weeks and days are calendar time, read on the wall clock of a zone (`zone`). Hours, minutes and seconds
-are elapsed time, the same everywhere. So P1D and PT24H differ on the two days a year when the clock is changed.
+are elapsed time, which is the same in all zones. So P1D and PT24H differ on the two days of a year on which the zone's
+clock changes.
 
-Everything here is a pure function of its arguments: no clock, no database, no files but the zone database's.
+All functions here are pure: they use no clock, no database, and no files except those of the zone database.
 Postgres's clock is the only clock, so the caller passes `now`, and tests move time by hand. Moments are aware and
 in UTC, because two moments in a repeated hour never compare equal across zones (PEP 495). Fractions of a microsecond
 are rounded up, because a timer may be late but never early.
 
-Bad input is refused as soon as it is read, with `refusal.InvalidTimer`: one sentence with the value, the rule and the
-way out.
+Invalid input is refused as soon as it is read, with `refusal.InvalidTimer`. Its message is one sentence with the value,
+the rule and the way out.
 """

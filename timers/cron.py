@@ -1,8 +1,8 @@
 """Step through the moments of a cron rule on a zone's wall clock, and count them without stepping.
 
 A cron rule is two plain sets: days, and times of a day. So the number of matches between two local times is days ×
-times, with corrections on the first and the last day only (`cron_local`). A zone's clock is a row of spans without a
-jump (`offsets`); stepping and counting go from span to span. Moments are whole seconds in UTC, as in `offsets`.
+times, with corrections on the first and the last day only (`cron_local`). A zone's clock is a sequence of spans without
+a jump (`offsets`); stepping and counting go from span to span. Moments are whole seconds in UTC, as in `offsets`.
 """
 
 import re
@@ -11,9 +11,9 @@ from datetime import date, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from shardclock_server.timers.cron_fields import Fields, parse_fields
+from shardclock_server.timers.cron_fields import CronFields, parse_fields
 from shardclock_server.timers.cron_local import YEAR_MAX, count_local, local_match
-from shardclock_server.timers.occurrence import WITHOUT_END, Later, Occurrence
+from shardclock_server.timers.occurrence import WITHOUT_END, CatchUp, ScheduledOccurrence
 from shardclock_server.timers.offsets import (
     BACK_MAX,
     DAY,
@@ -27,10 +27,10 @@ from shardclock_server.timers.offsets import (
 )
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-# The spelling of cron files, and of libraries that follow them.
+# The nicknames in crontab files, and in libraries that follow their spelling.
 NAMES_ZONE = re.compile(r"\s*((?:CRON_)?TZ=(\S*))")
 
-# From this year on all zones follow rules, and repeat like the calendar after 400 years, which are 20,871 weeks.
+# From this year on all zones follow rules. So their clocks repeat, like the calendar, after 400 years or 20,871 weeks.
 LAST_LISTED = date(RULES_FROM_YEAR, 1, 1).toordinal() * DAY
 CYCLE_YEARS = 400
 CYCLE = 146_097 * DAY
@@ -42,7 +42,7 @@ class Cron:
 
     text: str
     zone: ZoneInfo
-    fields: Fields = field(repr=False, compare=False)
+    fields: CronFields = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         """Write the rule in one spelling: trimmed, single spaces, names in upper case, nicknames in lower case."""
@@ -53,28 +53,33 @@ class Cron:
         """Cron never ends by itself."""
         return WITHOUT_END
 
-    def first(self, created: datetime, *, number: int = 1) -> Occurrence | None:
+    @property
+    def fixed_period(self) -> None:
+        """Matches are not equally far apart."""
+
+    def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
         """Find the first match strictly after `created`."""
         return _occurrence(self._following(second_of(created)), number)
 
-    def next(self, current: Occurrence) -> Occurrence | None:
-        """Find the first match strictly after the current occurrence's place on the grid."""
+    def next(self, current: ScheduledOccurrence) -> ScheduledOccurrence | None:
+        """Find the first match strictly after the current occurrence's grid point."""
         return _occurrence(self._following(second_of(current.anchor)), current.number + 1)
 
-    def after(self, current: Occurrence, now: datetime) -> Later:
-        """Count the matches after `current` that are due by now, and find the first one after now and `current`."""
+    def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:
+        """Count the matches after `current` that are due by now, and find the first match after now and `current`."""
         start = second_of(current.anchor)
         until = max(second_of(now), start)
         missed = self._count(start, until)
-        return Later(missed, _occurrence(self._following(until), current.number + missed + 1))
+        return CatchUp(missed, _occurrence(self._following(until), current.number + missed + 1))
 
     def _following(self, moment: int) -> int | None:
         """Find the first match strictly after a moment."""
         if not any(year.total for year in self.fields.years):
             return None
-        known_from, match = 0, -1  # there is no local match in [known_from, match)
+        known_from, match = 0, -1  # the interval [known_from, match) has no local match
         first_year = year = year_of(moment)
-        # If the clock skips a rule's times in each of so many years, it skips all later ones: the years repeat.
+        # The years repeat. If the clock skips all times of a rule in a whole cycle, the clock skips all later times,
+        # too.
         last_year = min(max(year, RULES_FROM_YEAR) + CYCLE_YEARS + 1, YEAR_MAX)
         while year <= last_year:
             for span in offset_spans(self.zone, year):
@@ -86,8 +91,8 @@ class Cron:
                 if match < span.end + span.offset:
                     return match - span.offset
             year += 1
-            # A clock that is put back at New Year repeats matches of the year before, so the next year is searched in
-            # any case. After that, years without a match are left out.
+            # A clock that is put back at New Year repeats matches of the year before, so always search the next year.
+            # After that, skip years without a match.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)
         return None
@@ -119,19 +124,20 @@ class Cron:
 
 
 def looks_like_cron(text: str) -> bool:
-    """Say whether a text is cron, not ISO 8601: only ISO 8601 rules begin with R (repeat) or P (period)."""
+    """Return whether a text is cron, not ISO 8601: only ISO 8601 rules begin with R (repeat) or P (period)."""
     return not text.lstrip(" \t\r\n+-").startswith(("R", "r", "P", "p"))
 
 
 # Every firing of a schedule reads its text again; a cluster has few distinct texts.
 @lru_cache(maxsize=4_096)
 def parse_cron(text: str, zone: ZoneInfo) -> Cron:
-    """Read a rule of six fields (Spring's cron), of five (Unix cron), or a nickname such as @daily.
+    """Read a rule of six fields (Spring's cron) or five fields (Unix cron), or a nickname such as @daily.
 
     A local time that the clock skips never matches. A local time that comes twice matches the first time only, unless
     the minute or the hour begins with `*`.
 
-    errors:  InvalidTimer  not cron; a rule that never matches, such as 30 February, is accepted: `first` returns None
+    errors:  InvalidTimer  the text is not cron; a rule without a match, such as 30 February, is accepted: `first`
+                           returns None
     """
     if named := NAMES_ZONE.match(text):
         way_out = f"leave {named[1]} out, and give {shortened(named[2])} as zone"
@@ -140,8 +146,8 @@ def parse_cron(text: str, zone: ZoneInfo) -> Cron:
     return Cron(fields.text, zone, fields)
 
 
-def _occurrence(moment: int | None, number: int) -> Occurrence | None:
+def _occurrence(moment: int | None, number: int) -> ScheduledOccurrence | None:
     if moment is None:
         return None
     due_date = moment_of(moment)
-    return Occurrence(number, due_date, anchor=due_date, anchor_number=number)
+    return ScheduledOccurrence(number, due_date, anchor=due_date, anchor_number=number)

@@ -1,9 +1,9 @@
-"""Read cron text: the times of day, the days of each month, and whether a local time that comes twice fires twice.
+"""Read cron text into times of day, days of each month, and the rule for local times that come twice.
 
-Six fields are Spring's cron (second minute hour day-of-month month day-of-week), five are Unix cron (without the
-second). They differ in three ways. In Spring both day fields must match; in Unix one is enough, unless one of them
-begins with `*`. Steps over `*` in the day-of-week count from Monday in Spring and from Sunday in Unix. Only Spring has
-`?`. All else is read in the same way, so Unix cron may also use L, LW, L-3, 15W, 5L and 5#2.
+Six fields are Spring's cron (second minute hour day-of-month month day-of-week); five fields are Unix cron, which has
+no second. The two kinds differ in three ways. In Spring both day fields must match; in Unix one match is enough, unless
+a day field begins with `*`. Steps over `*` in the day-of-week count from Monday in Spring and from Sunday in Unix. Only
+Spring has `?`. Both kinds share the rest of the syntax, so Unix cron may also use L, LW, L-3, 15W, 5L and 5#2.
 """
 
 import re
@@ -34,29 +34,29 @@ WORKDAY = re.compile(r"(?P<day>[0-9]+)W")
 WEEKDAY_IN_MONTH = re.compile(r"(?P<day>[0-9]+|[A-Z]{3})(?:L|#(?P<nth>[0-9]+))")
 
 MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-# Bit d stands for day d of a month, so bit 0 is never set; these are the days 0, 7, 14, 21 and 28.
+# Bit d stands for day d of a month, so bit 0 is never set. The set bits here are 0, 7, 14, 21 and 28.
 EVERY_SEVENTH = 0b10000001000000100000010000001
 
 
 class Month(NamedTuple):
-    """Hold what cron needs to know of a month: the weekday of its first day (0 is Monday), and its length."""
+    """Hold the weekday of a month's first day (0 is Monday) and the month's length."""
 
     first: int
     length: int
 
 
 class YearDays(NamedTuple):
-    """Hold the matching days of one kind of year: a bit set for each month, and their number."""
+    """Hold the matching days of one kind of year: a set of bits for each month, and the number of all days."""
 
     months: tuple[int, ...]
     total: int
 
 
-class Fields(NamedTuple):
-    """Hold what a cron text means.
+class CronFields(NamedTuple):
+    """Hold a parsed cron text.
 
     shape:   `seconds`, `minutes` and `hours` ascend and are not empty; `years` has one entry for each kind of year, at
-             2 × (weekday of 1 January) + (1 in a leap year); `fires_twice` is about local times that come twice
+             2 × (weekday of 1 January) + (1 in a leap year); `fires_twice`: a local time that comes twice fires twice
     """
 
     text: str
@@ -72,8 +72,8 @@ class Fields(NamedTuple):
         return len(self.hours) * len(self.minutes) * len(self.seconds)
 
 
-class Kind(NamedTuple):
-    """Hold what one field accepts: numbers, their names from the lowest on, and where the steps of `*` begin."""
+class CronFieldKind(NamedTuple):
+    """Hold the values of a field: its range, the names of its numbers in order, and the number at which `*` begins."""
 
     name: str
     lowest: int
@@ -85,19 +85,19 @@ class Kind(NamedTuple):
 
 Picker = Callable[[Month], int]
 
-SECOND = Kind("second", 0, 59, star=0)
-MINUTE = Kind("minute", 0, 59, star=0)
-HOUR = Kind("hour", 0, 23, star=0)
-DAY = Kind("day-of-month", 1, 31, star=1, more=", L, LW, L-3 or 15W")
-MONTH = Kind("month", 1, 12, star=1, names=MONTHS)
-UNIX_WEEKDAY = Kind("day-of-week", 0, 7, star=0, names=WEEKDAYS, more=", 5L or 5#2")
+SECOND = CronFieldKind("second", 0, 59, star=0)
+MINUTE = CronFieldKind("minute", 0, 59, star=0)
+HOUR = CronFieldKind("hour", 0, 23, star=0)
+DAY = CronFieldKind("day-of-month", 1, 31, star=1, more=", L, LW, L-3 or 15W")
+MONTH = CronFieldKind("month", 1, 12, star=1, names=MONTHS)
+UNIX_WEEKDAY = CronFieldKind("day-of-week", 0, 7, star=0, names=WEEKDAYS, more=", 5L or 5#2")
 SPRING_WEEKDAY = UNIX_WEEKDAY._replace(star=1)
 
 
-def parse_fields(text: str) -> Fields:
+def parse_fields(text: str) -> CronFields:
     """Read a cron text of five or six fields, or a nickname such as @daily.
 
-    errors:  InvalidTimer  not cron; a well-formed rule that never matches, such as 30 February, is accepted
+    errors:  InvalidTimer  the text is not cron; a well-formed rule without a match, such as 30 February, is accepted
     """
     words = _words(text)
     canonical = " ".join(words)
@@ -127,19 +127,19 @@ def _nickname(nickname: str, text: str) -> str:
     return NICKNAMES[nickname]
 
 
-def _fields(text: str, words: list[str]) -> Fields:
+def _fields(text: str, words: list[str]) -> CronFields:
     is_spring = len(words) == SPRING_FIELDS
     if len(words) == UNIX_FIELDS:
         words = ["0", *words]
     if len(words) != SPRING_FIELDS:
         raise InvalidTimer(_miscounted(len(words)))
     second, minute, hour, day, month, weekday = words
-    return Fields(
+    return CronFields(
         text,
-        _numbers(second, SECOND),
-        _numbers(minute, MINUTE),
-        _numbers(hour, HOUR),
-        _kinds_of_year(_days(day, weekday, is_spring=is_spring), _numbers(month, MONTH)),
+        numbers_of(second, SECOND),
+        numbers_of(minute, MINUTE),
+        numbers_of(hour, HOUR),
+        _kinds_of_year(_days(day, weekday, is_spring=is_spring), numbers_of(month, MONTH)),
         fires_twice=minute.startswith("*") or hour.startswith("*"),
     )
 
@@ -153,14 +153,14 @@ def _miscounted(count: int) -> str:
     )
 
 
-def _numbers(word: str, kind: Kind) -> tuple[int, ...]:
+def numbers_of(word: str, kind: CronFieldKind) -> tuple[int, ...]:
     bits = 0
     for item in word.split(","):
         bits |= _item(item, kind)
     return tuple(number for number in range(kind.highest + 1) if bits >> number & 1)
 
 
-def _item(item: str, kind: Kind) -> int:
+def _item(item: str, kind: CronFieldKind) -> int:
     match = ITEM.fullmatch(item)
     if match is None:
         raise _misread(item, kind)
@@ -177,10 +177,11 @@ def _item(item: str, kind: Kind) -> int:
     return sum(1 << number for number in range(first, last + 1, int(step or 1)))
 
 
-def _range(item: str, kind: Kind, low: str, high: str) -> tuple[int, int]:
+def _range(item: str, kind: CronFieldKind, low: str, high: str) -> tuple[int, int]:
     first, last = _number(low, kind), _number(high, kind)
     if kind.names is WEEKDAYS:
-        # A week may begin or end with Sunday. From Sunday to Sunday could mean one day or seven, so it is refused.
+        # A week may begin or end with Sunday. A range from Sunday to Sunday could mean Sundays or every day, so this
+        # range is refused.
         first, last = first % 7, last or (7 if high == "SUN" else 0)
         if (first, last) == (0, 7) and (low, high) != ("0", "7"):
             raise InvalidTimer(f"has the {kind.name} {shortened(item)}; write SUN for Sundays, or * for every day")
@@ -192,7 +193,7 @@ def _range(item: str, kind: Kind, low: str, high: str) -> tuple[int, int]:
     return first, last
 
 
-def _number(word: str, kind: Kind) -> int:
+def _number(word: str, kind: CronFieldKind) -> int:
     if word in kind.names:
         return kind.names.index(word) + kind.lowest
     if not word.isdigit():
@@ -203,7 +204,7 @@ def _number(word: str, kind: Kind) -> int:
     return number
 
 
-def _misread(item: str, kind: Kind) -> InvalidTimer:
+def _misread(item: str, kind: CronFieldKind) -> InvalidTimer:
     if item == "?":
         return InvalidTimer(
             f"has the {kind.name} '?', which only stands alone in a day field of six-field cron; write *"
@@ -216,7 +217,7 @@ def _misread(item: str, kind: Kind) -> InvalidTimer:
 
 
 def _days(day: str, weekday: str, *, is_spring: bool) -> tuple[int, ...]:
-    """Find the matching days of each kind of month: from 28 days that begin on Monday to 31 that begin on Sunday."""
+    """Find the matching days of each kind of month: 28 to 31 days, and a first day from Monday to Sunday."""
     both = is_spring or day.startswith("*") or weekday.startswith("*")
     if is_spring:
         day, weekday = ("*" if word == "?" else word for word in (day, weekday))
@@ -251,7 +252,7 @@ def _day_of_month(item: str) -> Picker:
 
 
 def _workday(day: int, month: Month) -> int:
-    """Find the Monday to Friday that is nearest to a day without leaving its month."""
+    """Find the workday, Monday to Friday, that is nearest to a day and in the same month."""
     weekday = (month.first + day - 1) % 7
     if weekday == SATURDAY:
         return day - 1 if day > 1 else day + 2
@@ -260,7 +261,7 @@ def _workday(day: int, month: Month) -> int:
     return day
 
 
-def _day_of_week(item: str, kind: Kind) -> Picker:
+def _day_of_week(item: str, kind: CronFieldKind) -> Picker:
     if match := WEEKDAY_IN_MONTH.fullmatch(item):
         day = _number(match["day"], kind) % 7
         if match["nth"] is None:
@@ -275,7 +276,7 @@ def _day_of_week(item: str, kind: Kind) -> Picker:
 
 
 def _first(weekday: int, month: Month) -> int:
-    # In cron 0 is Sunday, in `calendar` 0 is Monday.
+    # In cron 0 is Sunday; in Python's `calendar` 0 is Monday.
     return (weekday - 1 - month.first) % 7 + 1
 
 

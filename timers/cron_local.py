@@ -1,4 +1,4 @@
-"""Find and count the matches of a cron rule on a calendar whose clock never changes: days × times of a day.
+"""Find and count the matches of a cron rule on a calendar without clock changes: days × times of a day.
 
 Local times are whole seconds since 0001-01-01T00:00:00; days are proleptic Gregorian ordinals.
 """
@@ -7,14 +7,14 @@ from bisect import bisect_left
 from calendar import isleap
 from datetime import date
 
-from shardclock_server.timers.cron_fields import Fields, YearDays
+from shardclock_server.timers.cron_fields import CronFields, YearDays
 from shardclock_server.timers.offsets import DAY, END
 
 NEVER = END + 2 * DAY
 YEAR_MAX = date.max.year
 
 
-def local_match(fields: Fields, lowest: int) -> int:
+def local_match(fields: CronFields, lowest: int) -> int:
     """Find the first local match at or after the second `lowest`, or NEVER."""
     day, time = divmod(max(lowest, 0), DAY)
     found = _next_day(fields.years, day + 1)
@@ -29,7 +29,8 @@ def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
     if ordinal > date.max.toordinal():
         return None
     day = date.fromordinal(ordinal)
-    # Even a Friday on 29 February is at most 40 years away. The caller has checked that some day matches.
+    # The loop is short: the next Friday on 29 February is at most 40 years away. The caller has checked that days
+    # match.
     for year in range(day.year, YEAR_MAX + 1):
         days = _days_of(years, year)
         if days.total:
@@ -43,14 +44,14 @@ def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
     return None
 
 
-def _time_at(fields: Fields, index: int) -> int:
+def _time_at(fields: CronFields, index: int) -> int:
     """Find the matching second of a day that has `index` matching seconds before it."""
     rest, second = divmod(index, len(fields.seconds))
     hour, minute = divmod(rest, len(fields.minutes))
     return fields.hours[hour] * 3600 + fields.minutes[minute] * 60 + fields.seconds[second]
 
 
-def _times_before(fields: Fields, time: int) -> int:
+def _times_before(fields: CronFields, time: int) -> int:
     """Count the matching seconds of a day before the second `time`."""
     (hour, rest), seconds = divmod(time, 3600), fields.seconds
     minute, second = divmod(rest, 60)
@@ -65,7 +66,7 @@ def _times_before(fields: Fields, time: int) -> int:
     return count + bisect_left(seconds, second)
 
 
-def count_local(fields: Fields, low: int, high: int) -> int:
+def count_local(fields: CronFields, low: int, high: int) -> int:
     """Count the local matches in [low, high)."""
     (low_day, low_time), (high_day, high_time) = divmod(low, DAY), divmod(high, DAY)
     count = _count_days(fields.years, low_day + 1, high_day) * fields.times_per_day

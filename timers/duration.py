@@ -12,7 +12,7 @@ import isodate
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import to_local, to_utc
 
-# Every text that the schema's CHECKs accept is at most as long, so a shard can read every row.
+# The schema's CHECKs have the same limit, so a shard can read every row.
 DURATION_CHARS_MAX = 100
 # The Gregorian calendar repeats after 400 years, which are 4,800 months and 146,097 days: a whole number of seconds.
 CYCLE_DAYS = 146_097
@@ -30,16 +30,16 @@ UNIT_US = {"H": 3_600_000_000, "M": 60_000_000, "S": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """Hold a length of time: months and days on the calendar, then elapsed time; none of them negative."""
+    """Hold a length of time: months and days on the calendar, then elapsed time. No part is negative."""
 
     months: int
     days: int
     elapsed: timedelta
 
     def average(self) -> timedelta:
-        """Return its exact average length over the calendar's 400-year cycle, with days of 24 hours.
+        """Return the duration's exact average length over the calendar's 400-year cycle, with days of 24 hours.
 
-        errors:  OverflowError  longer than Python's 2.7 million years
+        errors:  OverflowError  the duration is longer than Python's 2.7 million years
         """
         return self.months * MONTH_AVERAGE + timedelta(days=self.days) + self.elapsed
 
@@ -59,7 +59,7 @@ def parse_duration(text: str) -> Duration:
     Small letters are read as capitals, and a plus sign before the P or before a number is ignored.
 
     units:   fractions of a microsecond are rounded up
-    errors:  InvalidTimer  not a duration, one with a minus sign, or 10,000 years and longer
+    errors:  InvalidTimer  the text is not a duration, has a minus sign, or means 10,000 years or more
     """
     plain = PLUS.sub("", text.translate(CAPITALS)) if len(text) <= DURATION_CHARS_MAX else ""
     if (halves := _halves(plain)) is None:
@@ -74,14 +74,14 @@ def parse_duration(text: str) -> Duration:
     raise InvalidTimer(f"{shortened(text)} is too long; a duration must be shorter than 10,000 years")
 
 
-def later(
+def add_duration(
     moment: datetime, length: Duration, zone: ZoneInfo, *, times: int = 1, local: datetime | None = None
 ) -> datetime:
-    """Add `times` a duration to a moment in one step: months and days on the zone's wall clock, then elapsed time.
+    """Add a duration, multiplied by `times`, to a moment: months and days on the zone's wall clock, then elapsed time.
 
     Months come first and stop at the last day of a shorter month. A local time that the clock skips moves forward; for
     a local time that comes twice, the first is taken. If `moment` itself was moved in this way, `local` is the local
-    time that was meant.
+    time before the move.
 
     shape:   aware, in UTC
     errors:  OverflowError  the result is outside the years 1 to 9999, in UTC or on the wall clock
@@ -122,7 +122,7 @@ def _written(months: int, days: int, elapsed: timedelta) -> str:
 
 
 def looks_like_duration(text: str) -> bool:
-    """Say whether a text is a duration, not a moment: a moment begins with a digit."""
+    """Return whether a text is a duration, not a moment: a moment begins with a digit."""
     return text.lstrip("+-")[:1] in ("P", "p")
 
 
@@ -144,8 +144,8 @@ def _halves(text: str) -> tuple[str, str, timedelta] | None:
     return (date, time, fraction) if is_valid else None
 
 
-# isodate reads P1D and PT24H as the same value, so each half gets a call of its own. It reads fractions as floats,
-# which may round down, so it gets whole numbers only.
+# isodate reads P1D and PT24H as the same value, so a separate call reads each half. isodate reads fractions as floats,
+# which may round down, so isodate gets whole numbers only.
 def _calendar_time(date: str) -> tuple[int, int]:
     if date == "P":
         return 0, 0

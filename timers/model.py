@@ -1,4 +1,4 @@
-"""Define what a user may ask for, and what a shard keeps in memory of a claimed timer."""
+"""Define the fields of a new timer, and the part of a claimed timer that a shard keeps in memory."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from shardclock.api.codes import invalid
+from shardclock.api.refusals.timers import NEEDS_ONE_MOMENT
 from shardclock_server.timers.duration import Duration, parse_duration
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.payload import compact_payload, payload_of, read_json
@@ -32,9 +34,9 @@ SLOTS = 840
 LINE_BYTES_MAX = 131_072
 NAME_CHARS_MAX = 200
 BIGINT_MAX = 9_223_372_036_854_775_807
-INTEGER_MAX = 2_147_483_647  # of Postgres
+INTEGER_MAX = 2_147_483_647  # the largest integer of Postgres
 NO_OTHER_NAMES: Mapping[str, str] = MappingProxyType({})
-MOMENTS = ("due_date", "delay", "schedule")  # a timer has one of them
+MOMENTS = ("due_date", "delay", "schedule")  # a timer has exactly one of them
 
 
 def slot_of(timer_key: int) -> int:
@@ -52,7 +54,7 @@ class TimerType(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """Name what happens to a new timer whose name a pending timer has already."""
+    """Name the possible answers to a request for a timer with the name of a pending timer."""
 
     REFUSE = "refuse"
     IGNORE = "ignore"
@@ -61,12 +63,12 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTimer:
-    """Hold what a shard needs to fire a timer; a schedule without `anchor_occurrence` has no first date yet.
+    """Hold the columns that a shard needs to fire a timer.
 
-    `starts_job` says that its target is a job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is
-    the row version that all this was read from (its `xmin`): a write for another version is fenced.
-    `question` is the number of this process's question to Postgres: the answer to a later question is newer, whatever
-    any clock says.
+    A schedule without `anchor_occurrence` has no first date yet.
+    `starts_job`: the target is a job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the
+    `xmin` of the row that was read: a write for another version is fenced. `request_number` numbers the requests of
+    this process to Postgres: the answer to a later request is newer. Clocks can't order the answers.
     """
 
     timer_key: int
@@ -81,7 +83,7 @@ class ClaimedTimer:
     starts_job: bool
     tenant_id: str | None
     version: int
-    question: int
+    request_number: int
 
 
 def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
@@ -90,14 +92,14 @@ def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
             return None
         if not isinstance(value, str):
             raise ValueError("not a text")  # noqa: TRY004 - pydantic reports no TypeError
-        # An invalid zone is missing here; its own refusal is the one that the user sees.
+        # These values lack an invalid zone. The user sees the refusal of that zone.
         return parse(value, info.data.get("zone", "UTC"))
 
     return PlainValidator(read, json_schema_input_type=str | None)
 
 
 def _due_date(text: str, zone: str) -> datetime:
-    # UTC may only be the default. A local time then has no zone, so it is refused for its missing offset.
+    # UTC may only be the default. A local time then has no zone, so the time is refused for its missing offset.
     return parse_due_date(text, None if zone == "UTC" else zone_of(zone))
 
 
@@ -122,7 +124,7 @@ def _payload(value: object, info: ValidationInfo) -> str | None:
 
 
 class _Reading(NamedTuple):
-    """What is known of the fields that are read: what the user calls them, and whether `read_json` has read them."""
+    """Hold the user's names for the fields, and whether `read_json` has read the values."""
 
     called: Mapping[str, str]
     was_read: bool
@@ -142,11 +144,11 @@ KEY_RULE = f"a whole number from 1 to {BIGINT_MAX}"
 
 
 class NewTimer(BaseModel):
-    """Hold what a user asks for: exactly one of due date, delay and schedule, and what travels with it."""
+    """Hold a request for a timer: exactly one of due date, delay and schedule, and the timer's other fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    # The zone comes first, because the fields after it are read on its clock.
+    # The zone comes first, because the later fields are read on the zone's clock.
     zone: Annotated[str, AfterValidator(_zone)] = Field(
         "UTC", description="an IANA time zone, as text such as Europe/Berlin"
     )
@@ -185,7 +187,7 @@ class NewTimer(BaseModel):
             return fields
         for text in (fields.get("due_date"), fields.get("schedule")):
             if isinstance(text, str) and "[" in text:
-                # The text's own field gives the better refusal.
+                # The refusal of the text's own field is more exact.
                 with suppress(InvalidTimer):
                     return fields | {"zone": agreed_zone(text, UTC_ZONE).key}
         return fields
@@ -196,31 +198,27 @@ class NewTimer(BaseModel):
             return _Reading.of(info).called.get(field, field)
 
         if (self.due_date is None) + (self.delay is None) + (self.schedule is None) != len(MOMENTS) - 1:
-            one_of = f"{called('due_date')}, {called('delay')} and {called('schedule')}"
-            found = " and ".join(called(field) for field in MOMENTS if getattr(self, field) is not None) or "none"
-            raise InvalidTimer(f"a timer needs exactly one of {one_of}; this one has {found}")
+            fields = f"{called('due_date')}, {called('delay')} and {called('schedule')}"
+            number = sum(getattr(self, field) is not None for field in MOMENTS)
+            raise InvalidTimer.of(NEEDS_ONE_MOMENT, fields=fields, number=number)
         if self.schedule is None and "missed" in self.model_fields_set:
-            raise InvalidTimer(
-                f"{called('missed')} {shortened(self.missed)} says what becomes of a schedule's missed occurrences,"
-                " and this timer has no schedule; leave it out"
-            )
+            missed = f"{called('missed')} {shortened(self.missed)}"
+            raise InvalidTimer(f"{missed} needs a schedule: leave it out", code=invalid("missed"))
         if self.name is None and self.on_conflict is not OnConflict.REFUSE:
-            raise InvalidTimer(
-                f"{called('on_conflict')} {shortened(self.on_conflict)} says what becomes of a timer whose"
-                f" {called('name')} is taken, and this timer has no name; give it one"
-            )
+            on_conflict = f"{called('on_conflict')} {shortened(self.on_conflict)}"
+            raise InvalidTimer(f"{on_conflict} needs a name: give the timer a name", code=invalid("on_conflict"))
         return self
 
     @classmethod
     def from_fields(
         cls, fields: Mapping[str, object], *, called: Mapping[str, str] = NO_OTHER_NAMES, was_read: bool = False
     ) -> Self:
-        """Check what a user asks for, given as plain values, the payload as any JSON value.
+        """Check a request with fields of plain values and any JSON value as the payload.
 
-        Refusals call a field by its name, or by its name in `called` if the user knows it by another one. A payload
-        that `read_json` has read (`was_read`) is not read again.
+        `called` maps field names to the user's names for the fields; refusals use the user's names. `was_read`:
+        `read_json` has read the payload, so the payload is not read again.
 
-        errors:  InvalidTimer  names the first field at fault, its value, the rule and the way out
+        errors:  InvalidTimer  the message names the first field at fault, its value, the rule and the way out
         """
         try:
             return cls.model_validate(fields, context=_Reading(called, was_read))
@@ -229,7 +227,7 @@ class NewTimer(BaseModel):
 
     @classmethod
     def from_line(cls, line: str | bytes, **defaults: object) -> Self:
-        """Check one line of newline-delimited JSON, at most 131,072 bytes long; `defaults` are for fields left out.
+        """Check one line of newline-delimited JSON, at most 131,072 bytes long; `defaults` fill missing fields.
 
         errors:  InvalidTimer  as `from_fields`, or the line is not one JSON object
         """
@@ -239,7 +237,7 @@ class NewTimer(BaseModel):
 def read_line(line: str | bytes) -> dict[str, object]:
     """Read one line of newline-delimited JSON, at most 131,072 bytes long, as an object.
 
-    errors:  InvalidTimer  it is not one JSON object
+    errors:  InvalidTimer  the line is not one JSON object
     """
     try:
         fields = read_json(line, bytes_max=LINE_BYTES_MAX, around=1)

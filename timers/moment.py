@@ -9,8 +9,8 @@ from shardclock_server.timers.duration import ceiling
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, comes_twice, exists, to_utc
 
-# asyncpg stores an aware `datetime.max` as 'infinity', which is no due date. The microsecond before that is the due
-# date of paused timers.
+# asyncpg stores an aware `datetime.max` as 'infinity', which is no due date. Paused timers use the microsecond before
+# it.
 LATEST_DUE_DATE = datetime.max.replace(tzinfo=UTC) - timedelta(microseconds=2)
 
 DUE_DATE_CHARS_MAX = 128
@@ -22,8 +22,8 @@ DATE_TIME = re.compile(
 )
 
 
-class Written(NamedTuple):
-    """Hold the moment that a text names; `skipped` is the local time as written if the zone's clock skips it."""
+class ParsedMoment(NamedTuple):
+    """Hold the moment of a text; `skipped` is the written local time if the zone's clock skips it, else None."""
 
     moment: datetime
     skipped: datetime | None
@@ -33,18 +33,19 @@ def parse_due_date(text: str, zone: ZoneInfo | None = None) -> datetime:
     """Read an ISO 8601 date-time such as 2026-01-31T09:00:00.25+01:00 or 2026-01-31T09:00[Europe/Berlin].
 
     A text without an offset is a local time of the zone in brackets, or else of the `zone` passed. A local time that
-    the clock skips moves forward; for a local time that comes twice, the first is taken. An offset tells them apart.
+    the clock skips moves forward. For a local time that comes twice, an offset selects the moment; without an offset,
+    the first moment is taken.
 
     shape:   aware, in UTC, years 1 to 9999
     units:   fractions of a microsecond are rounded up
-    errors:  InvalidTimer  not a date-time, neither offset nor zone or two that disagree, no such day, or out of
-                           those years in UTC
+    errors:  InvalidTimer  the text is not a date-time, has neither an offset nor a zone, has an offset that is not the
+                           zone's, names a day that does not exist, or means a moment outside those years in UTC
     """
     return parse_written(text, zone).moment
 
 
-def parse_written(text: str, zone: ZoneInfo | None = None) -> Written:
-    """Read a date-time as `parse_due_date` does, and keep the local time if it had to be moved."""
+def parse_written(text: str, zone: ZoneInfo | None = None) -> ParsedMoment:
+    """Read a date-time as `parse_due_date` does, and keep the written local time if the zone's clock skips it."""
     match = DATE_TIME.fullmatch(text) if len(text) <= DUE_DATE_CHARS_MAX else None
     if match is None:
         check_brackets(text)
@@ -69,7 +70,7 @@ def parse_written(text: str, zone: ZoneInfo | None = None) -> Written:
         finer = ceiling(fraction or "0", unit_us=1_000_000)
         if moment + finer <= LATEST_DUE_DATE:
             local = written.replace(tzinfo=None) + finer
-            return Written(moment + finer, local if is_local and not exists(local, clock) else None)
+            return ParsedMoment(moment + finer, local if is_local and not exists(local, clock) else None)
     except OverflowError:
         pass
     raise InvalidTimer(f"{shortened(text)} falls outside the years 0001 to 9999 in UTC; choose a moment within")

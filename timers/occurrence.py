@@ -1,18 +1,19 @@
-"""Define the occurrences of a schedule, and what every kind of rule can say about them."""
+"""Define the occurrences of a schedule, and the interface of the rules that compute them."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
 WITHOUT_END = -1
 
 
-class Occurrence(NamedTuple):
-    """Hold one occurrence: its number, its due date, and the point of the rule's grid from which numbers are counted.
+class ScheduledOccurrence(NamedTuple):
+    """Hold one occurrence: its number, its due date, and the grid point from which the occurrences are counted.
 
-    The grid has number `anchor_number` at `anchor` (a repeat without a start does not fire there: its first occurrence
-    comes one period later). A repeat keeps its anchor for ever; for cron each occurrence is its own anchor. So a user
-    may move `due_date`, and the grid is still known. All moments are aware and in UTC.
+    The grid of a rule is the sequence of its regular due dates. The grid point at `anchor` has the number
+    `anchor_number`. A repeat without a start does not fire at `anchor`: its first occurrence comes one period later.
+    All occurrences of a repeat have the same anchor; each occurrence of a cron rule is its own anchor. So the grid
+    stays known if a user moves `due_date`. All moments are aware and in UTC.
     """
 
     number: int
@@ -21,33 +22,37 @@ class Occurrence(NamedTuple):
     anchor_number: int
 
 
-class Later(NamedTuple):
-    """Tell what comes after an occurrence: how many are due by now, and the first one strictly after now."""
+class CatchUp(NamedTuple):
+    """Hold the number of occurrences after the current one that are due by now, and the first occurrence after now."""
 
     missed: int
-    next: Occurrence | None
+    next: ScheduledOccurrence | None
 
 
-class Rule(Protocol):
+class ScheduleRule(Protocol):
     """Make one due date after another. A rule is immutable; `str()` gives its canonical text.
 
-    A method returns None as the occurrence if there is none, beyond the rule's end or the year 9999. No method
-    considers `repetitions`: `timers.schedule` does.
+    A method returns None as the occurrence after the rule's end or the year 9999. The methods ignore `repetitions`;
+    `timers.schedule` applies it.
     """
 
     @property
     def zone(self) -> ZoneInfo:
-        """The zone on whose wall clock the rule is read."""
+        """The time zone of the rule's local times."""
 
     @property
     def repetitions(self) -> int:
-        """How often the rule fires in total; -1 is without end."""
+        """The total number of firings; -1 means no end."""
 
-    def first(self, created: datetime, *, number: int = 1) -> Occurrence | None:
-        """Find the first occurrence of a schedule made at `created`, and give it this number."""
+    @property
+    def fixed_period(self) -> timedelta | None:
+        """The time between two occurrences of a rule without an end; None if it varies, or the rule has an end."""
 
-    def next(self, current: Occurrence) -> Occurrence | None:
+    def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
+        """Find the first occurrence of a schedule made at `created`, and give the occurrence this number."""
+
+    def next(self, current: ScheduledOccurrence) -> ScheduledOccurrence | None:
         """Find the next occurrence on the grid, due or not."""
 
-    def after(self, current: Occurrence, now: datetime) -> Later:
+    def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:
         """Count the occurrences after `current` that are due by now, and find the first one after now and `current`."""

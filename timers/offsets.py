@@ -1,11 +1,11 @@
-"""Divide a zone's clock into spans, in each of which its offset from UTC stays the same.
+"""Divide a zone's clock into spans; the zone's offset from UTC stays the same within each span.
 
-Within a span, local time is the moment plus the offset. So stepping or counting on a wall clock goes from span to span,
-and a change of the clock needs no special case: a local time that the clock skips is in no span, and where the clock
-goes back, the next span begins with local times that were shown before (`OffsetSpan.first_new_local_s`).
+Within a span, local time is the moment plus the offset. So stepping and counting on a wall clock go from span to span,
+and a change of the clock needs no special case. No span contains a local time that the clock skips. After a step back
+the next span begins with local times of the span before (`OffsetSpan.first_new_local_s`).
 
-Moments and local times are whole seconds since 0001-01-01T00:00:00, in UTC or on the wall clock, because they neither
-overflow nor need normalizing.
+Moments and local times are whole seconds since 0001-01-01T00:00:00, in UTC or on the wall clock. Whole seconds do not
+overflow and need no normalization.
 """
 
 from bisect import bisect_left
@@ -23,14 +23,15 @@ SECOND = timedelta(seconds=1)
 DAY = 86_400
 END = date.max.toordinal() * DAY
 
-# No clock has ever been put back by more than a day (Alaska, 1867).
+# The largest step back of a clock was one day (Alaska, 1867).
 BACK_MAX = 2 * DAY
-# Two changes that cancel out are at least four days apart (Freetown, 1939), so none is missed between two probes.
+# Two changes that cancel each other out are at least four days apart (Freetown, 1939), so two probes can't miss both.
 PROBE = 3 * DAY
 # No zone changed its clock before Manila did in this year.
 FIRST_CHANGE_YEAR = 1844
-# The zone database lists no single changes later (Morocco's in 2087 is the last): from then on all follow rules that
-# know the year's length and its first weekday. Any 28 years without a century's end have all fourteen such kinds.
+# The last single change in the zone database is Morocco's in 2087. Later changes follow rules that depend on the year's
+# length and its first weekday. Any 28 years without a century's end contain all fourteen combinations of length and
+# first weekday.
 RULES_FROM_YEAR = 2101
 KINDS_CYCLE_YEARS = 28
 
@@ -38,8 +39,8 @@ KINDS_CYCLE_YEARS = 28
 class OffsetSpan(NamedTuple):
     """Hold a span of at most a year in which a zone's clock runs without a jump.
 
-    units:   `start` and `end` (exclusive) are seconds in UTC; from the local second `first_new_local_s` on, the clock
-             shows times that it didn't show in the span before
+    units:   `start` and `end` (exclusive) are seconds in UTC; local seconds before `first_new_local_s` were also in the
+             span before
     """
 
     start: int
@@ -48,7 +49,7 @@ class OffsetSpan(NamedTuple):
     first_new_local_s: int
 
 
-class Change(NamedTuple):
+class OffsetChange(NamedTuple):
     """Hold a change of a zone's clock: at the moment `at` its offset from UTC changes from `before` to `after`."""
 
     at: datetime
@@ -56,19 +57,19 @@ class Change(NamedTuple):
     after: timedelta
 
 
-def clock_changes(zone: ZoneInfo, start: datetime, until: datetime) -> Iterator[Change]:
+def clock_changes(zone: ZoneInfo, start: datetime, until: datetime) -> Iterator[OffsetChange]:
     """Find the changes of a zone's clock after `start`, up to and including `until`."""
     low, high = second_of(start), second_of(until)
     offset = _offset(zone, low)
     for year in range(year_of(low), year_of(high) + 1):
         for span in offset_spans(zone, year):
             if low < span.start <= high and span.offset != offset:
-                yield Change(moment_of(span.start), offset * SECOND, span.offset * SECOND)
+                yield OffsetChange(moment_of(span.start), offset * SECOND, span.offset * SECOND)
                 offset = span.offset
 
 
 def offset_spans(zone: ZoneInfo, year: int) -> tuple[OffsetSpan, ...]:
-    """Divide a year of UTC at the changes of a zone's clock; a far year is like an earlier one of its kind."""
+    """Divide a year of UTC at the changes of a zone's clock; a far year uses the changes of a similar earlier year."""
     if year < RULES_FROM_YEAR + KINDS_CYCLE_YEARS:
         return _searched_spans(zone, year)
     like = _like(_kind_of(year))
@@ -85,7 +86,7 @@ def _kind_of(year: int) -> tuple[int, bool]:
 
 @cache
 def _like(kind: tuple[int, bool]) -> int:
-    """Find a year of a kind among the years that are searched for changes."""
+    """Find an earlier year with the same first weekday and length, in the range that is searched for changes."""
     years = range(RULES_FROM_YEAR, RULES_FROM_YEAR + KINDS_CYCLE_YEARS)
     return next(year for year in years if _kind_of(year) == kind)
 
@@ -118,7 +119,7 @@ def _changes(zone: ZoneInfo, low: int, end: int) -> Iterator[int]:
 
 
 def _changed_at(zone: ZoneInfo, low: int, high: int) -> int:
-    """Find the second after `low` and up to `high` at which the offset of `low` ends."""
+    """Find the first second in (low, high] at which the offset differs from the offset at `low`."""
     before = _offset(zone, low)
     return low + 1 + bisect_left(range(low + 1, high), True, key=lambda second: _offset(zone, second) != before)
 
@@ -143,6 +144,6 @@ def _year_start(year: int) -> int:
 
 
 def _offset(zone: ZoneInfo, second: int) -> int:
-    # Near the ends of the years 1 and 9999 the wall clock may be outside them; no zone changes its clock there.
+    # Near the ends of the years 1 to 9999 the wall clock may be outside these years; no zone changes its clock there.
     second = min(max(second, BACK_MAX), END - BACK_MAX)
     return offset_at(moment_of(second), zone) // SECOND

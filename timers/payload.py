@@ -18,10 +18,10 @@ JSONB_GROWTH_MAX = 60
 
 
 def parse_payload(text: str | bytes) -> str:
-    """Check a JSON text for a jsonb column and return it compact, as it is stored.
+    """Check a JSON text for a jsonb column, and return the compact text that is stored.
 
     shape:   at most 65,536 bytes of UTF-8, as given and as jsonb writes it, and 100 levels
-    errors:  InvalidTimer  not JSON, or JSON that jsonb or a double can't hold
+    errors:  InvalidTimer  the text is not JSON, or is JSON that jsonb or a double can't hold
     """
     return compact_payload(read_json(text, bytes_max=PAYLOAD_BYTES_MAX))
 
@@ -29,9 +29,9 @@ def parse_payload(text: str | bytes) -> str:
 def payload_of(value: object) -> str:
     """Write a JSON value as the compact text that is stored.
 
-    errors:  InvalidTimer  as `parse_payload`, or a value that JSON has no form for
+    errors:  InvalidTimer  as `parse_payload`, or a value that JSON can't represent
     """
-    # The text is read again, because only the text shows keys that became equal and integers too long for a double.
+    # Only the written text shows duplicate keys and integers that are too long for a double, so read that text again.
     return parse_payload(_written(value))
 
 
@@ -53,8 +53,8 @@ def compact_payload(value: object) -> str:
 def read_json(text: str | bytes, *, bytes_max: int, around: int = 0) -> object:
     """Read JSON more strictly than Python does: no NaN, no number that a double can't hold, no key twice.
 
-    shape:   `around` are levels that only carry a payload, such as the body of a request; they are not counted
-    errors:  InvalidTimer  names the text and what is wrong with it
+    shape:   `around` is the number of levels around a payload, such as a request's body; the depth limit ignores them
+    errors:  InvalidTimer  the message names the text and its fault
     """
     decoded = _decoded(text, bytes_max)
     try:

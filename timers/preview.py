@@ -1,4 +1,4 @@
-"""Show what a schedule will do: its next occurrences on its zone's wall clock, with a note where the clock changes."""
+"""List a schedule's next occurrences on its zone's wall clock, with a note where the clock changes."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -7,15 +7,15 @@ from zoneinfo import ZoneInfo
 
 from shardclock_server.timers.cron import Cron
 from shardclock_server.timers.cron_local import count_local, local_match
-from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence, Rule
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
 from shardclock_server.timers.offsets import clock_changes, moment_of, second_of
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.zone import comes_twice, exists, offset_at, to_local
 
-GAP_MAX = timedelta(days=3_660)  # between two occurrences; in a longer one nobody looks what the clock has skipped
+GAP_MAX = timedelta(days=3_660)  # longer gaps between two occurrences are not searched for times that the clock skips
 
 
-class Foreseen(NamedTuple):
+class PreviewedOccurrence(NamedTuple):
     """Hold one future occurrence: its moment in UTC, its local time with offset, and a note about a clock change."""
 
     number: int
@@ -24,40 +24,51 @@ class Foreseen(NamedTuple):
     edge: str | None
 
 
-def preview(rule: Rule, created: datetime, *, count: int) -> list[Foreseen]:
+def preview(rule: ScheduleRule, created: datetime, *, count: int) -> list[PreviewedOccurrence]:
+    """List the occurrences of `iterate_preview`."""
+    return list(iterate_preview(rule, created, count=count))
+
+
+def iterate_preview(rule: ScheduleRule, created: datetime, *, count: int) -> Iterator[PreviewedOccurrence]:
     """Find the first occurrences of a schedule made at `created`, with a note where a change of the clock matters.
 
-    shape:   as of `foresee`
-    """
-    return list(foresee(rule, created, count=count))
+    The result is an iterator, so that an event loop can yield between occurrences; each occurrence takes at most some
+    milliseconds.
 
-
-def foresee(rule: Rule, created: datetime, *, count: int) -> Iterator[Foreseen]:
-    """Find these occurrences one by one: each takes some milliseconds at most.
-
-    shape:   at most `count`, in order; fewer if the rule ends; a note compares with the occurrence before, the first
-             note with `created`
+    shape:   at most `count` occurrences, in order; fewer if the rule ends; a note compares an occurrence with the one
+             before, and the first occurrence with `created`
     """
     if rule.repetitions != WITHOUT_END:
         count = min(count, rule.repetitions)
-    before = created
-    occurrence = rule.first(created) if count else None
+    if count:
+        yield from preview_from(rule, rule.first(created), since=created, count=count)
+
+
+def preview_from(
+    rule: ScheduleRule, occurrence: ScheduledOccurrence | None, *, since: datetime, count: int
+) -> Iterator[PreviewedOccurrence]:
+    """List an occurrence and the ones after it, regardless of the rule's repetitions.
+
+    shape:   at most `count` occurrences, in order; a note compares an occurrence with the one before, and the first
+             occurrence with `since`
+    """
+    before = since
     for left in range(count, 0, -1):
         if occurrence is None:
             return
         moment = occurrence.due_date
         edge = "; ".join(_edges(rule, before, occurrence)) or None
-        yield Foreseen(occurrence.number, moment, _shown(moment, rule.zone), edge)
+        yield PreviewedOccurrence(occurrence.number, moment, _shown(moment, rule.zone), edge)
         before = moment
         occurrence = rule.next(occurrence) if left > 1 else None
 
 
-def _edges(rule: Rule, before: datetime, occurrence: Occurrence) -> Iterator[str]:
+def _edges(rule: ScheduleRule, before: datetime, occurrence: ScheduledOccurrence) -> Iterator[str]:
     moment = occurrence.due_date
     try:
         local = to_local(moment, rule.zone)
         old, new = offset_at(before, rule.zone), offset_at(moment, rule.zone)
-    except OverflowError:  # in the last hours of the year 9999 the wall clock would be past it
+    except OverflowError:  # in the last hours of the year 9999 a wall clock may show the year 10000
         return
     if old != new:
         yield f"clock {_offset(before, rule.zone)} → {_offset(moment, rule.zone)}"
@@ -70,7 +81,7 @@ def _edges(rule: Rule, before: datetime, occurrence: Occurrence) -> Iterator[str
 
 
 def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
-    """Tell which local times match the rule, but were skipped by the clock."""
+    """Name the local times that match the rule and that the clock skips."""
     if moment - before > GAP_MAX:
         return
     for change in clock_changes(rule.zone, before, moment):
@@ -81,11 +92,11 @@ def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
             yield f"left out {_text(moment_of(first))}{f' and {more} more' if more else ''}, which the clock skips"
 
 
-def _moved(rule: Repeat, occurrence: Occurrence) -> Iterator[str]:
-    """Tell which local time the rule means, if the clock skips it."""
-    meant = rule.meant(occurrence)
-    if not exists(meant, rule.zone):
-        yield f"moved forward from {_text(meant)}, which the clock skips"
+def _moved(rule: Repeat, occurrence: ScheduledOccurrence) -> Iterator[str]:
+    """Name the local time of the rule's grid if the clock skips it."""
+    grid_time = rule.grid_time(occurrence)
+    if not exists(grid_time, rule.zone):
+        yield f"moved forward from {_text(grid_time)}, which the clock skips"
 
 
 def _shown(moment: datetime, zone: ZoneInfo) -> str:

@@ -1,24 +1,41 @@
-"""Refuse input that can't be a timer, in one sentence that names the value, the rule and the way out."""
+"""Refuse invalid input with one sentence that names the value, the rule and the way out."""
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Self
 
 from pydantic import BaseModel, ValidationError
 
+from shardclock.api.codes import REFUSED, RefusalCode, invalid
 from shardclock.refusal import shown
+
+NO_MEMBERS: Mapping[str, str | int | None] = MappingProxyType({})
 
 
 class Refusal(ValueError):
-    """Carry the one sentence that a user reads; it is one line without unprintable characters."""
+    """Carry the one sentence that a user reads, and its code, which programs compare.
+
+    shape:   the sentence is one line without unprintable characters; `members` are further fields for programs
+    """
+
+    def __init__(self, sentence: str, *, code: RefusalCode = REFUSED, **members: str | int | None) -> None:
+        super().__init__(sentence)
+        self.code = code
+        self.members = members
+
+    @classmethod
+    def of(cls, code: RefusalCode, *, members: Mapping[str, str | int | None] = NO_MEMBERS, **fields: object) -> Self:
+        """Make the refusal of a code with the code's own text."""
+        return cls(code.sentence(**fields), code=code, **members)
 
 
 class InvalidTimer(Refusal):
-    """Refuse what can't be a timer, or can't be a timer's field."""
+    """Refuse an invalid timer, or an invalid field of a timer."""
 
 
 def shortened(value: object) -> str:
-    """Show a refused value of JSON, in JSON's own words, so that the user recognizes it.
+    """Show a refused JSON value in JSON's own notation, so that the user recognizes it.
 
     shape:   at most 60 characters, printable, on one line
     """
@@ -35,26 +52,24 @@ def shortened(value: object) -> str:
 
 
 def refusal_of(error: ValidationError, model: type[BaseModel], *, called: Mapping[str, str]) -> InvalidTimer:
-    """Turn pydantic's report into the one sentence that a user reads, about the first field at fault.
+    """Turn pydantic's report into one sentence about the first field at fault.
 
-    `called` has the user's words for fields; other fields are called by their names.
+    `called` maps field names to the user's names for the fields.
 
-    source:  each field's `description` in the model is its rule, so the API's reference and the refusal agree
+    source:  each field's `description` in the model is its rule, so the API reference and the refusal agree
     """
     first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
     if not first["loc"]:
-        return InvalidTimer(_cause(first) or f"{shortened(first['input'])} is not an object of a timer's fields")
+        if isinstance(cause, InvalidTimer):
+            return InvalidTimer(str(cause), code=cause.code)
+        return InvalidTimer(f"{shortened(first['input'])} is not an object of a timer's fields")
     field = str(first["loc"][0])
     if field not in model.model_fields:
         known = ", ".join(model.model_fields)
         return InvalidTimer(f"{shortened(field)} is not a field of a timer; the fields are {known}")
-    name = called.get(field, field)
-    if cause := _cause(first):
-        return InvalidTimer(f"{name} {cause}")
+    name, code = called.get(field, field), invalid(field)
+    if isinstance(cause, InvalidTimer):
+        return InvalidTimer(f"{name} {cause}", code=code)
     rule = model.model_fields[field].description
-    return InvalidTimer(f"{name} {shortened(first['input'])} is refused: it must be {rule}")
-
-
-def _cause(report: Any) -> str:
-    cause = report.get("ctx", {}).get("error")
-    return str(cause) if isinstance(cause, InvalidTimer) else ""
+    return InvalidTimer(f"{name} {shortened(first['input'])} is refused: it must be {rule}", code=code)

@@ -1,7 +1,8 @@
 """Compute the due dates of an ISO 8601 repeat by arithmetic, without stepping over the occurrences between them.
 
-An occurrence is due at its anchor + k·period, added in one step, so neither a late firing nor a short month moves the
-grid. A start that the clock skips moves forward; later occurrences count from the local time as it was written.
+An occurrence is due at its anchor + k·period. The sum is computed in one step, so neither a late firing nor a short
+month moves the grid. A start that the clock skips moves forward; later occurrences count from the local time as it was
+written.
 """
 
 import re
@@ -9,26 +10,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from shardclock_server.timers.duration import Duration, later, looks_like_duration, parse_duration
-from shardclock_server.timers.moment import LATEST_DUE_DATE, Written, canonical_moment, parse_written
-from shardclock_server.timers.occurrence import WITHOUT_END, Later, Occurrence
+from shardclock_server.timers.duration import Duration, add_duration, looks_like_duration, parse_duration
+from shardclock_server.timers.moment import LATEST_DUE_DATE, ParsedMoment, canonical_moment, parse_written
+from shardclock_server.timers.occurrence import WITHOUT_END, CatchUp, ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone, check_brackets, to_local
 
 REPETITIONS_MAX = 2_147_483_647
 REPEAT_CHARS_MAX = 200  # the table's CHECK has the same limit
-# A zone's name in brackets has slashes of its own, which do not separate parts.
+# A zone's name in brackets contains slashes, which do not separate the parts of a repeat.
 PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
 REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
-# As with cron: ten thousand schedules of a millisecond would take all that a cluster can fire, for ever.
+# Cron has the same limit. Ten thousand schedules of a millisecond would use up a cluster's whole throughput.
 PERIOD_MIN = timedelta(seconds=1)
-FREQUENT_MAX = 10  # the count of a repeat with a shorter period
+FREQUENT_MAX = 10  # the largest count of a repeat with a shorter period
 MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Hold how often a rule fires (-1 is without end), how far apart, on which wall clock, and from when or until when.
+    """Hold a repeat: the count of firings (-1 means no end), the period, the time zone, and a start or an end.
 
     shape:   `skipped_start` is the local time of a start that the zone's clock skips; else None
     """
@@ -49,8 +50,14 @@ class Repeat:
         end = f"/{canonical_moment(self.end)}" if self.end else ""
         return f"R{count}/{start}{self.period}{end}"
 
-    def first(self, created: datetime, *, number: int = 1) -> Occurrence | None:
-        """Find the first occurrence: a period after `created`, or the start, or the next grid point if that is past."""
+    @property
+    def fixed_period(self) -> timedelta | None:
+        """The period; None if the repeat has an end, or the period has months or days of different lengths."""
+        varies = self.period.months or (self.period.days and self.zone != UTC_ZONE)
+        return None if varies or self.end else self.period.average()
+
+    def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
+        """Find the first occurrence: a period after `created`, or the start, or the grid point after a past start."""
         if self.start is None:
             return self._occurrence(number, created, number - 1)
         if self.start >= created:
@@ -58,19 +65,19 @@ class Repeat:
         steps = self._steps_up_to(created - MICROSECOND, self.start) + 1
         return self._occurrence(number, self.start, number - steps)
 
-    def next(self, current: Occurrence) -> Occurrence | None:
+    def next(self, current: ScheduledOccurrence) -> ScheduledOccurrence | None:
         """Find the next occurrence on the grid, due or not."""
         return self._occurrence(current.number + 1, current.anchor, current.anchor_number)
 
-    def after(self, current: Occurrence, now: datetime) -> Later:
-        """Count the occurrences after `current` that are due by now, by arithmetic, and find the next one."""
+    def after(self, current: ScheduledOccurrence, now: datetime) -> CatchUp:
+        """Count, by arithmetic, the occurrences after `current` that are due by now, and find the next occurrence."""
         until = min(now, self.end or now)
         due = current.anchor_number + self._steps_up_to(until, current.anchor)
         last = max(due, current.number)
-        return Later(last - current.number, self._occurrence(last + 1, current.anchor, current.anchor_number))
+        return CatchUp(last - current.number, self._occurrence(last + 1, current.anchor, current.anchor_number))
 
-    def meant(self, occurrence: Occurrence) -> datetime:
-        """Find the local time that the rule means for an occurrence, even if the zone's clock skips it.
+    def grid_time(self, occurrence: ScheduledOccurrence) -> datetime:
+        """Return an occurrence's local time on the grid, before any move out of a gap of the zone's clock.
 
         errors:  OverflowError  the wall clock leaves the years 1 to 9999
         """
@@ -79,22 +86,22 @@ class Repeat:
             return to_local(occurrence.due_date, self.zone)
         local = self._skipped(occurrence.anchor) or to_local(occurrence.anchor, self.zone)
         on_the_clock = replace(self.period, elapsed=timedelta(0))
-        return later(local.replace(tzinfo=UTC), on_the_clock, UTC_ZONE, times=steps).replace(tzinfo=None)
+        return add_duration(local.replace(tzinfo=UTC), on_the_clock, UTC_ZONE, times=steps).replace(tzinfo=None)
 
     def _skipped(self, anchor: datetime) -> datetime | None:
         return self.skipped_start if anchor == self.start else None
 
-    def _occurrence(self, number: int, anchor: datetime, anchor_number: int) -> Occurrence | None:
+    def _occurrence(self, number: int, anchor: datetime, anchor_number: int) -> ScheduledOccurrence | None:
         due_date = self._due_date(number - anchor_number, anchor)
         if due_date is None or (self.end and due_date > self.end):
             return None
-        return Occurrence(number, due_date, anchor, anchor_number)
+        return ScheduledOccurrence(number, due_date, anchor, anchor_number)
 
     def _steps_up_to(self, moment: datetime, anchor: datetime) -> int:
         """Find the last step that is due by a moment: estimate it from the average period, then correct it.
 
-        Due dates never run backwards, but two may be equal: Samoa had no 30 December 2011. Months, leap years and
-        offsets differ from the average by a few days in all, however many steps: so the correction is one or two steps.
+        Due dates never run backwards, but two may be equal: Samoa had no 30 December 2011. For any number of steps the
+        estimate is wrong by a few days at most, so the correction takes one or two steps.
         """
         steps = (moment - anchor) // self.period.average()
         if not (self.period.months or self.period.days):
@@ -108,7 +115,7 @@ class Repeat:
 
     def _due_date(self, steps: int, anchor: datetime) -> datetime | None:
         try:
-            due_date = later(anchor, self.period, self.zone, times=steps, local=self._skipped(anchor))
+            due_date = add_duration(anchor, self.period, self.zone, times=steps, local=self._skipped(anchor))
         except OverflowError:
             return None
         return due_date if due_date <= LATEST_DUE_DATE else None
@@ -117,12 +124,12 @@ class Repeat:
 def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
     """Read a repeat: R3/PT1H, R/2024-03-29T10:00[Europe/Berlin]/P1D, R/start/end or R/P1D/end.
 
-    Rn/… fires n times, R0/… once, R/… and R-1/… without end. A zone in the text is the schedule's zone, else `zone` is.
-    Local times are read on its clock, but are refused in UTC, which may only be the default. The count may have a plus
-    sign, as in Java; the R must be a capital letter.
+    Rn/… fires n times, R0/… fires once, R/… and R-1/… fire without end. The schedule's zone is the zone in the text, or
+    else `zone`. Local times are read on this zone's clock. In UTC local times are refused, because UTC may only be the
+    default. The count may have a plus sign, as in Java; the R must be a capital letter.
 
-    errors:  InvalidTimer  not a repeat, a count or period out of bounds, an end without a period between, no such
-                           moment, or zones that disagree
+    errors:  InvalidTimer  the text is not a repeat, its count or period is out of bounds, its end is not after its
+                           start, a moment does not exist, or its zones disagree
     """
     match = REPEAT.fullmatch(text) if len(text) <= REPEAT_CHARS_MAX else None
     if match is None or not match["last"]:
@@ -180,7 +187,7 @@ def _check_frequency(text: str, repetitions: int, period: Duration) -> None:
         )
 
 
-def _moment(text: str, part: str, zone: ZoneInfo) -> Written:
+def _moment(text: str, part: str, zone: ZoneInfo) -> ParsedMoment:
     try:
         written = parse_written(part, None if zone == UTC_ZONE else zone)
     except InvalidTimer as refusal:

@@ -1,8 +1,8 @@
-"""Read schedules of every kind, and say what follows an occurrence when some were missed.
+"""Read schedules of every kind, and find the next occurrence after late firings.
 
-A schedule is the rule that makes one timer after another: an ISO 8601 repeat or cron. Both kinds keep to a grid, so
-a late firing never moves the occurrences after it. The timer's `missed` policy decides about occurrences that were
-missed.
+A schedule is a rule that makes one timer after another: an ISO 8601 repeat or cron. Both kinds count from fixed grid
+points, so a late firing never moves the later occurrences. The timer's `missed` policy decides about missed
+occurrences.
 """
 
 from datetime import datetime, timedelta
@@ -10,19 +10,20 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from shardclock.api.codes import invalid
 from shardclock_server.timers.cron import looks_like_cron, parse_cron
 from shardclock_server.timers.moment import canonical_moment
-from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence, Rule
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.repeat import REPETITIONS_MAX, parse_repeat
 from shardclock_server.timers.zone import zone_of
 
-# An occurrence that is later than this was missed; a smaller delay may be a takeover.
+# An occurrence that fires later than this was missed. A takeover delays timers by less.
 MISSED_AFTER = timedelta(seconds=60)
 
 
 class Missed(StrEnum):
-    """Name what happens to occurrences that were not fired in time."""
+    """Choose the policy for occurrences that did not fire in time."""
 
     FIRE_ONCE = "fire_once"
     FIRE_ALL = "fire_all"
@@ -30,57 +31,65 @@ class Missed(StrEnum):
 
 
 class Following(NamedTuple):
-    """Tell whether an occurrence fires, how many are skipped, and which one is next, None at the end.
+    """Hold the decision about the current occurrence, the number of skipped occurrences, and the next one (or None).
 
-    An occurrence that doesn't fire is one of the skipped.
+    `skipped` includes the current occurrence if the current occurrence does not fire.
     """
 
     fires: bool
     skipped: int
-    next: Occurrence | None
+    next: ScheduledOccurrence | None
 
 
 # Every firing of a schedule reads its text again; a cluster has few distinct texts, and they are short.
 @lru_cache(maxsize=4_096)
-def parse_schedule(text: str, zone: str = "UTC") -> Rule:
+def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
     """Read an ISO 8601 repeat or a cron expression, on the wall clock of a zone.
 
     A zone that a repeat names in brackets is the schedule's zone; `zone` must then be the same, or UTC.
 
     shape:   `str()` of the rule, with its zone, reads back to the same rule
-    errors:  InvalidTimer  neither a repeat nor cron, or no such zone
+    errors:  InvalidTimer  the text is neither a repeat nor cron, or the zone does not exist
     """
-    beside = zone_of(zone)
-    return parse_cron(text, beside) if looks_like_cron(text) else parse_repeat(text, beside)
+    default_zone = zone_of(zone)
+    return parse_cron(text, default_zone) if looks_like_cron(text) else parse_repeat(text, default_zone)
 
 
-def first_of(rule: Rule, created: datetime, *, number: int = 1) -> Occurrence:
+def first_of(rule: ScheduleRule, created: datetime, *, number: int = 1) -> ScheduledOccurrence:
     """Find the first occurrence of a schedule made at `created`.
 
-    errors:  InvalidTimer  there is none
+    errors:  InvalidTimer  the schedule never occurs after `created`
     """
     if occurrence := rule.first(created, number=number):
         return occurrence
-    raise InvalidTimer(
-        f"schedule {shortened(str(rule))} never occurs after {canonical_moment(created)};"
-        " choose one with a date in the calendar, before its end and the year 10000"
+    raise InvalidTimer.of(
+        invalid("schedule"),
+        why=f"{shortened(str(rule))} never occurs after {canonical_moment(created)};"
+        " choose one with a date in the calendar, before its end and the year 10000",
     )
 
 
 def following(
-    rule: Rule, current: Occurrence, *, repetitions: int, now: datetime, missed: Missed = Missed.FIRE_ONCE
+    rule: ScheduleRule,
+    current: ScheduledOccurrence,
+    *,
+    repetitions: int,
+    now: datetime,
+    missed: Missed = Missed.FIRE_ONCE,
 ) -> Following:
-    """Decide what happens to the current occurrence, and find the next one.
+    """Decide whether the current occurrence fires, and find the next one.
 
-    fire_once: it fires once, for all occurrences that are due by now. fire_all: it fires, and the next occurrence
-    follows, due or not. skip: if it is too late, it is skipped with all others that are too late; else as fire_once.
+    fire_once: the current occurrence fires once, for all occurrences that are due by now. fire_all: the current
+    occurrence fires, and the next occurrence follows, due or not. skip: all occurrences that are late by more than
+    MISSED_AFTER are skipped; if the current occurrence is not that late, fire_once applies.
 
-    Rn counts firings, as in Camunda 8. A skipped occurrence is not a firing, so it moves the last number on.
+    Rn counts firings, as in Camunda 8. A skipped occurrence is not a firing, so each skipped occurrence raises the last
+    number by one.
 
-    shape:   the next is due strictly after now (fire_once), is not too late to fire (skip), or is any (fire_all); its
-             number is at most `last_number(repetitions, skipped)`
+    shape:   the next occurrence is due strictly after now (fire_once), is at most MISSED_AFTER late (skip), or has any
+             date (fire_all); its number is at most `last_number(repetitions, skipped)`
     units:   `current.due_date` is the row's, which a user may have moved off the grid; `repetitions` is the number of
-             the last occurrence, -1 without end; it is the row's too, because numbers continue when a rule changes
+             the last occurrence, -1 without end, from the row as well, because numbers continue when a rule changes
     """
     if missed == Missed.FIRE_ALL:
         return Following(fires=True, skipped=0, next=_within(repetitions, rule.next(current)))
@@ -93,14 +102,14 @@ def following(
 
 
 def last_number(repetitions: int, skipped: int) -> int:
-    """Increase the last occurrence's number by the number of skipped ones; -1 without end.
+    """Increase the last occurrence's number by the number of skipped occurrences; -1 without end.
 
-    source:  sql/claims/fire_due.sql does the same to the row
+    source:  sql/included/recur.sql does the same to the row
     """
     return WITHOUT_END if repetitions == WITHOUT_END else min(repetitions + skipped, REPETITIONS_MAX)
 
 
-def _within(last: int, occurrence: Occurrence | None) -> Occurrence | None:
+def _within(last: int, occurrence: ScheduledOccurrence | None) -> ScheduledOccurrence | None:
     if occurrence and last != WITHOUT_END and occurrence.number > last:
         return None
     return occurrence

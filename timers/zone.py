@@ -1,4 +1,4 @@
-"""Read wall clocks: which time zones exist, and which moment a local time means."""
+"""Find time zones, and convert between local times and moments."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-# Files of the zone database that are no zones, or that mean this machine's own zone.
+# Files of the zone database that are not zones, or that mean this machine's own zone.
 NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
 IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-# Any valid text is shorter, so the rest of a longer one need not be searched.
+# Valid texts are shorter, so a search may stop at this length.
 SEARCHED_CHARS_MAX = 300
 AFTER_AT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{4,30})[^/@]{0,9}@")
 UTC_ZONE = ZoneInfo("UTC")
@@ -27,28 +27,30 @@ def zone_of(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
-def agreed_zone(text: str, beside: ZoneInfo) -> ZoneInfo:
-    """Find the one zone that a text names in brackets, such as `[Europe/Berlin]`; if it names none, return `beside`.
+def agreed_zone(text: str, default_zone: ZoneInfo) -> ZoneInfo:
+    """Find the zone that a text names in brackets, such as `[Europe/Berlin]`; without brackets, return `default_zone`.
 
-    `beside` is UTC by default, so UTC contradicts no zone in the text.
+    UTC may only be the default, so a text may name another zone if `default_zone` is UTC.
 
-    errors:  InvalidTimer  there is no such zone, or the text names two, or another one than `beside`
+    errors:  InvalidTimer  the zone does not exist, the text names two zones, or `default_zone` is a third one
     """
     named = sorted(set(IN_BRACKETS.findall(text[:SEARCHED_CHARS_MAX])))
     if not named:
-        return beside
+        return default_zone
     zone = zone_of(named[0])
     if len(named) > 1:
         raise InvalidTimer(f"{shortened(text)} names the time zones {zone} and {shortened(named[1])}; write only one")
-    if beside not in {zone, UTC_ZONE}:
-        raise InvalidTimer(f"{shortened(text)} names the time zone {zone}, but its zone is {beside}; give only one")
+    if default_zone not in {zone, UTC_ZONE}:
+        raise InvalidTimer(
+            f"{shortened(text)} names the time zone {zone}, but its zone is {default_zone}; give only one"
+        )
     return zone
 
 
 def check_brackets(text: str) -> None:
-    """Refuse a time of day with a zone after an @, as FEEL writes it.
+    """Refuse a date-time with FEEL's notation of a zone, after an @.
 
-    errors:  InvalidTimer  it has one
+    errors:  InvalidTimer  the text has this notation; the refusal shows brackets instead
     """
     if found := AFTER_AT.search(text[:SEARCHED_CHARS_MAX]):
         raise InvalidTimer(
@@ -68,7 +70,7 @@ def to_utc(local: datetime, zone: ZoneInfo) -> datetime:
 
 
 def to_local(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Read a zone's wall clock at a moment; the result has no offset, and fold=1 the second time it is shown.
+    """Read a zone's wall clock at a moment; the result has no offset, and has fold=1 in the second pass of an hour.
 
     errors:  OverflowError  the wall clock leaves the years 1 to 9999
     """
@@ -76,12 +78,12 @@ def to_local(moment: datetime, zone: ZoneInfo) -> datetime:
 
 
 def exists(local: datetime, zone: ZoneInfo) -> bool:
-    """Say whether a zone's clock ever shows this local time."""
+    """Return whether a zone's clock ever shows this local time."""
     return to_local(to_utc(local, zone), zone).replace(fold=0) == local.replace(fold=0)
 
 
 def comes_twice(local: datetime, zone: ZoneInfo) -> bool:
-    """Say whether a zone's clock shows this local time twice."""
+    """Return whether a zone's clock shows this local time twice."""
     first, second = (local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
     return first != second and exists(local, zone)
 

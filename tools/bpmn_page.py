@@ -6,7 +6,7 @@ import json
 import sys
 from collections import defaultdict
 
-from shardclock_server.bpmn.model.words import Use, Words, camunda_7, camunda_8, standard
+from shardclock_server.bpmn.model.support import SupportRule, SupportTable, camunda_7, camunda_8, standard
 from tests.support import ROOT
 from tests.support.bpmn_models import ElementModel, Folder, folders
 
@@ -17,9 +17,9 @@ HEAD = """\
 
 <!-- Written by `make docs` from tests/engine/models: change those, and write it anew. -->
 
-Each element has a small model, and the history of an instance of it, move by move. The histories are those that
-Camunda 8's documentation leads to; a test deploys each model, makes the moves on a cluster, and compares the whole
-history. What a model may say besides is in [BPMN](bpmn.md).
+Each element has a small model, and the history of an instance of it, move by move. The histories follow
+Camunda 8's documentation; a test deploys each model, makes the moves on a cluster, and compares the whole history.
+[BPMN](bpmn.md) has the other rules for a model.
 
 `pack+` means that a token enters the node `pack`, `pack-` that it leaves, `packx` that it is terminated. Where a move
 lets several instances go on, ` / ` stands between their histories. Of tokens that go on at the same time, the order
@@ -31,19 +31,19 @@ REFUSED = """\
 A model that has one of these is refused when it is deployed, with the sentence, and nothing of it is kept.
 """
 DIFFERENT = """\
-## What is different from Camunda 8
+## Differences from Camunda 8
 
-* Without `retries`, a job has as many attempts as its handler's or endpoint's policy says, and not three.
+* Without `retries`, a job has the attempts of its handler's or endpoint's policy, and not three.
 * A business rule task is a job: decisions aren't evaluated. With a `zeebe:calledDecision` it is refused.
 * Links, compensation, conditional events, listeners and ad-hoc sub-processes are refused, as above.
 """
 
 
 EXTENSIONS = """\
-## The verdict on each word
+## The support for each attribute and element
 
-Each attribute and element of other engines and of BPMN has a verdict. Without a place, it holds at every element. An
-attribute with some accepted values is refused with any other.
+Each attribute and element of other engines and of BPMN is read, ignored or refused. Without a place, this holds at
+every element. An attribute with some accepted values is refused with any other.
 """
 TABLES = (
     ("Camunda 8: `zeebe`", camunda_8.ATTRIBUTES, camunda_8.ELEMENTS),
@@ -54,31 +54,31 @@ TABLES = (
 
 def written() -> str:
     """Write the page."""
-    return "\n".join([HEAD, *map(_section, folders()), DIFFERENT, EXTENSIONS, *(_words(*table) for table in TABLES)])
+    return "\n".join([HEAD, *map(_section, folders()), DIFFERENT, EXTENSIONS, *(_table(*table) for table in TABLES)])
 
 
-def _words(title: str, attributes: Words, elements: Words) -> str:
-    lines = ["| kind | names | verdict | at | reason, or end of the refusal |", "|---|---|---|---|---|"]
-    for kind, words in (("attributes", attributes), ("elements", elements)):
-        rows: defaultdict[Use, list[str]] = defaultdict(list)
-        for name, uses in words.items():
-            for use in uses:
-                rows[use].append(f"`{name}`")
-        lines += [f"| {kind} | {', '.join(sorted(names))} | {_verdict(use)} |" for use, names in rows.items()]
+def _table(title: str, attributes: SupportTable, elements: SupportTable) -> str:
+    lines = ["| kind | names | support | at | reason, or end of the refusal |", "|---|---|---|---|---|"]
+    for kind, table in (("attributes", attributes), ("elements", elements)):
+        rows: defaultdict[SupportRule, list[str]] = defaultdict(list)
+        for name, rules in table.items():
+            for rule in rules:
+                rows[rule].append(f"`{name}`")
+        lines += [f"| {kind} | {', '.join(sorted(names))} | {_support(rule)} |" for rule, names in rows.items()]
     return "\n".join([f"### {title}\n", *lines, ""])
 
 
-def _verdict(use: Use) -> str:
-    accepted = f" if it is {' or '.join(f'`{value}`' for value in sorted(use.values))}" if use.values else ""
-    return f"{use.verdict}{accepted} | {', '.join(sorted(use.hosts))} | {use.says.replace('|', chr(92) + '|')}"
+def _support(rule: SupportRule) -> str:
+    accepted = f" if it is {' or '.join(f'`{value}`' for value in sorted(rule.values))}" if rule.values else ""
+    return f"{rule.support}{accepted} | {', '.join(sorted(rule.hosts))} | {rule.reason.replace('|', chr(92) + '|')}"
 
 
 def _section(folder: Folder) -> str:
     if folder.models[0].refused:
-        lines = [REFUSED, "| what | model | sentence |", "|---|---|---|"]
+        lines = [REFUSED, "| element | model | sentence |", "|---|---|---|"]
         lines += [f"| {it.element} | {_link(it)} | {it.refused} |" for it in folder.models]
     else:
-        lines = ["| element | model | what happens | move | history |", "|---|---|---|---|---|"]
+        lines = ["| element | model | effect | move | history |", "|---|---|---|---|---|"]
         lines += [line for it in folder.models for line in _rows(it)]
     return "\n".join([f"## {folder.title}\n", *lines, ""])
 

@@ -1,9 +1,9 @@
 """Write the reference of the SQL functions from Postgres's catalog: their signatures and their comments.
 
-The order is that of the subjects, the folders in sql/functions. A function's comment says all that its signature
-can't: a sentence or two, a line for each argument, what it returns, its errors, an example. A line `as: other` takes
-the missing lines from the comment of the function `other`. A function without a comment, or whose comment begins with
-"Internal", is not for users.
+The functions are in the order of their subjects, the folders in sql/functions. A function's comment has the parts that
+its signature can't have: a sentence or two, a line for each argument, the result, the errors, an example. A line
+`as: other` takes the missing lines from the comment of the function `other`. A function without a comment, or with a
+comment that begins with "Internal", is not for users.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ HEAD = """\
 
 <!-- Written by `make docs` from the functions' comments: change those, in sql/functions, and write it anew. -->
 
-All of it is in the schema `shardclock`. Each call is part of your transaction: roll it back, and nothing was. Name the
-arguments, as the examples do; what is left out has its default. What is refused is refused in a sentence. How to use
-them is in [schedule.md](schedule.md), what schedules can say in [when.md](when.md).
+All of it is in the schema `shardclock`. Each call is part of your transaction: a rollback undoes it. Name the
+arguments, as the examples do; an omitted one has its default. A refusal is one sentence, and the constraint in the
+error is its [code](refusals.md). [schedule.md](schedule.md) shows their use, [when.md](when.md) the forms of schedules.
 """
 FUNCTIONS = """
     select
@@ -74,7 +74,7 @@ class Incomplete(Exception):
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument: its type and default as Postgres writes them."""
+    """One argument: its type and default in Postgres's notation."""
 
     name: str
     type: str
@@ -105,14 +105,14 @@ class Function:
 
 
 def is_public(comment: str | None) -> bool:
-    """Say whether a function with such a comment is for users."""
+    """Return whether users may call a function with this comment."""
     return comment is not None and not comment.startswith("Internal")
 
 
 def page_of(functions: Sequence[Function], columns: Sequence[asyncpg.Record]) -> str:
     """Write the page.
 
-    errors:  Incomplete  a comment leaves out an argument, what is returned, the errors, or an example
+    errors:  Incomplete  a comment lacks an argument, the result, the errors, or an example
     """
     said = {function.name: function for function in functions}
     indexes = [_index(subject, list(of)) for subject, of in groupby(functions, lambda it: SUBJECT_OF[it.name])]
@@ -148,7 +148,7 @@ def _part(function: Function, said: Mapping[str, Function]) -> str:
 
 
 def _line(function: Function, about: str, said: Mapping[str, Function]) -> str:
-    """Find what a comment, or the comment that it refers to, says about an argument or another part."""
+    """Find a comment's line about an argument or another part, or the line of the comment named after `as:`."""
     if about in function.lines:
         return function.lines[about].replace("|", "\\|")
     other = said.get(function.lines.get("as", ""))

@@ -1,4 +1,4 @@
-"""Write the clients without an event loop from those that have one: python -m tools.unasync."""
+"""Write the clients without an event loop from the async clients: python -m tools.unasync."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import unasync
 from tests.support import ROOT
 
 FOLDER = ROOT / "client" / "shardclock"
-# asyncpg has no client without an event loop, so `sql/async_asyncpg.py` is alone.
+# asyncpg has no client without an event loop, so `sql/async_asyncpg.py` has no twin.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "http": ("sending", "many", "log", "operating", "processes", "tasks", "client"),
     "log": ("reading", "groups", "link", "member", "consuming", "batch", "leasing"),
     "sql": ("timers", "psycopg", "sqlalchemy"),
 }
-HEAD = "# Written by `make docs` from {source}: change that, and write this anew.\n"
+HEAD = "# `make docs` writes this file from {source}: change that file, and run `make docs`.\n"
 REPLACED: Mapping[str, str] = {
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncBatch": "Batch",
@@ -88,7 +88,7 @@ def _read_folder(folder: Path, names: Sequence[str]) -> Iterator[tuple[Path, str
 
 
 def _formatted(path: Path, final: Path) -> str:
-    """Sort the imports again, whose names have changed, and break the lines again, which are shorter."""
+    """Sort the renamed imports, and wrap again the lines that became shorter."""
     text = path.read_text(encoding="utf-8")
     for command in (["check", "--quiet", "--fix-only", "--select", "I", "-"], ["format", "-"]):
         done = subprocess.run(

@@ -1,23 +1,24 @@
-"""What a tenant may name as an HTTP endpoint, and how one webhook is sent there.
+"""Check the HTTP endpoints of tenants, and send webhooks to them.
 
-Neither side is trusted. A tenant may name an address inside our network, and an endpoint may hang, drip, answer without
-end or redirect to a metadata service. So an address is checked when the socket is made, and every wait, size and number
-has a limit. Nothing here knows Postgres or Ray. Workers send with it; clients' use cases check and test endpoints with
-it (`service.endpoints`):
+The package does not trust tenants and endpoints. A tenant may name an address inside our network. An endpoint may hang,
+send slowly, send an endless answer or redirect to a metadata service. So the address is checked when the socket is
+made, and every wait, size and number has a limit. The package uses neither Postgres nor Ray. Workers send webhooks with
+this package; `service.endpoints` checks and tests endpoints with it. The modules:
 
-    endpoint    what a tenant may name: URL, headers, secrets; one sentence for each refusal
-    policy      how often and how fast it is sent to: what the tenant said, completed
-    addresses   which addresses are public, and which the operator allows or denies beside those
-    names       resolves names in bounded time, to few addresses, for each tenant a share at a time
-    guard       makes the sockets, and makes none to an address that is not permitted
-    signing     Standard Webhooks: secrets, key pairs, signatures
-    envelope    the body: the same bytes in every attempt
-    sender      sends, and answers what to do next; the only part with I/O
-    connection  what may be said on a connection: one bounded answer to each request
-    odd_heads   the status of an answer that breaks the rules of HTTP harmlessly
-    turns       whose delivery is sent next, when there are many
-    answers     what to do next: `Delivered`, `Retry` or `Gone`
-    failures    a failed connection in plain words
+    endpoint        checks an endpoint: URL, headers, secrets; one sentence for each refusal
+    policy          completes a tenant's policy for an endpoint: attempts, timeouts, rate
+    addresses       decides which addresses are permitted: public ones, with the operator's exceptions
+    resolver        resolves names in bounded time to few addresses, and limits each tenant's share of the threads
+    guard           makes the sockets, and refuses addresses that are not permitted
+    signing         Standard Webhooks: secrets, key pairs, signatures
+    envelope        the body: the same bytes in every attempt
+    sender          sends a webhook, and returns the next step; only this module does I/O
+    connection      accepts one bounded answer to each request on a connection
+    malformed_head  reads the status of an answer with a harmless breach of HTTP's rules
+    fair_semaphore  limits the requests: tenants and hosts take turns
+    answers         decides the next step after an attempt: `Delivered`, `RetryDelivery` or `EndpointGone`
+    failures        words a failed connection
 
-A delivery is sent at least once: a receiver that answers and is not heard gets it again, with the same `webhook-id`.
+A delivery is sent at least once. If the receiver's answer is lost, the receiver gets the delivery again, with the same
+`webhook-id`.
 """

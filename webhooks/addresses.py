@@ -1,4 +1,4 @@
-"""Which addresses a webhook may be sent to: the public ones, and those that the operator allows."""
+"""Decide which addresses a webhook may be sent to: public ones, and the networks that the operator allows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from shardclock_server.timers.refusal import Refusal, shortened
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Python's own list of private networks grows with its releases; this one holds what some supported release lacks, and
-# what is global by the registry and still no place for a webhook.
+# Python's list of private networks grows with its releases. This list has the networks that a supported release lacks,
+# and the networks that are global by the registry but not valid targets of webhooks.
 DENIED = tuple(
     ip_network(text)
     for text in (
@@ -36,7 +36,8 @@ DENIED = tuple(
         "3fff::/20",  # documentation (RFC 9637)
     )
 )
-# They give whoever asks the rights of the machine. Some lie in networks that operators allow, such as 100.64.0.0/10.
+# A metadata service gives each client on a machine the machine's rights. Some metadata services are in networks that
+# operators allow, such as 100.64.0.0/10.
 METADATA = frozenset(
     ip_address(text)
     for text in (
@@ -55,65 +56,66 @@ METADATA = frozenset(
         "fe80::a9fe:a9fe",
     )
 )
-UNICAST = IPv6Network("2000::/3")  # all public IPv6 addresses; the rest is private, multicast or not assigned
-NAT64 = IPv6Network("64:ff9b::/96")  # the last 32 bits are an IPv4 address, which a gateway connects to
+UNICAST = IPv6Network("2000::/3")  # all public IPv6 addresses; other addresses are private, multicast or not assigned
+NAT64 = IPv6Network("64:ff9b::/96")  # a NAT64 gateway connects to the IPv4 address in the last 32 bits
 
 
 class InvalidNetwork(Refusal):
-    """Refuse what is no network."""
+    """Refuse a text that is not a network."""
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Decide whether an address may be connected to: what is denied never, then what is allowed, then what is public.
+    """Decide whether a connection to an address is permitted: denied networks come first, then allowed, then public.
 
-    An operator allows networks for receivers of their own, and denies public ones that lead back inside. A cloud's
-    metadata service is permitted only if it is allowed by itself, with all bits of its address.
+    An operator allows the networks of the operator's own receivers, and denies public networks that lead back inside. A
+    cloud's metadata service is permitted only by an allowed network with a single address.
     """
 
     allowed: tuple[Network, ...] = ()
     denied: tuple[Network, ...] = ()
 
     def permit(self, address: Address | str) -> bool:
-        """Say whether an address may be connected to; a text that is no address in its usual form may not.
+        """Return whether a connection to an address is permitted; a text must be an address in its usual form.
 
-        Nor may one with a zone (fe80::1%2): it is another address to whoever compares, and the same one to the kernel.
+        An address with a zone (fe80::1%2) is not permitted: in a comparison this text differs from the address without
+        a zone, but the kernel connects to the same address.
         """
         found = address_of(address) if isinstance(address, str) else address
         if found is None or _has_zone(found):
             return False
-        meant = _unwrapped(found)
-        if _is_in(meant, self.denied) or _is_in(found, self.denied):
+        unwrapped = _unwrapped(found)
+        if _is_in(unwrapped, self.denied) or _is_in(found, self.denied):
             return False
-        allowing = [network for network in self.allowed if meant in network]
-        if meant in METADATA:
+        allowing = [network for network in self.allowed if unwrapped in network]
+        if unwrapped in METADATA:
             return any(network.num_addresses == 1 for network in allowing)
-        return bool(allowing) or is_public(meant)
+        return bool(allowing) or is_public(unwrapped)
 
 
 def listed(text: str) -> list[str]:
-    """Split what a setting lists with commas."""
+    """Split a setting at its commas, without empty parts."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def networks_of(allowed: Iterable[str] = (), denied: Iterable[str] = ()) -> Networks:
     """Read the operator's networks.
 
-    errors:  InvalidNetwork  names the text
+    errors:  InvalidNetwork  a text is not a network; the message names the text
     """
     return Networks(tuple(map(_network, allowed)), tuple(map(_network, denied)))
 
 
 def is_public(address: Address) -> bool:
-    """Say whether an address belongs to the public internet, so that no network of ours answers there."""
-    meant = _unwrapped(address)
-    if _has_zone(address) or (isinstance(meant, IPv6Address) and meant not in UNICAST):
+    """Return whether an address belongs to the public internet, so that it can't lead into our networks."""
+    unwrapped = _unwrapped(address)
+    if _has_zone(address) or (isinstance(unwrapped, IPv6Address) and unwrapped not in UNICAST):
         return False
-    return meant.is_global and not _is_in(meant, DENIED)
+    return unwrapped.is_global and not _is_in(unwrapped, DENIED)
 
 
 def address_of(text: str) -> Address | None:
-    """Read an address in its usual form; None for others, such as 127.1, that C libraries would also accept."""
+    """Read an address in its usual form; None for other forms, such as 127.1, that C libraries accept too."""
     try:
         return ip_address(text)
     except ValueError:
@@ -125,7 +127,7 @@ def _has_zone(address: Address) -> bool:
 
 
 def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for, however often it is wrapped."""
+    """Return the IPv4 address within an IPv4-mapped or NAT64 address; any other address as it is."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

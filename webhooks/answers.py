@@ -1,24 +1,25 @@
-"""What to do after an attempt, from what the endpoint answered."""
+"""Decide the next step after an attempt, from the endpoint's answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from http import HTTPStatus
 
 REASON_CHARACTERS_MAX = 300
-EXCERPT_BYTES_MAX = 600  # of UTF-8: enough for a reason's characters
-OWN_PAUSE_S = 5.0  # after this side had no socket or thread: until some are free again
-AFTER_S_MAX = 3_600.0  # an endpoint that has recovered should not wait for a mistake in its Retry-After
+EXCERPT_BYTES_MAX = 600  # UTF-8: enough for a reason's characters
+BODY_BYTES_MAX = 2_048  # the part of a body that is kept
+OWN_PAUSE_S = 5.0  # the pause after the sender ran out of sockets or threads: until then some are free again
+AFTER_S_MAX = 3_600.0  # limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries
 
 GONE = 410
-BUSY = frozenset({429, 503})  # their Retry-After holds back all deliveries of the endpoint
-# They tell of this delivery: the next one may well be accepted. All others tell of the endpoint.
+BUSY = frozenset({429, 503})  # the Retry-After of these statuses delays all deliveries of the endpoint
+# These statuses concern this delivery: the next one may be accepted. All other failures concern the endpoint.
 ABOUT_DELIVERY = frozenset({400, 409, 413, 422})
 
 
-class Fault(StrEnum):
-    """Whose fault a failed attempt was: only the endpoint's counts against the endpoint."""
+class FaultSide(StrEnum):
+    """Name the side at fault for a failed attempt; only a fault of ENDPOINT counts against the endpoint's breaker."""
 
     ENDPOINT = "endpoint"
     DELIVERY = "delivery"
@@ -27,18 +28,20 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The endpoint has accepted it."""
+    """The endpoint has accepted the delivery."""
 
     status: int
     duration_s: float
+    body: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    """Send it again, as the policy says, but not before `after_s`. If the sender is at fault, it was no attempt.
+class RetryDelivery:
+    """Send the delivery again by the policy, but not before `after_s`; a fault of the sender counts as no attempt.
 
-    `hold_s` is for all deliveries of the endpoint: it asked for a pause, or this side needs one. `forbidden` is for the
-    operator's logs and metrics, and not for the tenant: the guard refused the address.
+    `hold_s` is a pause for all deliveries of the endpoint: the endpoint requested the pause, or the sender needs it.
+    `forbidden`: the guard refused the address. Only the operator's logs and metrics show this refusal, never the
+    tenant's view.
     """
 
     reason: str
@@ -46,26 +49,28 @@ class Retry:
     status: int | None = None  # None: no answer came
     after_s: float | None = None
     hold_s: float | None = None
-    fault: Fault = Fault.ENDPOINT
+    fault: FaultSide = FaultSide.ENDPOINT
     forbidden: bool = False
+    body: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class EndpointGone:
     """The endpoint wants no more deliveries: disable it."""
 
     reason: str
     duration_s: float
+    body: bytes = field(default=b"", compare=False, repr=False)
 
 
-Answer = Delivered | Retry | Gone
+Answer = Delivered | RetryDelivery | EndpointGone
 
 
 def answer_of(status: int, *, excerpt: bytes, retry_after: str | None, now_s: float, duration_s: float) -> Answer:
-    """Decide what an answer means.
+    """Decide the next step after an answer.
 
-    No status ends the delivery for good. Most of 4xx is a mistake on the receiver's side (a wrong secret, a route that
-    is not deployed yet), and is mended while the policy's attempts last.
+    No status is a final failure of a delivery. Most 4xx are mistakes of the receiver, such as a wrong secret or a route
+    that is not deployed yet. The receiver can repair such mistakes while the policy still has attempts.
 
     units:   now_s in seconds since 1970
     source:  Standard Webhooks 1.0, "Delivery success and failure"
@@ -74,20 +79,20 @@ def answer_of(status: int, *, excerpt: bytes, retry_after: str | None, now_s: fl
         return Delivered(status, duration_s)
     reason = _reason(status, excerpt)
     if status == GONE:
-        return Gone(reason, duration_s)
+        return EndpointGone(reason, duration_s)
     after_s = retry_after_s(retry_after, now_s=now_s)
-    return Retry(
+    return RetryDelivery(
         reason,
         duration_s,
         status=status,
         after_s=after_s,
         hold_s=after_s if status in BUSY else None,
-        fault=Fault.DELIVERY if status in ABOUT_DELIVERY else Fault.ENDPOINT,
+        fault=FaultSide.DELIVERY if status in ABOUT_DELIVERY else FaultSide.ENDPOINT,
     )
 
 
 def retry_after_s(value: str | None, *, now_s: float) -> float | None:
-    """Read a Retry-After header: seconds or an HTTP date; None if it is absent or neither.
+    """Read a Retry-After header: seconds or an HTTP date; None if the header is absent or invalid.
 
     shape:   from 0 to an hour
     """
@@ -104,7 +109,7 @@ def retry_after_s(value: str | None, *, now_s: float) -> float | None:
 
 
 def one_line(text: str, *, characters_max: int = REASON_CHARACTERS_MAX) -> str:
-    """Make a text printable, on one line, and short; a stranger wrote it."""
+    """Make an untrusted text printable, on one line, and short."""
     shown = "".join(character if character.isprintable() else " " for character in text[: 4 * characters_max])
     line = " ".join(shown.split())
     return line if len(line) <= characters_max else line[: characters_max - 1] + "…"
@@ -116,7 +121,7 @@ def _reason(status: int, excerpt: bytes) -> str:
     except ValueError:
         named = f"answered {status}"
     if 300 <= status < 400:
-        # The excerpt is where the redirect leads.
+        # For a redirect the excerpt is the redirect's target.
         named = f"{named}, a redirect, which is not followed; the endpoint's URL must be where it leads"
-    said = one_line(excerpt[:EXCERPT_BYTES_MAX].decode(errors="replace"))
-    return one_line(f"{named}: {said}") if said else named
+    text = one_line(excerpt[:EXCERPT_BYTES_MAX].decode(errors="replace"))
+    return one_line(f"{named}: {text}") if text else named

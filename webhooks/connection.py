@@ -1,9 +1,9 @@
-"""Hold what one connection may say: an answer to each request, of bounded size, and nothing else.
+"""Bound the answers on a connection: each request gets one answer, of limited size.
 
-aiohttp takes all that comes, also while no request is under way: an answer that nobody asked for then counts as the
-answer to the next request (aio-libs/aiohttp#13656). And it skips interim answers (1xx) without end. Both are parsed as
-fast as they come, and keep the loop from everything else. An answer that its parser refuses has a status all the same:
-`odd_heads` reads it, and the connection ends there.
+aiohttp accepts all bytes at any time. An unsolicited answer, which arrives while no request is under way, counts as the
+answer to the next request (aio-libs/aiohttp#13656). aiohttp also skips interim answers (1xx) without a limit. It parses
+unsolicited and interim answers as fast as they arrive, and so blocks the event loop. An answer that aiohttp's parser
+refuses may still have a status: `malformed_head` reads the status, and the connection is closed.
 """
 
 import contextlib
@@ -18,28 +18,29 @@ from aiohttp.http import HttpVersion11, RawResponseMessage
 from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from shardclock_server.webhooks.odd_heads import (
+from shardclock_server.webhooks.malformed_head import (
     END,
     END_BYTES,
     SWITCHING,
-    NoAnswer,
-    OddHead,
-    read_cut_head,
-    read_odd_head,
+    MalformedHead,
+    NotHttpHead,
+    read_malformed_head,
+    read_truncated_head,
 )
 
-SLICE_BYTES = 1_024  # parsed at once: some 60 of the shortest answers, which takes less than a millisecond
+SLICE_BYTES = 1_024  # the bytes that are parsed at once: about 60 of the shortest answers, in less than a millisecond
 INTERIM_MAX = 10  # servers send one or two
-HEAD_BYTES_MAX = 131_072  # of the final head and the interim ones before it; most servers send less than 1 KiB
-BODY_BYTES_MAX = 16_384  # so little that aiohttp never pauses the parser, which would parse the rest at once
+HEAD_BYTES_MAX = 131_072  # the limit of the final head and all interim heads; most servers send less than 1 KiB
+# This is below the limit at which aiohttp pauses its parser: a resumed parser would parse all remaining bytes at once.
+BODY_BYTES_MAX = 16_384
 
 
 class NotHttp(aiohttp.ClientError):
-    """Refuse bytes that are no answer of HTTP, or an answer with a head that does not end."""
+    """Refuse bytes that are not an HTTP answer, or an answer with an unfinished head."""
 
 
 class Connector(aiohttp.TCPConnector):
-    """Make connections that are bounded."""
+    """Make bounded connections."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -47,44 +48,44 @@ class Connector(aiohttp.TCPConnector):
 
 
 class TolerantParser:
-    """Keep to itself that aiohttp's parser fails: all answers in the piece at which it fails would be lost."""
+    """Hide a failure of aiohttp's parser from aiohttp, which would drop all answers in the same piece of data."""
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
         self.has_failed = False
 
     def feed_data(self, data: bytes) -> tuple[Sequence[Any], bool, bytes]:
-        """Parse a piece, as aiohttp expects it."""
+        """Parse a piece; return an empty result after a failure."""
         try:
             return self._parser.feed_data(data)  # type: ignore[no-any-return] # a tuple
-        except Exception:  # noqa: BLE001 - `read_odd_head` decides about each failure
+        except Exception:  # noqa: BLE001 - `read_malformed_head` decides about each failure
             self.has_failed = True
             return (), False, b""
 
     def feed_eof(self) -> Any:
-        """End the body, if it lasts until the connection ends."""
+        """End a body that has no other end than the connection's."""
         return None if self.has_failed else self._parser.feed_eof()
 
     def pause_reading(self) -> None:
-        """Parse no further for now."""
+        """Pause the parser."""
         self._parser.pause_reading()
 
 
 class BoundedConnection(ResponseHandler):
-    """Pass one answer on for each request, and close the connection at what comes beyond."""
+    """Pass on one answer for each request, and close the connection at any further bytes."""
 
     _tolerant: TolerantParser | None = None
     _interim = 0
-    _head = bytearray()  # with the interim heads before it
+    _head = bytearray()  # the interim heads and the final head
     _body_bytes = 0
-    _is_final = False  # the final head has come
-    _is_surplus = False  # and another one behind it
+    _is_final = False  # the final head has arrived
+    _is_surplus = False  # another head has arrived after the final head
 
     def is_connected(self) -> bool:
-        """Say whether a request may be sent on this connection.
+        """Return whether a request may be sent on this connection.
 
-        If something can be read before the request is sent, it is no answer to the request: the endpoint has closed the
-        connection, or has sent an answer that nobody asked for, and the event loop has not read that yet.
+        Bytes that are readable before the request is sent can't be its answer. Either the endpoint has closed the
+        connection or it has sent an unsolicited answer, and the event loop has not read it yet.
         """
         return super().is_connected() and not (self._is_final and self._is_readable())
 
@@ -95,10 +96,10 @@ class BoundedConnection(ResponseHandler):
         self._is_final = self._is_surplus = False
         super().set_response_params(**params)
         self._tolerant = TolerantParser(self._parser)
-        self._parser = self._tolerant  # type: ignore[assignment] # aiohttp calls the three methods that it has
+        self._parser = self._tolerant  # type: ignore[assignment] # it has the three methods that aiohttp calls
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, in slices, up to the answer's end or its bounds."""
+        """Parse the received bytes in slices, up to the answer's end or its limits."""
         if self._parser is None or not data:
             super().data_received(data)
             return
@@ -111,24 +112,25 @@ class BoundedConnection(ResponseHandler):
             self._take(data[start : start + SLICE_BYTES])
 
     def feed_data(self, data: Any, size: int = 0) -> None:
-        """Pass an answer's head on, if it is still expected."""
+        """Pass on the final head; count interim heads, and note a surplus head."""
         status = data[0].code
         if self._is_final:
             self._is_surplus = True
         elif 100 <= status < 200 and status != SWITCHING:
-            self._interim += 1  # nobody waits for a 100: requests have no `expect`
+            self._interim += 1  # no request waits for a 100, because none has `expect`
         elif self._interim <= INTERIM_MAX:
             self._is_final = True
             super().feed_data(data, size)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End. A head that is cut off is an answer if its status line is whole and the receiver closed the connection.
+        """End the connection.
 
-        Another head that the parser refused is none, and the request is not sent again at once.
+        A head that is cut off is an answer if its status line is complete and the receiver closed the connection. Any
+        other head that the parser refused is an error, and the request is not sent again at once.
         """
         if not self._is_final and self.exception() is None:
             if exc is None:
-                self._read_cut()
+                self._read_truncated()
             if self._has_failed and not self._is_final:
                 self.set_exception(NotHttp())
         super().connection_lost(exc)
@@ -146,7 +148,7 @@ class BoundedConnection(ResponseHandler):
         had_failed = self._has_failed
         super().data_received(piece)
         if not self._is_final and self._has_failed and not (had_failed and self._lacks_end(piece)):
-            self._read_odd()
+            self._read_malformed()
         if not self._is_final and (self._interim > INTERIM_MAX or len(self._head) > HEAD_BYTES_MAX):
             self._refuse()
         elif self._is_surplus or (self._is_final and self._has_failed):
@@ -157,29 +159,29 @@ class BoundedConnection(ResponseHandler):
         return self._tolerant is not None and self._tolerant.has_failed
 
     def _lacks_end(self, piece: bytes) -> bool:
-        """Say whether no head ends in the piece that came last: each one would else be read from its beginning."""
+        """Return whether no head ends in the last piece, without a search from the head's beginning."""
         return END.search(self._head, max(0, len(self._head) - len(piece) - END_BYTES)) is None
 
-    def _read_odd(self) -> None:
-        """Answer with the status of a head that the parser refuses, once its end has come."""
+    def _read_malformed(self) -> None:
+        """Answer with the status of a head that the parser refused, as soon as the head is complete."""
         try:
-            head = read_odd_head(bytes(self._head), interim_max=INTERIM_MAX)
-        except NoAnswer:
+            head = read_malformed_head(bytes(self._head), interim_max=INTERIM_MAX)
+        except NotHttpHead:
             self._refuse()
             return
         if head is not None:
             self._payload = self._answer(head)
 
-    def _read_cut(self) -> None:
-        """Answer with the status of a head that the end of the connection cuts off."""
-        with contextlib.suppress(NoAnswer):
-            if head := read_cut_head(bytes(self._head), interim_max=INTERIM_MAX):
+    def _read_truncated(self) -> None:
+        """Answer with the status of a head that the end of the connection cut off."""
+        with contextlib.suppress(NotHttpHead):
+            if head := read_truncated_head(bytes(self._head), interim_max=INTERIM_MAX):
                 self._answer(head).feed_eof()
 
-    def _answer(self, head: OddHead) -> StreamReader:
+    def _answer(self, head: MalformedHead) -> StreamReader:
         self._is_final = True
         payload = StreamReader(self, BODY_BYTES_MAX, loop=self._loop)
-        payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # so little that it pauses nothing
+        payload.feed_data(head.rest[: BODY_BYTES_MAX // 2])  # below the limit at which the reader pauses
         super().feed_data((_message_of(head), payload), 0)
         return payload
 
@@ -188,7 +190,7 @@ class BoundedConnection(ResponseHandler):
         self._abort()
 
     def _end(self) -> None:
-        """End the answer here, as if the rest had never come, and the connection."""
+        """End the answer here, drop the remaining bytes, and close the connection."""
         self.force_close()
         if self._payload is not None:
             self._payload.feed_eof()
@@ -204,7 +206,7 @@ class BoundedConnection(ResponseHandler):
         return bool(_readable(self.transport.get_extra_info("socket").fileno()))
 
 
-def _message_of(head: OddHead) -> RawResponseMessage:
+def _message_of(head: MalformedHead) -> RawResponseMessage:
     headers = CIMultiDictProxy(CIMultiDict(head.headers))
     return RawResponseMessage(HttpVersion11, head.status, "", headers, (), True, None, False, False)
 

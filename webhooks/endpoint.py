@@ -1,4 +1,4 @@
-"""What a tenant may name as an endpoint: its URL, its headers, its secrets. Refuse the rest when it is added."""
+"""Check an endpoint's URL, headers and secrets when a tenant adds it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,24 +13,24 @@ from shardclock_server.webhooks.signing import SigningKey, check_secrets
 URL_CHARACTERS_MAX = 2_048
 HEADERS_MAX = 20
 NAME_CHARACTERS_MAX, VALUE_CHARACTERS_MAX = 100, 4_000
-HEADER_CHARACTERS_MAX = 6_000  # of all together: most servers take 8 KiB, and ours come on top
+HEADER_CHARACTERS_MAX = 6_000  # the limit of all headers together: most servers accept 8 KiB, with the sender's headers
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 30.0
 TIMEOUT_S = 15.0
 
-# Mail servers and shells listen on lower ports. A tenant could attack one of a third party through us.
+# Mail servers and shells listen on lower ports. With a webhook to a lower port, a tenant could attack a third party.
 PORTS_BELOW_1024 = frozenset({80, 443})
 NAME_CHARACTERS_OF_HOST_MAX = 253
 BEGIN = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)
-# A URL may be too broken to say where its password ends. Then all up to the last @ is hidden.
+# In a broken URL the end of the password is unknown, so everything up to the last @ is hidden.
 USER_AND_PASSWORD, HIDDEN = re.compile(r"^(https?:/*)?.*@", re.IGNORECASE | re.DOTALL), r"\1…@"
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a name that ends so is an address to a C library: 127.1, 0x7f000001
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # C libraries read a name with this end as an address: 127.1, 0x7f000001
 LOOPBACK = "127.0.0.1"
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VALUE = re.compile(r"[\x21-\x7e]+([ \t]+[\x21-\x7e]+)*")
-# What frames the message, what this side says of itself, and what is spoken between neighbours on the way.
+# Headers that frame the message, headers that the sender sets, and hop-by-hop headers.
 RESERVED = frozenset(
     {
         "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie",
@@ -41,12 +41,12 @@ RESERVED_PREFIXES = ("webhook-", "proxy-", "forwarded", "x-forwarded-")
 
 
 class InvalidEndpoint(Refusal):
-    """Refuse an endpoint that a webhook must not be sent to, or can't."""
+    """Refuse an endpoint that is forbidden or can't work."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointRules:
-    """What the operator allows."""
+    """Hold the operator's rules for endpoints."""
 
     allow_http: bool = False
     networks: Networks = field(default_factory=Networks)
@@ -54,10 +54,10 @@ class EndpointRules:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where deliveries are sent, and what is sent with them."""
+    """Hold a checked endpoint."""
 
     url: URL
-    headers: tuple[tuple[str, str], ...] = field(repr=False)  # a tenant keeps tokens there
+    headers: tuple[tuple[str, str], ...] = field(repr=False)  # headers may contain a tenant's tokens
     keys: tuple[SigningKey, ...] = field(repr=False)
     timeout_s: float = TIMEOUT_S
 
@@ -70,9 +70,9 @@ def check_endpoint(
     timeout_s: float = TIMEOUT_S,
     rules: EndpointRules,
 ) -> Endpoint:
-    """Read an endpoint as it is stored.
+    """Check an endpoint.
 
-    A name is not resolved: its address may be another one at each attempt, and `guard` checks that one.
+    A host's name is not resolved: its address may change with each attempt. `guard` checks the address of each attempt.
 
     errors:  InvalidEndpoint  the URL, a header or the timeout is refused
              InvalidSecret    a secret is refused
@@ -85,9 +85,9 @@ def check_endpoint(
 
 
 def check_name(name: str) -> None:
-    """Check what a tenant calls an endpoint: timers have it in their target.
+    """Check the name of an endpoint, which timers have in their target.
 
-    errors:  InvalidEndpoint  names the name and the rule
+    errors:  InvalidEndpoint  the message has the name and the rule
     """
     if not NAME.fullmatch(name):
         raise InvalidEndpoint(
@@ -97,14 +97,14 @@ def check_name(name: str) -> None:
 
 
 def check_url(text: str, rules: EndpointRules) -> URL:
-    """Read the URL of an endpoint, as aiohttp will read it.
+    """Check the URL of an endpoint, and read it as aiohttp reads it.
 
-    errors:  InvalidEndpoint  names the URL, the rule and the way out
+    errors:  InvalidEndpoint  the message has the URL, the rule and the way out
     """
     shown = f"url {shortened(USER_AND_PASSWORD.sub(HIDDEN, text))} is refused:"
     if len(text) > URL_CHARACTERS_MAX:
         raise InvalidEndpoint(f"{shown} it has {len(text):,} characters, and may have {URL_CHARACTERS_MAX:,}")
-    # Parsers disagree about these: some leave them out, some take a backslash for a slash.
+    # Parsers disagree about these characters: some parsers drop the characters, some read a backslash as a slash.
     if not text.isprintable() or " " in text or "\\" in text:
         raise InvalidEndpoint(f"{shown} it has a space, a backslash or an unprintable character; write it as %20 or so")
     begun = BEGIN.match(text)
@@ -113,12 +113,12 @@ def check_url(text: str, rules: EndpointRules) -> URL:
     try:
         url = URL(text)
         host, port = url.raw_host or "", url.port or 0
-    except (ValueError, IndexError):  # the latter is yarl's for "https://[]@"
+    except (ValueError, IndexError):  # yarl raises IndexError for "https://[]@"
         raise InvalidEndpoint(f"{shown} it is no URL; write it like https://example.com/webhooks") from None
     for is_broken, rule in (
         (
             url.scheme == "http" and not rules.allow_http,
-            "everybody on the way could read http; use https, or the operator allows it (SHARDCLOCK_WEBHOOK_HTTP=true)",
+            "http is not encrypted; use https, or let the operator allow http (SHARDCLOCK_WEBHOOK_HTTP=true)",
         ),
         ("@" in begun["authority"], "user and password don't belong into it; send them in a header, authorization"),
         ("#" in text, "a fragment (#…) is never sent; leave it out"),
@@ -132,10 +132,10 @@ def check_url(text: str, rules: EndpointRules) -> URL:
 
 
 def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Read the headers that a tenant adds.
+    """Check a tenant's headers.
 
     shape:   names in lower case
-    errors:  InvalidEndpoint  names the header, and never its value
+    errors:  InvalidEndpoint  the message has the header's name, and never its value
     """
     _check_texts(headers)
     if len(headers) > HEADERS_MAX:
@@ -149,7 +149,7 @@ def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _check_texts(headers: object) -> None:
-    # They come from a column of JSON, which may hold anything.
+    # The headers come from a JSON column, which may hold any value.
     if not isinstance(headers, dict):
         raise InvalidEndpoint(f"headers are refused: they must be an object of texts, and are {shortened(headers)}")
     for name, value in headers.items():

@@ -1,4 +1,4 @@
-"""The body of a webhook: compact JSON, made of what Postgres holds, so that each attempt sends the same bytes."""
+"""Write the body of a webhook: compact JSON from stored values alone, so that each attempt sends the same bytes."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ def write_body(fired_at: datetime, fields: Mapping[str, str | int | None], paylo
     """Write the envelope of a firing.
 
     shape:   {"type":"timer.fired","timestamp":…,"data":{…fields, in their order, "payload":…}}
-    units:   the payload is JSON text, and is copied as it is; None: null
+    units:   the payload is JSON text, copied unchanged; None becomes null
     source:  Standard Webhooks 1.0, "Payload structure"
     """
     head = {

@@ -1,19 +1,19 @@
-"""Say in plain words why no answer came: without an address, because the words are shown to the tenant."""
+"""Describe the failure of a request without an answer; the tenant reads the description, so it contains no address."""
 
 import errno
 import ssl
 
 import aiohttp
 
-from shardclock_server.webhooks.answers import OWN_PAUSE_S, Fault, Retry, one_line
-from shardclock_server.webhooks.guard import Connecting
+from shardclock_server.webhooks.answers import OWN_PAUSE_S, FaultSide, RetryDelivery, one_line
+from shardclock_server.webhooks.guard import SocketCounts
 
-Failure = aiohttp.ClientError | OSError | ValueError  # what an attempt may end with; TimeoutError is an OSError
+Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt; TimeoutError is an OSError
 
-# One sentence for a name that is unknown and for one that leads inside: otherwise a tenant could learn, name by name,
-# what our own name servers know.
+# An unknown name and a name with an internal address have the same message. With two messages a tenant could find out,
+# name by name, the names in our own name servers.
 NO_ADDRESS = "forbidden address, or none: the host's name can't be resolved, or leads to an address that is not public"
-NO_ROOM = "not sent: the sender has no socket left, or no thread to resolve the name"
+SENDER_EXHAUSTED = "not sent: the sender has no socket left, or no thread to resolve the name"
 WORDS = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: "connection reset",
@@ -30,27 +30,27 @@ WORDS_OF_KIND = (
     (aiohttp.InvalidURL, "the URL can't be used"),
 )
 NOT_HTTP = "the answer is not HTTP, or its headers are too long"
-NO_SOCKETS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})  # for nobody
-# For this endpoint: an endpoint whose name server hangs must not be able to hold the others.
-NO_WAY_OUT = frozenset({errno.EADDRNOTAVAIL, errno.EAGAIN})
+NO_SOCKETS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})  # the same for any endpoint
+# These errors concern one endpoint only: a name server that hangs must not stop the deliveries to other endpoints.
+NO_PORT_OR_THREAD = frozenset({errno.EADDRNOTAVAIL, errno.EAGAIN})
 
 
-def failure_of(error: Failure, noted: Connecting, *, duration_s: float) -> Retry:
-    """Decide what follows an attempt that got no answer."""
-    if noted.forbidden and not noted.opened:
-        return Retry(NO_ADDRESS, duration_s, forbidden=True)
-    if isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS | NO_WAY_OUT:
-        return no_room(OWN_PAUSE_S, duration_s=duration_s)
-    return Retry(one_line(_words(error, duration_s)), duration_s)
+def failure_of(error: Failure, counts: SocketCounts, *, duration_s: float) -> RetryDelivery:
+    """Decide the next step after an attempt without an answer."""
+    if counts.forbidden and not counts.opened:
+        return RetryDelivery(NO_ADDRESS, duration_s, forbidden=True)
+    if isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS | NO_PORT_OR_THREAD:
+        return sender_exhausted(OWN_PAUSE_S, duration_s=duration_s)
+    return RetryDelivery(one_line(_words(error, duration_s)), duration_s)
 
 
-def no_room(pause_s: float, *, duration_s: float = 0.0) -> Retry:
-    """Return what is answered while this side can't send."""
-    return Retry(NO_ROOM, duration_s, after_s=pause_s, hold_s=pause_s, fault=Fault.SENDER)
+def sender_exhausted(pause_s: float, *, duration_s: float = 0.0) -> RetryDelivery:
+    """Return the result of an attempt that the sender can't make."""
+    return RetryDelivery(SENDER_EXHAUSTED, duration_s, after_s=pause_s, hold_s=pause_s, fault=FaultSide.SENDER)
 
 
-def is_everybodys(error: Failure) -> bool:
-    """Say whether a failure would be the next endpoint's, too: there is no socket for anybody."""
+def concerns_all_endpoints(error: Failure) -> bool:
+    """Return whether each other endpoint would have the same failure: the process has no free socket."""
     return isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS
 
 

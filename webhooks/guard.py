@@ -1,7 +1,7 @@
-"""Make the sockets of webhooks, and none to an address that is not permitted.
+"""Make the sockets of webhooks, and refuse addresses that are not permitted.
 
-The guard sees the very address that is connected to next, of a name as of a literal. So nothing is gained by a name
-that has another address a moment later, or by a spelling that only a C library reads as an address.
+The guard sees the exact address of the next connection, for names and literals alike. So an attacker gains nothing from
+a name that changes its address, or from a spelling that only a C library reads as an address.
 """
 
 import socket
@@ -11,31 +11,31 @@ from typing import Any
 
 from shardclock_server.webhooks.addresses import Networks
 
-# family, type, protocol, canonical name, address: as `socket.getaddrinfo` returns them
+# family, type, protocol, canonical name, address: the tuple of `socket.getaddrinfo`
 AddressInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
 
 
 class ForbiddenAddress(OSError):
-    """Refuse to connect; the message does not have the address, because a tenant may read it."""
+    """Refuse a connection; the message omits the address, because a tenant may read it."""
 
 
 @dataclass(slots=True)
-class Connecting:
-    """Note what the guard did for one request: aiohttp's own errors don't say."""
+class SocketCounts:
+    """Count the sockets opened and refused for one request; aiohttp's errors omit these numbers."""
 
     opened: int = 0
     forbidden: int = 0
 
 
-connecting: ContextVar[Connecting] = ContextVar("connecting")
+socket_counts: ContextVar[SocketCounts] = ContextVar("socket_counts")
 
 
 class Guard:
-    """Make sockets, as the `socket_factory` of an aiohttp connector."""
+    """Make sockets as the `socket_factory` of an aiohttp connector."""
 
     def __init__(self, networks: Networks) -> None:
         self._networks = networks
-        self.open = 0  # sockets that are not closed
+        self.open = 0  # sockets that are not closed yet
 
     def __call__(self, info: AddressInfo) -> socket.socket:
         """Make the socket for one address.
@@ -43,19 +43,19 @@ class Guard:
         errors:  ForbiddenAddress  the address is not permitted
         """
         family, kind, protocol, _, address = info
-        noted = connecting.get()
+        counts = socket_counts.get()
         if family not in {socket.AF_INET, socket.AF_INET6} or not self._networks.permit(str(address[0])):
-            noted.forbidden += 1
+            counts.forbidden += 1
             raise ForbiddenAddress("the address is not permitted")
-        made = _Counted(family, kind, protocol)
+        made = CountedSocket(family, kind, protocol)
         made.guard = self
         self.open += 1
-        noted.opened += 1
+        counts.opened += 1
         return made
 
 
-class _Counted(socket.socket):
-    """Count itself until it is closed; its end as an object comes later, when cycles are collected."""
+class CountedSocket(socket.socket):
+    """A socket that counts as open until `close`; the object may live longer, until the garbage collector runs."""
 
     guard: Guard | None = None
 

@@ -1,4 +1,4 @@
-"""By which policy an endpoint's webhooks are sent: what its tenant said of it, checked and completed."""
+"""Check a tenant's policy for an endpoint, and complete it with defaults."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ from shardclock.policy import number, whole
 from shardclock_server.timers.refusal import Refusal, shortened
 from shardclock_server.webhooks.endpoint import TIMEOUT_S
 
-# What an endpoint's policy doesn't say. 20 attempts take about two days; but while a breaker is open there are only
-# probes, so that of most deliveries fewer are made.
+# The default values. 20 attempts take about two days. While a breaker is open only probes are sent, so most deliveries
+# get fewer attempts in those two days.
 POLICY: Mapping[str, Any] = {
     "max_attempts": 20, "timeout_s": TIMEOUT_S, "retry_min_s": 5.0, "retry_max_s": 43_200.0,
     "give_up_after_s": 259_200.0, "expires_after_s": None, "concurrency": 50, "rate_per_s": None,
@@ -17,8 +17,8 @@ POLICY: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-class Rule(NamedTuple):
-    """What a number of an endpoint's policy may be."""
+class PolicyBounds(NamedTuple):
+    """Hold the bounds of one number in an endpoint's policy."""
 
     read: Callable[[str, Any, Any, Any], Any]
     least: float
@@ -26,17 +26,17 @@ class Rule(NamedTuple):
     may_be_null: bool = False
 
 
-# The same bounds as in `policy_is_within_bounds` (sql/schema/0005_deliveries.sql). `check_endpoint` has those of the
-# timeout.
-RULES: Mapping[str, Rule] = {
-    "max_attempts": Rule(whole, 1, 1_000),
-    "timeout_s": Rule(number, 0, 86_400),
-    "retry_min_s": Rule(number, 0.001, 86_400),
-    "retry_max_s": Rule(number, 0.001, 2_592_000),
-    "give_up_after_s": Rule(number, 0.1, 31_536_000, may_be_null=True),
-    "expires_after_s": Rule(number, 0.1, 31_536_000, may_be_null=True),
-    "concurrency": Rule(whole, 1, 1_000),
-    "rate_per_s": Rule(number, 0.001, 100_000, may_be_null=True),
+# The same bounds as in `policy_is_within_bounds` (sql/schema/0005_deliveries.sql). `check_endpoint` checks the tighter
+# bounds of the timeout.
+RULES: Mapping[str, PolicyBounds] = {
+    "max_attempts": PolicyBounds(whole, 1, 1_000),
+    "timeout_s": PolicyBounds(number, 0, 86_400),
+    "retry_min_s": PolicyBounds(number, 0.001, 86_400),
+    "retry_max_s": PolicyBounds(number, 0.001, 2_592_000),
+    "give_up_after_s": PolicyBounds(number, 0.1, 31_536_000, may_be_null=True),
+    "expires_after_s": PolicyBounds(number, 0.1, 31_536_000, may_be_null=True),
+    "concurrency": PolicyBounds(whole, 1, 1_000),
+    "rate_per_s": PolicyBounds(number, 0.001, 100_000, may_be_null=True),
 }
 
 
@@ -44,15 +44,15 @@ class InvalidPolicy(Refusal):
     """Refuse the policy of an endpoint."""
 
 
-def policy_of(said: Mapping[str, Any]) -> Policy:
-    """Complete what was said about an endpoint's policy.
+def policy_of(stored: Mapping[str, Any]) -> Policy:
+    """Check a stored policy, and complete it with the defaults.
 
-    errors:  InvalidPolicy  says in one sentence what is wrong with it
+    errors:  InvalidPolicy  the message names the fault
     """
-    if not isinstance(said, dict):
-        raise InvalidPolicy(f"policy {shortened(said)} is refused: it must be an object")
+    if not isinstance(stored, dict):
+        raise InvalidPolicy(f"policy {shortened(stored)} is refused: it must be an object")
     try:
-        return Policy(**{**POLICY, **{name: _read(name, said[name]) for name in RULES if name in said}})
+        return Policy(**{**POLICY, **{name: _read(name, stored[name]) for name in RULES if name in stored}})
     except InvalidHandler as refusal:
         raise InvalidPolicy(f"policy is refused: {refusal}") from None
 

@@ -1,10 +1,10 @@
-"""Send deliveries to endpoints over HTTP; the only part of the package with I/O."""
+"""Send deliveries to endpoints over HTTP; only this module of the package does I/O."""
 
 import asyncio
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -13,18 +13,18 @@ from aiohttp.abc import AbstractResolver
 from pydantic import BaseModel, ConfigDict, Field
 
 from shardclock_server.webhooks.addresses import Networks
-from shardclock_server.webhooks.answers import EXCERPT_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
+from shardclock_server.webhooks.answers import BODY_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
 from shardclock_server.webhooks.connection import Connector
 from shardclock_server.webhooks.endpoint import Endpoint
-from shardclock_server.webhooks.failures import failure_of, is_everybodys, no_room
-from shardclock_server.webhooks.guard import Connecting, Guard, connecting
-from shardclock_server.webhooks.names import Names, SystemNames, asking
+from shardclock_server.webhooks.failures import concerns_all_endpoints, failure_of, sender_exhausted
+from shardclock_server.webhooks.fair_semaphore import FairSemaphore
+from shardclock_server.webhooks.guard import Guard, SocketCounts, socket_counts
+from shardclock_server.webhooks.resolver import BoundedResolver, SystemResolver, lookup_tenant
 from shardclock_server.webhooks.signing import signed_headers
-from shardclock_server.webhooks.turns import Turns
 
 FIXED_HEADERS = {
     "accept": "*/*",
-    "accept-encoding": "identity",  # and what is compressed all the same is not unpacked
+    "accept-encoding": "identity",  # if an answer is compressed nevertheless, the sender does not unpack it
     "content-type": "application/json",
     "user-agent": "Shardclock",
 }
@@ -41,22 +41,22 @@ class SenderSettings(BaseModel):
         1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing"
     )
     requests_max: int = Field(
-        500, gt=0, description="places: of these a tenant has up to half, a host up to a third; the next one waits"
+        500, gt=0, description="permits: of these a tenant has up to half, a host up to a third; the next one waits"
     )
     kept_max: int = Field(500, ge=0, description="connections in all, beyond which none is kept for the next delivery")
     keep_s: float = Field(15.0, gt=0, description="how long a connection is kept: below what most servers keep theirs")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """What is sent: the id (letters, digits, _ and -) and the body stay the same in each attempt."""
+class WebhookMessage:
+    """Hold the id (letters, digits, _ and -) and the body of a webhook; each attempt sends the same id and body."""
 
     id: str
     body: bytes
 
 
-class Sender:
-    """Send many deliveries at a time. It is made, used and closed in one event loop."""
+class WebhookSender:
+    """Send many deliveries at a time. Make, use and close a sender in one event loop."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class Sender:
     ) -> None:
         self._settings = settings
         self._now_s = now_s
-        self._turns = Turns(settings.requests_max)
-        self._held_until_s = float("-inf")  # there was no socket left
+        self._semaphore = FairSemaphore(settings.requests_max)
+        self._held_until_s = float("-inf")  # the end of the pause after the sockets ran out
         self._guard = Guard(networks)
-        self._names = Names(resolver or SystemNames())
+        self._names = BoundedResolver(resolver or SystemResolver())
         self._keeping = self._session(tls, keep=True)
         self._closing = self._session(tls, keep=False)
 
@@ -90,66 +90,70 @@ class Sender:
         await self._closing.close()
         await self._names.close()
 
-    async def send(self, endpoint: Endpoint, message: Message, *, tenant_id: str | None = None) -> Answer:
-        """Make one attempt with what is written already, as `send_in_turn` does."""
+    async def send(self, endpoint: Endpoint, message: WebhookMessage, *, tenant_id: str | None = None) -> Answer:
+        """Make one attempt, as `send_in_turn` does, with a message that is written already."""
         return await self.send_in_turn(endpoint, lambda: message, tenant_id=tenant_id)
 
     async def send_in_turn(
-        self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str | None = None
+        self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str | None = None
     ) -> Answer:
-        """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception.
+        """Wait for a permit of the fair queue, and make one attempt. Each failure of the endpoint is an `Answer`.
 
-        `write` is called when its turn has come. Without a tenant an endpoint takes turns for itself.
+        `write` is called after the wait, so a waiting delivery holds no written body. Without a tenant, the fair queue
+        counts the endpoint as a tenant.
         """
         host, port = endpoint.url.raw_host or "", endpoint.url.port or 0
         tenant = f"{host}:{port}" if tenant_id is None else tenant_id
-        async with self._turns.place(tenant, (host, port)):
+        async with self._semaphore.acquire(tenant, (host, port)):
             began_s = time.monotonic()
             if began_s < self._held_until_s:
-                return no_room(self._held_until_s - began_s)
+                return sender_exhausted(self._held_until_s - began_s)
             message = write()
-            noted = Connecting()
-            token, whose = connecting.set(noted), asking.set(tenant)
+            counts = SocketCounts()
+            counts_token, tenant_token = socket_counts.set(counts), lookup_tenant.set(tenant)
             try:
-                return await self._attempt(endpoint, message, noted, began_s)
+                return await self._attempt(endpoint, message, counts, began_s)
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                if is_everybodys(error):
+                if concerns_all_endpoints(error):
                     self._held_until_s = time.monotonic() + OWN_PAUSE_S
-                return failure_of(error, noted, duration_s=time.monotonic() - began_s)
+                return failure_of(error, counts, duration_s=time.monotonic() - began_s)
             finally:
-                connecting.reset(token)
-                asking.reset(whose)
+                socket_counts.reset(counts_token)
+                lookup_tenant.reset(tenant_token)
 
-    async def _attempt(self, endpoint: Endpoint, message: Message, noted: Connecting, began_s: float) -> Answer:
-        response = await self._post_again_if_stale(endpoint, message, noted, began_s)
+    async def _attempt(
+        self, endpoint: Endpoint, message: WebhookMessage, counts: SocketCounts, began_s: float
+    ) -> Answer:
+        response = await self._post_again_if_stale(endpoint, message, counts, began_s)
         try:
             duration_s = time.monotonic() - began_s
-            excerpt = await self._excerpt_of(response)
+            body = await self._beginning_of(response)
             redirects = 300 <= response.status < 400
-            return answer_of(
+            answer = answer_of(
                 response.status,
-                excerpt=response.headers.get("location", "").encode(errors="replace") if redirects else excerpt,
+                excerpt=response.headers.get("location", "").encode(errors="replace") if redirects else body,
                 retry_after=response.headers.get("retry-after"),
                 now_s=self._now_s(),
                 duration_s=duration_s,
             )
+            return replace(answer, body=body) if body else answer
         finally:
-            response.close()  # a connection whose answer was read to its end is no longer the response's to close
+            response.close()  # the connection stays usable if its answer was read to the end
 
     async def _post_again_if_stale(
-        self, endpoint: Endpoint, message: Message, noted: Connecting, began_s: float
+        self, endpoint: Endpoint, message: WebhookMessage, counts: SocketCounts, began_s: float
     ) -> aiohttp.ClientResponse:
-        """Post, and post again if the endpoint had closed the kept connection just then: that is nobody's failure."""
+        """Post, and post again if the endpoint closed the kept connection at that moment: this is no failure."""
         try:
             return await self._post(self._keeping, endpoint, message, endpoint.timeout_s)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             left_s = endpoint.timeout_s - (time.monotonic() - began_s)
-            if noted.opened or isinstance(error, aiohttp.ClientConnectorError) or left_s <= 0:
+            if counts.opened or isinstance(error, aiohttp.ClientConnectorError) or left_s <= 0:
                 raise
         return await self._post(self._closing, endpoint, message, left_s)
 
     async def _post(
-        self, session: aiohttp.ClientSession, endpoint: Endpoint, message: Message, timeout_s: float
+        self, session: aiohttp.ClientSession, endpoint: Endpoint, message: WebhookMessage, timeout_s: float
     ) -> aiohttp.ClientResponse:
         if self._guard.open >= self._settings.kept_max:
             session = self._closing
@@ -163,22 +167,22 @@ class Sender:
             timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._settings.connect_s),
         )
 
-    async def _excerpt_of(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read an answer to its end, so that the connection can be kept; give up if it is slow."""
+    async def _beginning_of(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read an answer to its end, so that the connection can be kept; stop reading if the answer is slow."""
         content, read = response.content, bytearray()
         try:
             if content.is_eof():
-                return content.read_nowait(EXCERPT_BYTES_MAX)
+                return content.read_nowait(BODY_BYTES_MAX)
             async with asyncio.timeout(self._settings.excerpt_s):
                 while chunk := await content.readany():
                     read += chunk
         except (aiohttp.ClientError, OSError):
-            pass  # the status has decided
-        return bytes(read[:EXCERPT_BYTES_MAX])
+            pass  # only the status decides the next step
+        return bytes(read[:BODY_BYTES_MAX])
 
     def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:
         connector = Connector(
-            limit=0,  # `requests_max` bounds them before their time begins
+            limit=0,  # `requests_max` limits the connections, before the timeout of an attempt begins
             resolver=self._names,
             socket_factory=self._guard,
             ssl=tls if tls is not None else True,

@@ -1,10 +1,10 @@
-"""Sign webhooks as Standard Webhooks 1.0 says, so that receivers verify them with the public libraries.
+"""Sign webhooks by Standard Webhooks 1.0, so that receivers verify them with the public libraries.
 
-What is signed is `id.timestamp.body`. A symmetric secret (`whsec_`, HMAC-SHA256) is known to both sides. Of a key pair
-(`whsk_`, ed25519) the receiver knows only the public key (`whpk_`), so a receiver that leaks can't sign. While secrets
-are rotated an endpoint has several, and each signs.
+The signed text is `id.timestamp.body`. Both sides know a symmetric secret (`whsec_`, HMAC-SHA256). With a key pair
+(`whsk_`, ed25519) the receiver knows only the public key (`whpk_`), so a leak at the receiver reveals no signing key.
+During a rotation an endpoint has several secrets, and each of them signs.
 
-`cryptography` is imported by what has a key pair: most programs that know endpoints have none.
+`cryptography` is imported at the first use of a key pair, because most programs with endpoints have no key pair.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 SYMMETRIC, PRIVATE, PUBLIC = "whsec_", "whsk_", "whpk_"
 KEY_BYTES_MIN, KEY_BYTES_MAX = 24, 64
-NEW_KEY_BYTES = 32  # as long as SHA-256's result; longer adds nothing
+NEW_KEY_BYTES = 32  # the length of SHA-256's result; a longer key is not safer
 SEED_BYTES = 32
-SECRETS_MAX = 4  # at a rotation there are two; each costs a signature in every attempt
+SECRETS_MAX = 4  # a rotation needs two secrets; each secret costs a signature in every attempt
 ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
@@ -42,7 +42,7 @@ class SharedKey:
     key: bytes = field(repr=False)
 
     def sign(self, content: bytes) -> str:
-        """Return the signature as it stands in the header."""
+        """Return the signature in the form of the header."""
         return f"v1,{base64.b64encode(hmac.digest(self.key, content, 'sha256')).decode()}"
 
 
@@ -53,12 +53,12 @@ class PrivateKey:
     key: Ed25519PrivateKey = field(repr=False)
 
     def sign(self, content: bytes) -> str:
-        """Return the signature as it stands in the header."""
+        """Return the signature in the form of the header."""
         return f"v1a,{base64.b64encode(self.key.sign(content)).decode()}"
 
     @property
     def public(self) -> str:
-        """Return the public key, as it is shown to the receiver."""
+        """Return the public key in the receiver's form (`whpk_…`)."""
         raw = self.key.public_key().public_bytes_raw()
         return PUBLIC + base64.b64encode(raw).decode()
 
@@ -72,12 +72,12 @@ def new_secret() -> str:
 
 
 def new_key_pair() -> str:
-    """Make the private key of a key pair; its receiver gets only the public one (`verifier_of`)."""
+    """Make the private key of a key pair; the receiver gets only the public key (`verifier_of`)."""
     return PRIVATE + base64.b64encode(secrets.token_bytes(SEED_BYTES)).decode()
 
 
 def verifier_of(secret: str) -> str:
-    """Return what a receiver verifies with: the public key of a key pair, else the secret itself.
+    """Return the receiver's key for verification: the public key of a key pair, else the secret itself.
 
     errors:  InvalidSecret  as `check_secret`
     """
@@ -88,7 +88,7 @@ def verifier_of(secret: str) -> str:
 def check_secret(text: str) -> SigningKey:
     """Read a secret.
 
-    errors:  InvalidSecret  says what is wrong with it, without a character of it
+    errors:  InvalidSecret  the message names the fault, and has no character of the secret
     """
     _check_text(text)
     for prefix in (SYMMETRIC, PRIVATE):
@@ -106,8 +106,8 @@ def check_secret(text: str) -> SigningKey:
 def check_secrets(texts: Sequence[str]) -> tuple[SigningKey, ...]:
     """Read an endpoint's secrets.
 
-    shape:   1 to 4, in their order
-    errors:  InvalidSecret  too few, too many, or one of them is wrong
+    shape:   1 to 4, in the given order
+    errors:  InvalidSecret  too few secrets, too many secrets, or an invalid secret
     """
     if not 1 <= len(texts) <= SECRETS_MAX:
         raise InvalidSecret(f"{len(texts)} secrets are refused: an endpoint has 1, and up to {SECRETS_MAX} in rotation")
@@ -116,7 +116,7 @@ def check_secrets(texts: Sequence[str]) -> tuple[SigningKey, ...]:
 
 def signed_headers(keys: Sequence[SigningKey], webhook_id: str, timestamp_s: float, body: bytes) -> dict[str, str]:
     """Return the three headers of one attempt."""
-    # With a full stop in it, one triple of id, timestamp and body could be read as another.
+    # A full stop in the id would make the text ambiguous: two triples of id, timestamp and body could be equal.
     assert ID.fullmatch(webhook_id), "a webhook's id has letters, digits, _ and -"
     timestamp = str(int(timestamp_s))
     content = b"%s.%s.%s" % (webhook_id.encode(), timestamp.encode(), body)
@@ -125,14 +125,14 @@ def signed_headers(keys: Sequence[SigningKey], webhook_id: str, timestamp_s: flo
 
 
 def _check_text(secret: object) -> None:
-    # An array of texts may hold nulls, or other arrays.
+    # An array of texts in Postgres may hold nulls or other arrays.
     if not isinstance(secret, str):
         raise InvalidSecret("a secret is refused: it must be a text")
 
 
 def _decoded(text: str, prefix: str) -> bytes:
     try:
-        # Some write it without the padding; the public verifiers accept that as well.
+        # Some tools write base64 without the padding, and the public verifiers accept that.
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidSecret(

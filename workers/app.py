@@ -1,4 +1,4 @@
-"""The user's app: modules with handlers and jobs. It is imported in a process of its own, never here."""
+"""The user's app: modules with handlers and jobs. A separate process imports the app; the worker never does."""
 
 import json
 import os
@@ -17,16 +17,19 @@ from shardclock_server.workers.python_environment import for_our_python
 from shardclock_server.workers.settings import WorkerSettings
 
 IMPORT_S = 60.0
-SAID_MAX = 300
+OUTPUT_CHARS_MAX = 300
 
 
 class AppRefused(Exception):
-    """The app can't be used; the message is a sentence that says why and what to do."""
+    """The app can't be used; the message is a sentence with the reason and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The modules, with commas between them, the directory in which they are looked for too, and what they declare."""
+    """The modules of an app, and the handlers and jobs that they declare.
+
+    shape:   `modules` has commas between the names; `directory` is searched for the modules, too
+    """
 
     modules: str
     directory: str
@@ -34,14 +37,14 @@ class App:
     jobs: tuple[JobSpec, ...] = ()
 
     def to_json(self) -> str:
-        """Write it for another process."""
+        """Serialize the app for another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
-        said = json.loads(text)
-        return cls(said["modules"], said["directory"], _handlers_of(said), _jobs_of(said))
+        """Parse the text of `to_json`."""
+        described = json.loads(text)
+        return cls(described["modules"], described["directory"], _handlers_of(described), _jobs_of(described))
 
 
 NO_APP = App("", "", ())
@@ -49,23 +52,23 @@ NO_APP = App("", "", ())
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker is told when it starts."""
+    """The configuration of a worker at its start."""
 
     settings: WorkerSettings
     app: App
 
 
 def modules_of(named: str | None) -> str:
-    """Return the app's modules: those that are named, else those that installed packages have as entry points."""
+    """Return the app's modules: the modules that `named` lists, or else the entry points of installed packages."""
     return named or ",".join(installed_apps())
 
 
 def find_app(modules: str, directory: Path) -> App:
-    """Import an app in a process of its own, and learn which handlers and jobs it has.
+    """Import an app in a separate process, and return the app with its handlers and jobs.
 
-    errors:  AppRefused  it can't be imported, declares nothing, or declares something wrong
+    errors:  AppRefused  the app can't be imported, declares nothing, or has an invalid declaration
     """
-    command = [sys.executable, "-m", "shardclock.executor.describe", modules, str(directory)]
+    command = [sys.executable, "-P", "-m", "shardclock.executor.describe", modules, str(directory)]
     try:
         done = subprocess.run(
             command, stdout=subprocess.PIPE, env=for_our_python(os.environ), timeout=IMPORT_S, check=False
@@ -75,19 +78,23 @@ def find_app(modules: str, directory: Path) -> App:
             f"app {modules!r} was not imported within {IMPORT_S:g} s: does it work or wait while it is imported?"
         ) from None
     try:
-        said = json.loads(done.stdout)
-        if "refused" in said:
-            raise AppRefused(said["refused"])
-        return App(modules, str(directory), _handlers_of(said), _checked(_jobs_of(said)))
+        described = json.loads(done.stdout)
+        if "refused" in described:
+            raise AppRefused(described["refused"])
+        return App(modules, str(directory), _handlers_of(described), _checked(_jobs_of(described)))
     except InvalidJob as refusal:
         raise AppRefused(str(refusal)) from None
     except (ValueError, KeyError, TypeError) as error:
-        how = f"it ended with code {done.returncode}" if done.returncode else f"it said {str(error)[:SAID_MAX]}"
+        how = (
+            f"it ended with code {done.returncode}"
+            if done.returncode
+            else f"its output is invalid: {str(error)[:OUTPUT_CHARS_MAX]}"
+        )
         raise AppRefused(f"app {modules!r} can't be imported: {how}") from error
 
 
-def _handlers_of(said: Mapping[str, Any]) -> tuple[HandlerSpec, ...]:
-    return tuple(map(HandlerSpec.of, said["handlers"]))
+def _handlers_of(described: Mapping[str, Any]) -> tuple[HandlerSpec, ...]:
+    return tuple(map(HandlerSpec.of, described["handlers"]))
 
 
 def _checked(jobs: tuple[JobSpec, ...]) -> tuple[JobSpec, ...]:
@@ -97,5 +104,5 @@ def _checked(jobs: tuple[JobSpec, ...]) -> tuple[JobSpec, ...]:
     return jobs
 
 
-def _jobs_of(said: Mapping[str, Any]) -> tuple[JobSpec, ...]:
-    return tuple(map(JobSpec.of, said["jobs"]))
+def _jobs_of(described: Mapping[str, Any]) -> tuple[JobSpec, ...]:
+    return tuple(map(JobSpec.of, described["jobs"]))

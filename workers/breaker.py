@@ -1,12 +1,12 @@
-"""How many deliveries an endpoint may have in flight now: pure decisions, with moments passed in.
+"""Limit the concurrent attempts of an endpoint: pure decisions, with the time as an argument.
 
-A breaker is closed while the endpoint works, and opens when it fails: after a number of failures in a row, or when most
-attempts of a minute fail. It stays open for a pause that grows each time. Then single deliveries probe the endpoint.
-When enough of them succeed in a row, the breaker closes. Then the number in flight grows from one again.
+A breaker is closed while the endpoint works. It opens after a number of failures in a row, or when most attempts of a
+minute fail. It stays open for a pause that grows each time. Then single deliveries probe the endpoint. When enough
+probes succeed in a row, the breaker closes, and the limit grows from one again.
 
-While it is closed the number in flight follows the endpoint: a few at first, one more for each success, half when it
-says that it is overloaded. A pause that the endpoint asks for (429 or 503 with Retry-After) holds everything back, and
-so does one that this side needs because it has no socket or thread left.
+While the breaker is closed, the limit follows the endpoint's answers. The limit starts low, grows by one after each
+success, and is halved after an answer that reports overload. The endpoint may ask for a pause (429 or 503 with
+Retry-After). The worker pauses the endpoint as well when the worker has no socket or thread left.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 
 from shardclock_server.timers.bucket import Bucket
-from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Retry
+from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
 
 OVERLOAD = frozenset({429, 502, 503, 504})
-HALVE_S = 1.0  # answers of one burst tell of one overload
-GROWTHS_MAX = 30  # beyond that a pause is at its longest anyway, and 2.0 ** n would overflow
+HALVE_S = 1.0  # the time between two halvings of the limit: several answers of one burst report the same overload
+GROWTHS_MAX = 30  # a pause is at its longest by then, and 2.0 ** n would overflow for a large n
 
 Jitter = Callable[[float, float], float]
 
 
 class BreakerSettings(BaseModel):
-    """Hold the numbers of an endpoint's breaker."""
+    """The limits of an endpoint's breaker."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -43,10 +43,10 @@ class BreakerSettings(BaseModel):
 
 @dataclass(slots=True)
 class Breaker:
-    """Count one endpoint's attempts, and say how many more may begin.
+    """Count one endpoint's attempts, and return how many more may begin.
 
-    Each attempt has the term in which it began. Opening and closing begin a new term, so a late answer says nothing
-    about the state that came after its attempt.
+    Each attempt has the number of the term in which it began. Opening and closing begin a new term, so a late answer
+    does not change a state that began after its attempt.
 
     units:   moments are of a monotonic clock, in seconds
     """
@@ -57,9 +57,9 @@ class Breaker:
     is_open: bool = False
     _term: int = 0
     _opened_times: int = 0
-    _failures: int = 0  # in a row
-    _successes: int = 0  # in a row, of probes
-    _probes: int = 0  # in flight
+    _failures: int = 0  # the failures in a row
+    _successes: int = 0  # the successful probes in a row
+    _probes: int = 0  # the probes in flight
     _limit: float = field(init=False)
     _bucket: Bucket = field(init=False)
     _window: "_Window" = field(init=False)
@@ -68,29 +68,29 @@ class Breaker:
     _halved_at_s: float = float("-inf")
 
     def __post_init__(self) -> None:
-        """Begin closed, with a few places."""
+        """Begin closed, with a low limit."""
         self._limit = float(min(self.settings.at_first, self.settings.concurrency))
         self._bucket = Bucket(self.settings.per_s, burst=max(1, int(self.settings.per_s or 1)))
         self._window = _Window()
 
     def limit(self, now_s: float) -> int:
-        """Say how many deliveries may be in flight at once: none in a pause, one while it is open."""
+        """Return how many attempts may be in flight at once: none in a pause, one while the breaker is open."""
         if now_s < max(self._held_until_s, self._open_until_s):
             return 0
         return 1 if self.is_open else int(self._limit)
 
     def places(self, now_s: float) -> int:
-        """Say how many deliveries may begin now."""
-        room = self.limit(now_s) - (self._probes if self.is_open else self.in_flight)
-        return max(0, int(min(room, self._bucket.room(now_s))))
+        """Return how many attempts may begin now."""
+        free = self.limit(now_s) - (self._probes if self.is_open else self.in_flight)
+        return max(0, int(min(free, self._bucket.available(now_s))))
 
     def next_at_s(self, now_s: float) -> float:
-        """Return the moment before which there is no place, even if all answers come."""
+        """Return the earliest moment at which an attempt may begin, if all attempts in flight are answered by then."""
         return max(now_s, self._held_until_s, self._open_until_s, self._bucket.next_at_s(now_s))
 
-    def owes(self, now_s: float) -> bool:
-        """Say whether fewer may begin by the rate than of an endpoint to which nothing was sent yet."""
-        return self._bucket.used_s(now_s) > 0
+    def is_rate_used(self, now_s: float) -> bool:
+        """Return whether recent attempts have used up a part of the rate."""
+        return self._bucket.refill_s(now_s) > 0
 
     def begin(self, now_s: float) -> int:
         """Count an attempt that begins, and return its term."""
@@ -100,16 +100,16 @@ class Breaker:
         return self._term
 
     def end(self, term: int, answer: Answer | None, now_s: float) -> None:
-        """Learn how an attempt ended; None: it was given up without an answer."""
+        """Record the answer to an attempt; None: the attempt ended without an answer."""
         self.in_flight -= 1
         self._hold(answer, now_s)
         if term != self._term:
             return
         self._probes -= self.is_open
         match answer:
-            case None | Retry(fault=Fault.SENDER):
+            case None | RetryDelivery(fault=FaultSide.SENDER):
                 pass
-            case Delivered() | Retry(fault=Fault.DELIVERY):
+            case Delivered() | RetryDelivery(fault=FaultSide.DELIVERY):
                 self._succeed(now_s)
             case _:
                 self._fail(answer, now_s)
@@ -128,7 +128,7 @@ class Breaker:
         self._failures += 1
         self._successes = 0
         self._window.count(now_s, self.settings.window_s, failed=True)
-        if isinstance(answer, Retry) and answer.status in OVERLOAD and now_s >= self._halved_at_s + HALVE_S:
+        if isinstance(answer, RetryDelivery) and answer.status in OVERLOAD and now_s >= self._halved_at_s + HALVE_S:
             self._limit = max(1.0, self._limit / 2)
             self._halved_at_s = now_s
         if self.is_open or self._failures >= self.settings.failures_max or self._window.is_bad(self.settings):
@@ -136,7 +136,7 @@ class Breaker:
 
     def _open(self, now_s: float) -> None:
         longest_s = min(self.settings.pause_max_s, self.settings.pause_s * 2.0 ** min(self._opened_times, GROWTHS_MAX))
-        # At least half of it, so that endpoints of one host don't come back at the same moment.
+        # Jitter of 50 %, so that probes of several endpoints on one host don't begin at the same moment.
         self._open_until_s = now_s + self.jitter(longest_s / 2, longest_s)
         self._opened_times += 1
         self._begin_term(is_open=True)
@@ -148,9 +148,9 @@ class Breaker:
         self._window = _Window()
 
     def _hold(self, answer: Answer | None, now_s: float) -> None:
-        if not isinstance(answer, Retry):
+        if not isinstance(answer, RetryDelivery):
             return
-        hold_s = OWN_PAUSE_S if answer.hold_s is None and answer.fault is Fault.SENDER else answer.hold_s
+        hold_s = OWN_PAUSE_S if answer.hold_s is None and answer.fault is FaultSide.SENDER else answer.hold_s
         if hold_s is not None:
             self._held_until_s = max(self._held_until_s, now_s + hold_s)
 

@@ -1,8 +1,8 @@
 """The worker's end of the socket to an executor (`shardclock.executor`).
 
-A call of a Ray actor passes several threads of both processes: it costs more than most handlers do. Ray, or the
-operating system, still starts the process, knows when it has ended, and says why
-(docs/decisions/0064-calls-by-socket.md).
+Calls use a socket because a call of a Ray actor passes through several threads of both processes, and costs more than
+most handlers. Ray, or the operating system, still starts the executor's process, and reports the end of this process
+with the cause (docs/decisions/0064-calls-by-socket.md).
 """
 
 import asyncio
@@ -12,48 +12,50 @@ from shardclock.executor.call_server import socket_that
 from shardclock.executor.frames import FAILED, GREETING, Messages
 
 GREETED_S = 5.0
-LOST_S = 10.0  # Ray knows by then how a process has ended that has closed its socket; the kernel knows at once
+LOST_S = (
+    10.0  # the time from the close of the socket until Ray reports the process's end; the kernel reports it at once
+)
 
 
 class SocketLost(Exception):
-    """The socket to a process was closed for an unknown reason; or the process answered that it failed.
+    """The socket to a process was closed for an unknown reason, or the process answered with an error.
 
-    The message follows "the process".
+    shape:   the message continues the words "the process"
     """
 
 
 class NotSent(Exception):
-    """The socket to a process was closed before the call: nothing was sent."""
+    """The socket to a process was closed before the call, so no bytes were sent."""
 
 
 class CallSocket(Messages):
-    """The worker's end: send calls, any number at a time, and wait for their answers."""
+    """The worker's end of the socket: send calls, any number at a time, and wait for their answers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._asked = GREETING
+        self._last_number = GREETING
         self.refusal: str | None = None
         self._greeted = asyncio.Event()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
 
-    async def is_greeted(self) -> bool:
-        """Wait until the process greets, refuses or closes the socket; say whether it takes calls.
+    async def accepts_calls(self) -> bool:
+        """Wait until the process greets, refuses or closes the socket; return whether it accepts calls.
 
-        shape:   `refusal` has the reason afterwards, if the process gave one
+        shape:   `refusal` has the reason afterwards, if the process sent a reason
         """
         await self._greeted.wait()
         return self.refusal is None and self.is_open
 
-    async def ask(self, body: bytes) -> bytes:
+    async def request(self, body: bytes) -> bytes:
         """Send a call, and return its answer.
 
         errors:  NotSent     the socket is closed
-                 SocketLost  or what `lose` was told: the process ended before it answered
+                 SocketLost  or the argument of `fail_calls`: the process ended before it answered
         """
         if not self.is_open:
             raise NotSent
-        self._asked += 1
-        number = self._asked
+        self._last_number += 1
+        number = self._last_number
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
@@ -69,41 +71,41 @@ class CallSocket(Messages):
             return
         answer = self._waiting.get(number)
         if answer is None or answer.done():
-            return  # nobody waits for it any more
+            return  # the caller was canceled
         if (error := _error_in(body)) is None:
             answer.set_result(body)
         else:
             answer.set_exception(SocketLost(f"failed: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Wait for the end of the process, which Ray or the kernel reports a moment later with its cause."""
-        self._greeted.set()  # nobody will
-        if self._waiting:  # nothing is sent any more
-            why = SocketLost("has closed its socket")
-            asyncio.get_running_loop().call_later(LOST_S, self.lose, why)
+        """Fail the calls after a delay, in which Ray or the kernel may report the cause of the process's end."""
+        self._greeted.set()  # the greeting will never come
+        if self._waiting:  # the connection sends no more answers
+            error = SocketLost("has closed its socket")
+            asyncio.get_running_loop().call_later(LOST_S, self.fail_calls, error)
 
-    def lose(self, why: BaseException) -> None:
-        """Close the socket, and let all calls fail that wait for an answer: the process has ended."""
+    def fail_calls(self, error: BaseException) -> None:
+        """Close the socket, and fail all calls that wait for an answer: the process has ended."""
         self.close()
         for answer in self._waiting.values():
             if not answer.done():
-                answer.set_exception(why)
+                answer.set_exception(error)
 
 
 async def connected(address: str | None) -> CallSocket | None:
-    """Return the socket of the process that listens there; None if it can't be reached, or takes no calls of ours."""
+    """Connect to a process; return None if it can't be reached or refuses calls."""
     if address is None or (peer := socket_that(lambda it: it.connect(f"\0{address}"))) is None:
         return None
-    _, ours = await asyncio.get_running_loop().create_unix_connection(CallSocket, sock=peer)
-    is_greeted = False
+    _, calls = await asyncio.get_running_loop().create_unix_connection(CallSocket, sock=peer)
+    accepts_calls = False
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(GREETED_S):
-                is_greeted = await ours.is_greeted()
+                accepts_calls = await calls.accepts_calls()
     finally:
-        if not is_greeted:
-            ours.close()
-    return ours if is_greeted else None
+        if not accepts_calls:
+            calls.close()
+    return calls if accepts_calls else None
 
 
 def _error_in(body: bytes) -> str | None:

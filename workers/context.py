@@ -1,4 +1,4 @@
-"""The parts of a worker that the queues of its handlers and endpoints use."""
+"""The objects of a worker that the queues of its handlers and endpoints use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,53 +8,53 @@ from typing import Protocol
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
 from shardclock_server.workers.attempts import Jitter
-from shardclock_server.workers.calls import Broken
 from shardclock_server.workers.stats import WorkerStats
+from shardclock_server.workers.task_set import OnFault
 
 
-class Outcomes(Protocol):
-    """Takes the outcomes of attempts: `workers.settler.Settler`."""
+class OutcomeSink(Protocol):
+    """The interface of `workers.settler.Settler`."""
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
-        """Take outcomes that are to be settled soon."""
+        """Add outcomes, to be settled soon."""
 
 
 class Permits(Protocol):
-    """Says which deliveries may be called now: `workers.permits.CallPermits`."""
+    """The interface of `workers.permits.CallPermits`."""
 
     @property
     def may_call(self) -> bool:
-        """Say whether targets may be called: not while the database is on hold."""
+        """Return whether targets may be called; False while the database is on hold."""
 
     def held(self, deliveries: Sequence[ClaimedDelivery], /) -> list[ClaimedDelivery]:
-        """Return the deliveries that may still be called; let go of the others."""
+        """Return the deliveries that may still be called; release the others."""
 
 
 class Claims(Protocol):
-    """Plans the claims: `workers.claim_planner.ClaimPlanner`."""
+    """The interface of `workers.delivery_planner.DeliveryPlanner`."""
 
-    def go_back_to(self, deliveries: Sequence[ClaimedDelivery], /) -> None:
-        """Claim soon the deliveries that were given back until a process was up."""
+    def move_back_to(self, deliveries: Sequence[ClaimedDelivery], /) -> None:
+        """Move the cursor back, so that the next claim reads deliveries that were released while no process was up."""
 
 
 class Clock(Protocol):
-    """Knows Postgres's time: `keepers.clock.PostgresClock`."""
+    """The interface of `keepers.clock.PostgresClock`."""
 
     def now(self) -> datetime:
-        """Estimate Postgres's time."""
+        """Return an estimate of Postgres's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
     """The objects that the queues of one worker share.
 
-    `broken` is called with a fault that leaves a delivery without an outcome: it ends the worker.
+    `on_fault` gets an exception that leaves a delivery without an outcome, and ends the worker.
     """
 
-    outcomes: Outcomes
+    outcomes: OutcomeSink
     permits: Permits
     claims: Claims
     clock: Clock
     stats: WorkerStats
-    broken: Broken
+    on_fault: OnFault
     jitter: Jitter

@@ -1,11 +1,12 @@
-"""The deliveries of one worker: claimed, called by handlers or sent to endpoints, and settled."""
+"""Claim the deliveries of one worker, pass them to handlers and endpoints, and settle their outcomes."""
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
 
 from shardclock_server.keepers.clock import seconds_of
-from shardclock_server.keepers.keeper import Loop, Part
+from shardclock_server.keepers.hand_over import HandedOver
+from shardclock_server.keepers.keeper import KeeperLoop, KeeperPart
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.sql.deliveries.claim import (
     ClaimedDelivery,
@@ -14,13 +15,14 @@ from shardclock_server.sql.deliveries.claim import (
     claim_deliveries,
     renew_deliveries,
 )
-from shardclock_server.sql.deliveries.hints import DELIVERIES, JOBS
+from shardclock_server.sql.deliveries.notifications import DELIVERIES, JOBS
 from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, Settlement
-from shardclock_server.sql.hints import HINT_S
+from shardclock_server.sql.notification_listener import NOTIFICATION_WAIT_S
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.webhooks.endpoint import EndpointRules
-from shardclock_server.workers.claim_planner import ClaimPlanner
 from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.delivery_planner import DeliveryPlanner
+from shardclock_server.workers.dependencies import Dependencies
 from shardclock_server.workers.endpoints import Endpoints
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.handlers import Handlers
@@ -32,18 +34,17 @@ from shardclock_server.workers.runs.runner import JobRunner
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.settler import Settler
 from shardclock_server.workers.stats import WorkerStats
-from shardclock_server.workers.surroundings import Surroundings
 
-HINT_GAP_S = 0.004  # between two claims that hints ask for
-SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that can't be removed
-UNSETTLED_MAX = 5_000  # outcomes that wait to be settled: with more, nothing is claimed
-RENEWED_MAX = 1_000  # leases that one statement renews, so that a statement which takes too long is not the whole hand
+NOTIFICATION_GAP_S = 0.004  # the time between two claims that notifications start
+SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that vacuum can't remove
+UNSETTLED_MAX = 5_000  # with more outcomes to settle, the worker claims no deliveries
+RENEWED_MAX = 1_000  # the limit of renewals by one statement: a statement that times out must not lose all leases
 
 
-class Deliveries(Part):
-    """Claim the deliveries that are due, have their targets called, and settle how each attempt has ended.
+class Deliveries(KeeperPart):
+    """Claim due deliveries, pass them to the queues of their targets, and settle the outcomes.
 
-    `endpoints` is a part of the worker as well: it is stopped, and broken off, after this one.
+    `endpoints` is a part of the worker as well, and stops after the deliveries.
     """
 
     def __init__(
@@ -55,15 +56,15 @@ class Deliveries(Part):
         stats: WorkerStats,
         runs: JobRunner,
         start: Callable[[HandlerSpec], HandlerProcess],
-        surroundings: Surroundings,
+        dependencies: Dependencies,
     ) -> None:
         session = registration.session
         self._holder, self._heartbeat = registration.holder, registration.heartbeat
         self._settings, self._stats, self._runs = settings, stats, runs
         self.claims, self._renewals = session("claims"), session("renewals")
         self._searches = session("searches", timeout_s=SEARCH_TIMEOUT_S)
-        self._hints = registration.listener(DELIVERIES)
-        self._clock, self._planner = surroundings.clock, ClaimPlanner()
+        self._notifications = registration.listener(DELIVERIES)
+        self._clock, self._planner = dependencies.clock, DeliveryPlanner()
         self._leases = LeaseTable[ClaimedDelivery]()
         self._settler = Settler(
             session("settles", SETTLE_PLANS),
@@ -83,27 +84,27 @@ class Deliveries(Part):
             claims=self._planner,
             clock=self._clock,
             stats=stats,
-            broken=registration.loops.end_with,
-            jitter=surroundings.jitter,
+            on_fault=registration.loops.end_with,
+            jitter=dependencies.jitter,
         )
         self.handlers = Handlers(specs, context, start=start)
         rules = EndpointRules(settings.webhook_http, settings.networks)
-        self.endpoints = Endpoints(context, session("endpoints"), rules, send=surroundings.send)
+        self.endpoints = Endpoints(context, session("endpoints"), rules, send=dependencies.send)
         self._search_soon = asyncio.Event()
         self._finder = LaneFinder(self._planner, self._searches)
 
     def __len__(self) -> int:
-        """Count the deliveries in hand."""
+        """Count the leased deliveries."""
         return len(self._leases)
 
-    def loops(self) -> Sequence[Loop]:
+    def loops(self) -> Sequence[KeeperLoop]:
         """List the loops of deliveries."""
         return [
-            Loop("claims", self.claim_turn, self._planner.soon),
-            Loop("searches", self.search_turn, self._search_soon),
-            Loop("hints", self.hint_turn),
-            Loop("settles", self._settler.turn, self._settler.many),
-            Loop("renewals", self.renew_turn),
+            KeeperLoop("claims", self.claim_turn, self._planner.soon),
+            KeeperLoop("searches", self.search_turn, self._search_soon),
+            KeeperLoop("notifications", self.notification_turn),
+            KeeperLoop("settles", self._settler.turn, self._settler.enough),
+            KeeperLoop("renewals", self.renew_turn),
         ]
 
     def open(self) -> None:
@@ -111,7 +112,7 @@ class Deliveries(Part):
         self.handlers.begin()
 
     def learn_beat(self, *, first: bool) -> None:
-        """Learn Postgres's time, and search when the holder is registered; on hold, release all waiting deliveries."""
+        """Update the clock. After the holder's registration start a search. On hold release all waiting deliveries."""
         self._clock.observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
             self._search_soon.set()
@@ -130,7 +131,7 @@ class Deliveries(Part):
         return self.handlers.stop()
 
     async def break_off(self) -> None:
-        """Break off all calls, and end the processes."""
+        """Break off all calls, and end the processes of the handlers."""
         await self.handlers.close()
 
     async def hand_back(self) -> None:
@@ -139,43 +140,43 @@ class Deliveries(Part):
         errors:  StoreUnavailable  the outcome is unknown
         """
         self._settler.add(self._give_back())
-        await self._settler.settle_rest()
+        await self._settler.settle_remaining()
 
     async def finish(self, check: Callable[[], None]) -> None:
-        """Settle until nothing is in hand, for a worker that is stepped; `check` raises a fault of ours.
+        """Settle until no delivery is leased, for a stepped worker; `check` raises a fault of the worker.
 
-        errors:  StoreUnavailable  the rest is called again when its lease has run out
+        errors:  StoreUnavailable  the other deliveries are called again after their leases
         """
         while len(self._leases):
             await self._settler.turn()
             check()
 
     async def claim_all(self) -> bool:
-        """Claim in all lanes once, for a worker that is stepped; say whether there may be more.
+        """Claim in all lanes once, for a stepped worker; return whether there may be more due deliveries.
 
         errors:  StoreUnavailable  the outcome is unknown
         """
         return await self._claim(self._searches, self._search_scan(), time.monotonic())
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: go on in the lanes that are known; no pause if there is more."""
+        """Make one turn of the claim loop: claim in the known lanes, without a pause while deliveries are left."""
         self._planner.soon.clear()
         scan = self._scan(self.handlers.places)
         self._planner.is_full = any(
             not free and not self.handlers.waits_for_process(where) for where, free in scan.places.items()
         )
-        if not self._may_claim or (known := self._planner.known(scan)) is None:
-            return self._settings.delivery_poll_s
+        if not self.may_claim or (known := self._planner.scan_of_known_lanes(scan)) is None:
+            return self._planner.poll_s(self._settings.delivery_poll_s)
         again = await self._claim(self.claims, known, time.monotonic())
         return 0.0 if again else self._planner.pause_s(self._settings.delivery_poll_s)
 
     async def search_turn(self) -> float:
-        """Make one turn of the search loop: claim in all lanes from their beginning, and so learn which there are."""
+        """Make one turn of the search loop: claim in all lanes from their beginning, which also finds new lanes."""
         self._search_soon.clear()
         began_s = time.monotonic()
-        if not self._may_claim:
+        if not self.may_claim:
             return self._settings.delivery_poll_s
-        if await self._finder.look(began_s):
+        if await self._finder.read(began_s):
             self._planner.soon.set()
         if pause_s := self._planner.search_pause_s(began_s):
             return min(pause_s, self._finder.pause_s)
@@ -186,41 +187,54 @@ class Deliveries(Part):
             raise
         if again:
             self._planner.soon.set()
-        return 0.0 if self._planner.is_searching else self._settings.delivery_poll_s
+        return 0.0 if self._planner.is_searching else self._planner.poll_s(self._settings.delivery_poll_s)
 
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self._holder, scan, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_s=began_s)
-        # An answer may come late: a commit waits for a standby, or this process stood still. The leases run meanwhile.
+        # An answer comes late if the commit waits for a standby, or if this process was stopped. The leases run
+        # during this delay.
         age_s = max(0.0, self._clock.now_s() - seconds_of(taken.server_time))
         self._take(taken.claimed, claimed_s=time.monotonic() - age_s)
-        return self._planner.learn(scan, taken, began_s=began_s, ended_s=time.monotonic())
+        return self._planner.record(scan, taken, began_s=began_s, ended_s=time.monotonic())
 
     @property
-    def _may_claim(self) -> bool:
+    def may_claim(self) -> bool:
+        """Return whether the worker may claim: it is registered, and settles its outcomes in time."""
         return self._heartbeat.began and len(self._settler) < UNSETTLED_MAX
 
-    async def hint_turn(self) -> float:
-        """Make one turn of the hint loop: wait for a hint that there are new deliveries, and claim soon.
+    def is_behind(self, target: str) -> bool:
+        """Return whether deliveries of a target may wait; they must be called before the deliveries of new firings."""
+        return self._planner.is_behind(target)
 
-        A look for starts of jobs costs more than a claim: only a hint that tells of one leads to it.
+    def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Take deliveries that a shard has claimed for this worker, with a shorter lease than a claim's."""
+        left_s = handed.lease_s - max(0.0, self._clock.now_s() - seconds_of(handed.server_time))
+        self._take(deliveries, claimed_s=time.monotonic() + left_s - self._settings.delivery_lease_s)
+        self._stats.handed_over += len(deliveries)
+
+    async def notification_turn(self) -> float:
+        """Make one turn of the notification loop: wait for a notification of new deliveries, and claim soon.
+
+        A poll for starts of jobs costs more than a claim, so only a notification of a start leads to such polls.
         """
-        if not await self._hints.wait(HINT_S):
-            return HINT_GAP_S
-        # After the wait, not before: a hint that came since the last turn may be for a delivery that no claim has seen.
-        heard = self._hints.forget()
+        if not await self._notifications.wait(NOTIFICATION_WAIT_S):
+            return NOTIFICATION_GAP_S
+        # The notifications are forgotten only after the wait, because a notification since the last turn may be for a
+        # delivery that no claim has read.
+        notified = self._notifications.forget()
         self._planner.soon.set()
         self._search_soon.set()
-        if JOBS in heard:
-            self._runs.hint()
-        return HINT_GAP_S
+        if JOBS in notified:
+            self._runs.notify()
+        return NOTIFICATION_GAP_S
 
     async def renew_turn(self) -> float:
-        """Make one turn of the renewal loop: renew the leases of deliveries that take long."""
+        """Make one turn of the renewal loop: renew the leases of long calls."""
         third_s = self._settings.delivery_lease_s / 3
         old = self._leases.renewed_before(time.monotonic() - third_s)
         for first in range(0, len(old), RENEWED_MAX):
-            async with self._settler.alone:
+            async with self._settler.lock:
                 await self._renew(old[first : first + RENEWED_MAX])
         return third_s / 2
 
@@ -228,26 +242,32 @@ class Deliveries(Part):
         now_s = time.monotonic()
         renewal = await renew_deliveries(self._renewals, self._holder, old, lease_s=self._settings.delivery_lease_s)
         self._leases.renew((it for it in old if it.claim in renewal.renewed), now_s=now_s)
-        # A locked delivery stays in hand by a lease that grows old: the next turn asks for it again.
+        # A locked delivery keeps its old lease; the next turn tries to renew it again.
         ours = renewal.renewed | renewal.locked
         if len(ours) < len(old):
             self._drop([it for it in old if it.claim not in ours])
 
     def _search_scan(self) -> DeliveryScan:
-        # For all that is free. The claims of a handler that is never half empty may have passed some deliveries.
+        # A search reads for all free places, because the claims for a handler that is never half empty may have passed
+        # over some deliveries.
         return self._planner.search(self._scan(self.handlers.free))
 
     def _scan(self, places: dict[str, int]) -> DeliveryScan:
-        webhooks = self.endpoints.room()
+        capacity = self.endpoints.capacity()
         return DeliveryScan(
             targets=[target for target, free in places.items() if free],
-            batch=max(1, min(self._settings.delivery_batch, sum(places.values()) + webhooks.most)),
-            webhooks=webhooks.new_places,
-            full_tenants=webhooks.full_tenants,
-            places=places | webhooks.places,
+            batch=max(1, min(self._settings.delivery_batch, sum(places.values()) + capacity.most)),
+            webhooks=capacity.new_places,
+            full_tenants=capacity.full_tenants,
+            places=places | capacity.places,
         )
 
     def _take(self, claimed: Sequence[ClaimedDelivery], *, claimed_s: float) -> None:
+        if claimed and self._planner.is_idle:
+            # No notification comes for the next attempts of these deliveries.
+            self._planner.is_idle = False
+            self._planner.soon.set()
+            self._search_soon.set()
         self._leases.take(claimed, now_s=claimed_s)
         lanes: dict[tuple[str, str], list[ClaimedDelivery]] = {}
         for it in claimed:

@@ -1,4 +1,4 @@
-"""The deliveries of one endpoint in one worker: those that wait, and those that are being sent."""
+"""The deliveries of one endpoint in one worker, waiting or in flight."""
 
 import asyncio
 import time
@@ -13,47 +13,48 @@ import structlog
 from shardclock import Failed, Policy
 from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
-from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
-from shardclock_server.webhooks.answers import Answer, Fault, Gone, Retry
+from shardclock_server.webhooks.answers import Answer, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
 from shardclock_server.webhooks.policy import policy_of
-from shardclock_server.webhooks.sender import Message
-from shardclock_server.workers.attempts import settlement_of, why_not
+from shardclock_server.webhooks.sender import WebhookMessage
+from shardclock_server.workers.attempt_log import AttemptLog
+from shardclock_server.workers.attempts import settlement_of, settlement_without_call
 from shardclock_server.workers.breaker import Breaker, BreakerSettings
-from shardclock_server.workers.budget import Load
-from shardclock_server.workers.calls import Calls
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.route import Route, route_of
+from shardclock_server.workers.task_set import TaskSet
 from shardclock_server.workers.webhook import message_of, settlement_after
+from shardclock_server.workers.webhook_budget import MemoryUsage
 
-FRESH_S = 2.0  # how long what was read of an endpoint may be used
-IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten
-FAILING_IDLE_S = 3_600.0  # and one that fails, or has asked for a pause: no pause is longer
+FRESH_S = 2.0  # after this time the endpoint must be read again
+IDLE_S = 60.0  # after this time without a delivery the queue is removed
+FAILING_IDLE_S = 3_600.0  # the idle time of an endpoint that fails or has a pause: longer than any pause
 
 
 class Send(Protocol):
-    """Send one delivery, as `Sender.send_in_turn` does; call `write` when its turn has come."""
+    """The interface of `WebhookSender.send_in_turn`: call `write` for the message, and send the message at once."""
 
-    async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer: ...
+    async def __call__(self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer: ...
 
 
 @dataclass(frozen=True, slots=True)
-class GoneAt:
-    """An endpoint at this URL answered that it wants no more."""
+class GoneAnswer:
+    """The answer 410 Gone of an endpoint, and the URL that gave the answer."""
 
     url: str
     answer: str
 
 
-class NotNow(Exception):
-    """Break off an attempt whose turn has come when nothing may be sent: it did not take place."""
+class AttemptSkipped(Exception):
+    """The attempt must not begin any more, and does not count."""
 
 
 class EndpointQueue:
     """Send the deliveries of one endpoint, as many at a time as its breaker allows.
 
-    `ask` is called when the endpoint must be read, which `learn` answers.
+    The queue calls `request_refresh` when the endpoint must be read. Afterwards `update` gets the stored endpoint.
     """
 
     def __init__(
@@ -63,21 +64,23 @@ class EndpointQueue:
         context: WorkerContext,
         *,
         send: Send,
-        ask: Callable[[], None],
+        request_refresh: Callable[[], None],
+        attempts: AttemptLog,
     ) -> None:
         self.key = key
-        self.gone: GoneAt | None = None  # nobody has recorded that yet
+        self.gone: GoneAnswer | None = None  # a 410 answer that is not in the database yet
         self._rules = rules
         self._transmit = send
         self._context = context
         self._settle = context.outcomes.settle
         self._now = context.clock.now
-        self._ask = ask
-        self.load = Load()
-        self.each_bytes = 0  # of one payload, in the mean of the last claim
+        self._request_refresh = request_refresh
+        self._attempts = attempts
+        self.usage = MemoryUsage()
+        self.each_bytes = 0  # the mean payload of the last claim
         self._waiting: deque[ClaimedDelivery] = deque()
-        self._unsent: dict[Claim, ClaimedDelivery] = {}  # of those that are on the way, which wait for their turn
-        self._sending = Calls(context.broken)
+        self._unsent: dict[Claim, ClaimedDelivery] = {}  # attempts that wait for the sender's turn
+        self._sending = TaskSet(context.on_fault)
         self._route: Route | None = None
         self._breaker = self._breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
@@ -86,89 +89,89 @@ class EndpointQueue:
         self._stopped = False
 
     def __len__(self) -> int:
-        """Count the deliveries in hand."""
+        """Count the deliveries that wait or are being sent."""
         return len(self._waiting) + len(self._sending)
 
     @property
     def is_open(self) -> bool:
-        """Say whether its breaker is open: the endpoint fails, and is only probed."""
+        """Return whether the breaker is open: the endpoint fails, and gets only probes."""
         return self._breaker.is_open
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nothing would be lost if it were forgotten: not that it fails, nor how far its rate is used up.
+        """Return whether the queue can be removed without losing the state of its breaker or its rate.
 
-        An endpoint that fails and gets no more deliveries would be kept for good: only an attempt closes its breaker.
+        Only an attempt closes a breaker, so the idle queue of a failing endpoint is removed after an hour.
         """
         rests = time.monotonic() > self.used_at_s + (FAILING_IDLE_S if self.is_failing else IDLE_S)
-        return rests and self.is_resting
+        return rests and self.is_unused
 
     @property
     def is_failing(self) -> bool:
-        """Say whether the endpoint fails, or has a pause."""
+        """Return whether the endpoint fails or has a pause."""
         return self.is_open or not self._breaker.limit(time.monotonic())
 
     @property
-    def is_resting(self) -> bool:
-        """Say whether there is nothing to do for the endpoint, and its rate is not used up."""
-        return not len(self) and self.gone is None and not self._breaker.owes(time.monotonic())
+    def is_unused(self) -> bool:
+        """Return whether the queue is empty, has nothing to record, and has its full rate."""
+        return not len(self) and self.gone is None and not self._breaker.is_rate_used(time.monotonic())
 
     @property
     def is_stale(self) -> bool:
-        """Say whether something waits, and the endpoint must be read first."""
+        """Return whether the endpoint must be read before the waiting deliveries are sent."""
         return bool(self._waiting) and time.monotonic() > self._read_at_s + FRESH_S
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries the endpoint takes; none in a pause."""
+        """Return how many more deliveries may be claimed; none in a pause."""
         most = 2 * self._breaker.limit(time.monotonic())
         if self._route is not None and (rate := self._route.policy.rate_per_s) is not None:
             most = min(most, 1 + int(rate))  # a second's worth
         return max(0, most - len(self))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Take deliveries that were claimed."""
+        """Add claimed deliveries."""
         self.used_at_s = time.monotonic()
-        before = self.load.payload_bytes
-        self.load.add(deliveries)
-        self.each_bytes = (self.load.payload_bytes - before) // max(1, len(deliveries))
+        before = self.usage.payload_bytes
+        self.usage.add(deliveries)
+        self.each_bytes = (self.usage.payload_bytes - before) // max(1, len(deliveries))
         self._waiting.extend(deliveries)
         self._begin()
 
-    def learn(self, stored: StoredEndpoint | None) -> None:
-        """Take note of the endpoint as it is stored now; None: it was removed."""
+    def update(self, stored: StoredEndpoint | None) -> None:
+        """Update the endpoint from its stored row; None: the row was removed."""
         self._read_at_s = time.monotonic()
         if self._route is None or self._route.stored != stored:
             before = self._route.policy if self._route else None
             self._route = route_of(stored, self._rules)
-            # Where nothing may be sent nothing is probed.
+            # A closed route gets no probes.
             if self._route.policy != before or self._route.endpoint is None:
                 self._breaker = self._breaker_of(self._route.policy)
         self._begin()
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Forget what waits and is another worker's now; what is on the way can't be taken back."""
-        self.load.remove([it for it in self._waiting if it.claim in lost])
+        """Drop waiting deliveries that another worker has claimed; an attempt can't be taken back."""
+        self.usage.remove([it for it in self._waiting if it.claim in lost])
         self._waiting = deque(it for it in self._waiting if it.claim not in lost)
 
-    def forget(self) -> None:
-        """Forget that it is gone, which is recorded now, and how it was stored before."""
+    def reset(self) -> None:
+        """Reset the queue after the endpoint was disabled in the database."""
         self.gone = None
         self._route = None
         self._breaker = self._breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
 
     def stop(self) -> set[asyncio.Task[None]]:
-        """Send nothing more; return what is on the way."""
+        """Begin no more attempts; return the tasks of the attempts that are under way."""
         self._stopped = True
         return set(self._sending)
 
     def give_back(self, *, delay_s: float = 0.0) -> list[Settlement]:
-        """Give up what waits: attempts that did not take place."""
+        """Release all waiting deliveries without counting an attempt."""
         return [Settlement(delivery, None, delay_s=delay_s) for delivery in self._take_waiting()]
 
     async def close(self) -> None:
-        """Break off what is being sent, and give up what still waits for its turn: attempts that did not take place."""
+        """Break off all attempts, and release the unsent deliveries without counting an attempt."""
         if self._alarm is not None:
             self._alarm.cancel()
         await self._sending.break_off()
@@ -176,14 +179,14 @@ class EndpointQueue:
         self._unsent.clear()
 
     def _begin(self) -> None:
-        """Send what may be sent now; what may not is sent later, or given back if the endpoint has a pause."""
+        """Begin as many attempts as the breaker allows; in a pause of the endpoint release the waiting deliveries."""
         if self.is_stale:
-            self._ask()
+            self._request_refresh()
             return
         if self._stopped or self._route is None or not self._waiting:
             return
         if self._route.endpoint is None:
-            self._settle([self._refused(delivery, self._route) for delivery in self._take_waiting()])
+            self._settle([self._refusal_of(delivery, self._route) for delivery in self._take_waiting()])
             return
         now_s = time.monotonic()
         while self._waiting and self._breaker.places(now_s):
@@ -195,8 +198,8 @@ class EndpointQueue:
             self._wake_in(next_at_s - now_s)
 
     def _begin_one(self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint) -> None:
-        if ended := why_not(delivery, route.policy, now=self._now()):
-            self.load.remove([delivery])
+        if ended := settlement_without_call(delivery, route.policy, now=self._now()):
+            self.usage.remove([delivery])
             self._settle([ended])
             return
         self._unsent[delivery.claim] = delivery
@@ -207,52 +210,54 @@ class EndpointQueue:
         self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint, breaker: Breaker, term: int
     ) -> None:
         answer: Answer
-        heard: Answer | None = None  # from the endpoint
+        endpoint_answer: Answer | None = None  # only an answer of the endpoint itself
         try:
-            heard = answer = await self._transmit(
+            endpoint_answer = answer = await self._transmit(
                 endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id
             )
-        except NotNow:
+        except AttemptSkipped:
             return
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs it an attempt: it must not stay in hand
+        except Exception as error:  # noqa: BLE001 - a fault of the worker is a failed attempt
             structlog.get_logger().exception("sending broken off", endpoint=self.key.name, tenant=self.key.tenant_id)
-            answer = Retry(f"the worker failed: {one_line(error)}", 0.0, fault=Fault.DELIVERY)
+            answer = RetryDelivery(f"the worker failed: {one_line(error)}", 0.0, fault=FaultSide.DELIVERY)
         finally:
-            self.load.remove([delivery])
-            breaker.end(term, heard, time.monotonic())
+            self.usage.remove([delivery])
+            breaker.end(term, endpoint_answer, time.monotonic())
         self._unsent.pop(delivery.claim, None)
-        if isinstance(answer, Gone) and self._route is route:
+        if endpoint_answer is not None:
+            self._attempts.add(self.key, delivery, endpoint_answer)
+        if isinstance(answer, EndpointGone) and self._route is route:
             assert route.stored is not None, "something was sent"
-            self.gone = GoneAt(route.stored.url, answer.reason)
+            self.gone = GoneAnswer(route.stored.url, answer.reason)
             self._route = route.closed(answer.reason)
-            self._ask()
+            self._request_refresh()
         self._settle([settlement_after(delivery, answer, route.policy, now=self._now(), jitter=self._context.jitter)])
         self._begin()
 
-    def _write(self, delivery: ClaimedDelivery) -> Message:
-        """Write what is sent now, and count it: a body that waited for its turn would be in memory for nothing.
+    def _write(self, delivery: ClaimedDelivery) -> WebhookMessage:
+        """Write the message and count the attempt; a body that was written earlier would use memory during the wait.
 
-        errors:  NotNow  nothing may be sent, or it is another worker's now
+        errors:  AttemptSkipped  the queue has stopped, or the delivery's lease has ended
         """
         del self._unsent[delivery.claim]
         if self._stopped:
             self._settle([Settlement(delivery, None)])
-            raise NotNow
-        if not self._context.permits.held([delivery]):  # it has given it back, or has let it go
-            raise NotNow
+            raise AttemptSkipped
+        if not self._context.permits.held([delivery]):  # `held` has released the delivery, or its lease has ended
+            raise AttemptSkipped
         self._context.stats.count_called(delivery.target, [delivery], now=self._now())
         return message_of(delivery)
 
     def _take_waiting(self) -> list[ClaimedDelivery]:
         waiting = list(self._waiting)
         self._waiting.clear()
-        self.load.remove(waiting)
+        self.usage.remove(waiting)
         return waiting
 
-    def _refused(self, delivery: ClaimedDelivery, route: Route) -> Settlement:
+    def _refusal_of(self, delivery: ClaimedDelivery, route: Route) -> Settlement:
         if route.is_final:
-            return Settlement(delivery, Ending.DEAD, fails=True, reason=route.why_not)
-        failed = Failed(route.why_not or "")
+            return Settlement(delivery, DeliveryEnding.DEAD, fails=True, reason=route.closed_reason)
+        failed = Failed(route.closed_reason or "")
         return settlement_of(delivery, failed, route.policy, now=self._now(), jitter=self._context.jitter)
 
     def _wake_in(self, delay_s: float) -> None:

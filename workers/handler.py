@@ -1,4 +1,4 @@
-"""What a worker knows of a handler, without importing it."""
+"""The declaration of a handler, without its code."""
 
 import json
 from collections.abc import Mapping
@@ -8,13 +8,14 @@ from typing import Any, Self
 from shardclock import Policy
 from shardclock_server.sql.deliveries.handlers import DeclaredHandler
 
-# Calls at the same time in one worker, if the handler doesn't say. While a batch is settled, the next one is called.
+# The default of concurrent calls in one worker. Two batches, so that the handler processes one batch while the other is
+# settled.
 ASYNC_CONCURRENCY, BATCH_CONCURRENCY, PLAIN_CONCURRENCY = 100, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerSpec:
-    """One handler as its app declares it."""
+    """A handler as its app declares it."""
 
     target: str
     reference: str
@@ -24,16 +25,16 @@ class HandlerSpec:
 
     @classmethod
     def of(cls, described: Mapping[str, Any]) -> Self:
-        """Read what `shardclock.describe` wrote."""
+        """Parse an entry of `shardclock.executor.describe`."""
         return cls(**{**described, "policy": Policy(**described["policy"])})
 
     def declared(self) -> DeclaredHandler:
-        """Return what the database remembers of it."""
+        """Return the row for the database."""
         return DeclaredHandler(self.target, self.reference, json.dumps(asdict(self.policy)))
 
     @property
     def calls_max(self) -> int:
-        """Return how many calls of it one worker makes at the same time."""
+        """Return the limit of concurrent calls in one worker."""
         if self.policy.concurrency is not None:
             return self.policy.concurrency
         if not self.is_async:

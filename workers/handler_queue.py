@@ -1,4 +1,4 @@
-"""The deliveries of one handler in one worker: those that wait, those that are being called, and the suspects."""
+"""The deliveries of one handler in one worker: waiting deliveries, deliveries that are being called, and suspects."""
 
 import asyncio
 import math
@@ -15,123 +15,139 @@ from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
 from shardclock_server.timers.bucket import Bucket
-from shardclock_server.workers.attempts import ended_uncalled, settlement_of
-from shardclock_server.workers.calls import Calls
+from shardclock_server.workers.attempts import settlement_of, settlements_without_call
 from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.failure_log import FailureLog
 from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.handler_slot import ChunkResult, HandlerSlot
 from shardclock_server.workers.process import HandlerProcess
-from shardclock_server.workers.seat import Called, Seat
+from shardclock_server.workers.task_set import TaskSet
 
-TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
-BURST_S = 0.02  # of calls that a rate gives at once: a timer of the loop is some milliseconds late
-QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
-IN_HAND_MAX = 5_000  # of one handler, in one worker
-PAYLOADS_BYTES_MAX = 32 * 2**20  # of these, if they are like those of the last claim
-GIVEN_BACK_MAX = 100  # that are claimed again as soon as a process is up; a search finds the others
+BURST_S = 0.02  # a rate's burst, because a timer of the event loop is some milliseconds late
+QUEUED_CHUNKS = 2  # waiting chunks in memory, in addition to the chunks that are being called
+IN_HAND_MAX = 5_000  # deliveries of one handler in one worker
+PAYLOADS_BYTES_MAX = 32 * 2**20  # the limit of their payloads, estimated by the mean of the last claim
+GIVEN_BACK_MAX = 100  # released deliveries that are claimed again once a process is up; a search finds the others
 
 
 class HandlerQueue:
-    """Call one handler for its deliveries, in as many processes as it may have."""
+    """Call one handler for its deliveries, in one process or in several processes."""
 
     def __init__(
         self, spec: HandlerSpec, context: WorkerContext, *, start: Callable[[HandlerSpec], HandlerProcess]
     ) -> None:
         self.spec = spec
+        self.granted = 0  # places for deliveries that shards hand over
         self._context = context
         self._stats = context.stats
         self._log = structlog.get_logger().bind(target=spec.target)
-        # An async function shares its process with its other calls; a plain one has the process to itself.
-        self._seats = [
-            Seat(spec, start, failed=self._count_failed_start) for _ in range(1 if spec.is_async else spec.calls_max)
+        self._failures = FailureLog(self._log)
+        # One process makes all calls of an async function. Each process of a plain function makes one call at a time.
+        self._slots = [
+            HandlerSlot(spec, start, failed=self._count_failed_start)
+            for _ in range(1 if spec.is_async else spec.calls_max)
         ]
         self._waiting: deque[ClaimedDelivery] = deque()
         self._suspects: deque[ClaimedDelivery] = deque()
-        self._given_back: list[ClaimedDelivery] = []  # for want of a process
-        self._calls = Calls(context.broken)
+        self._given_back: list[ClaimedDelivery] = []  # because no process was up
+        self._calls = TaskSet(context.on_fault)
         self._changed = asyncio.Event()
         self._bucket = Bucket(spec.policy.rate_per_s, burst=max(1, int((spec.policy.rate_per_s or 0.0) * BURST_S)))
-        self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
-        self._tell_at_s = 0.0
+        self._payload_bytes = 0.0  # the mean of the last claim
         self._wakes_at_s = math.inf
         self._stopped = False
 
     def __len__(self) -> int:
-        """Count the deliveries in hand."""
-        return len(self._waiting) + len(self._suspects) + sum(map(len, self._seats))
+        """Count the waiting deliveries, the suspects, and the deliveries that are being called."""
+        return len(self._waiting) + len(self._suspects) + sum(map(len, self._slots))
 
     @property
     def is_up(self) -> bool:
-        """Say whether a process is up, to call the handler in."""
-        return any(seat.is_started for seat in self._seats)
+        """Return whether a process of the handler is up."""
+        return any(slot.is_started for slot in self._slots)
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries are to be claimed.
+        """Return how many more deliveries the next claim takes.
 
-        A claim costs nearly the same for few as for many, so it waits until half of the places are free.
+        A claim of few deliveries costs nearly as much as a claim of many, so the number is 0 until half of the places
+        are free.
         """
         free = self.free
-        return free if 2 * free >= self._most else 0
+        return free if 2 * free >= self._most - self.granted else 0
 
     @property
     def free(self) -> int:
-        """Return how many more deliveries it may have; without a process one, for which `add` starts it."""
+        """Return how many more deliveries fit; without a process one delivery, for which `add` starts a process."""
         if not self.is_up:
             return 1 if not len(self) and self._next_start_s() == 0.0 else 0
-        return max(0, self._most - len(self))
+        return max(0, self._most - len(self) - self.granted)
+
+    @property
+    def grantable(self) -> int:
+        """Return how many places shards may fill: at most half, so that claims have places, too."""
+        if self._stopped or self._suspects or not self.is_up or not self._context.permits.may_call:
+            return 0
+        allowed = self._bucket.available(time.monotonic())
+        return max(0, int(min(self._most // 2, self._most - len(self), allowed)))
 
     @property
     def _most(self) -> int:
-        most = min(sum(self._room(seat) for seat in self._seats if seat.is_started) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
+        most = min(
+            sum(self._capacity(slot) for slot in self._slots if slot.is_started) * (1 + QUEUED_CHUNKS), IN_HAND_MAX
+        )
         if (rate := self.spec.policy.rate_per_s) is not None:
-            most = min(most, self.spec.policy.batch * (1 + int(rate)))  # a second's worth
+            most = min(most, self.spec.policy.batch * (1 + int(rate)))  # the calls of one second
         return min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Take deliveries that were claimed; without a process to call them, give them back and start one.
+        """Add claimed deliveries; while no process is up, give the deliveries back and start a process.
 
-        If the worker dies before its process is up, what it has in hand has lost an attempt without a call. After some
-        such workers that would be a dead letter.
+        If the worker dies before a process is up, its claims count as attempts without a call. After some dead workers
+        the delivery would be a dead letter.
         """
         if not self.is_up and not len(self):
-            self._give_back_uncalled(self._still_wanted(deliveries))
-            self._start_seats(1)
+            self._give_back_uncalled(self._without_ended(deliveries))
+            self._start_slots(1)
             return
         self._waiting.extend(deliveries)
         self._payload_bytes = sum(len(it.payload or "") for it in deliveries) / max(1, len(deliveries))
         self._changed.set()
 
     async def run(self) -> None:
-        """Call what waits, until canceled; then end the processes."""
+        """Call the waiting deliveries until canceled; then end the processes."""
         try:
             while True:
                 self._changed.clear()
                 while self._begin_one():
                     pass
-                if self._seat_for_next() is None:
-                    # What waits for the rate needs no process.
-                    allowed = self._bucket.room(time.monotonic())
-                    self._start_seats(int(min(len(self._waiting) + len(self._suspects), allowed)))
+                if self._slot_for_next() is None:
+                    # Deliveries that `rate_per_s` holds back don't need a process yet.
+                    allowed = self._bucket.available(time.monotonic())
+                    self._start_slots(int(min(len(self._waiting) + len(self._suspects), allowed)))
                 await self._changed.wait()
         finally:
             await self._calls.break_off()
-            for seat in self._seats:
-                seat.end()
+            for slot in self._slots:
+                slot.end()
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Forget what waits and is another worker's now; a call that is under way can't be taken back."""
+        """Drop waiting deliveries that another worker has claimed; a call can't be taken back."""
         for queue in (self._waiting, self._suspects):
             kept = [it for it in queue if it.claim not in lost]
             queue.clear()
             queue.extend(kept)
 
     def stop(self) -> set[asyncio.Task[None]]:
-        """Begin no more calls; return those that are under way."""
+        """Begin no more calls; return the tasks of the calls that are under way."""
         self._stopped = True
         return set(self._calls)
 
     def give_back(self) -> list[Settlement]:
-        """Give up what waits: attempts that did not take place. Of the suspects' nobody knows how they ended."""
+        """Release all waiting deliveries without counting an attempt.
+
+        A suspect's outcome is unknown: its process died during the call.
+        """
         left = [
             *(Settlement(delivery, None, fails=None) for delivery in self._suspects),
             *(Settlement(delivery, None) for delivery in self._waiting),
@@ -141,31 +157,31 @@ class HandlerQueue:
         return left
 
     def _next_start_s(self) -> float | None:
-        """Return the seconds until a further process may be started; None: one starts, or all are up."""
-        if any(seat.is_starting for seat in self._seats):
+        """Return the seconds until another process may be started; None: a process is starting, or all are up."""
+        if any(slot.is_starting for slot in self._slots):
             return None
-        return min((in_s for seat in self._seats if (in_s := seat.start_in_s) is not None), default=None)
+        return min((in_s for slot in self._slots if (in_s := slot.start_in_s) is not None), default=None)
 
-    def _start_seats(self, most: int) -> None:
-        """Start processes, until so many start; beside one that is up, none while another pauses."""
+    def _start_slots(self, most: int) -> None:
+        """Start processes until `most` are starting; in the pause after a failed start only if no process is up."""
         if self._stopped:
             return
-        if self.is_up and (pauses := [in_s for seat in self._seats if (in_s := seat.start_in_s)]):
+        if self.is_up and (pauses := [in_s for slot in self._slots if (in_s := slot.start_in_s)]):
             self._wake_in(min(pauses))
             return
-        most -= sum(seat.is_starting for seat in self._seats)
-        for seat in [seat for seat in self._seats if seat.start_in_s == 0.0][: max(0, most)]:
-            self._calls.begin(self._follow(seat, seat.start()))
+        most -= sum(slot.is_starting for slot in self._slots)
+        for slot in [slot for slot in self._slots if slot.start_in_s == 0.0][: max(0, most)]:
+            self._calls.begin(self._follow(slot, slot.start()))
 
-    async def _follow(self, seat: Seat, start: Coroutine[Any, Any, None]) -> None:
+    async def _follow(self, slot: HandlerSlot, start: Coroutine[Any, Any, None]) -> None:
         await start
-        if seat.is_started:
-            self._context.claims.go_back_to(self._given_back)
+        if slot.is_started:
+            self._context.claims.move_back_to(self._given_back)
             self._given_back = []
         self._changed.set()
 
     def _pause(self) -> None:
-        """Go on when the next process may be started; if none is up, what waits is better off elsewhere."""
+        """Wake when the next process may be started; if no process is up, release the deliveries for other workers."""
         if (in_s := self._next_start_s()) is None:
             return
         if not self.is_up:
@@ -173,121 +189,105 @@ class HandlerQueue:
         self._wake_in(in_s)
 
     def _give_back_uncalled(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Give deliveries back as they were: they stay due since when they were, and come first again."""
+        """Give deliveries back unchanged: they keep their due date, so they come first again."""
         self._context.outcomes.settle([Settlement(it, None, delay_s=None) for it in deliveries])
         self._given_back = [*self._given_back, *deliveries][-GIVEN_BACK_MAX:]
 
-    def _count_failed_start(self, why: str) -> None:
+    def _count_failed_start(self, reason: str) -> None:
         self._stats.count_failed_start(self.spec.target)
-        times = max(seat.failed_starts for seat in self._seats)
-        self._log.error("handler does not start", times=times, error=why)
+        times = max(slot.failed_starts for slot in self._slots)
+        self._log.error("handler does not start", times=times, error=reason)
         self._pause()
 
-    def _room(self, seat: Seat) -> int:
+    def _capacity(self, slot: HandlerSlot) -> int:
         if self.spec.takes_batch:
             return self.spec.policy.batch * (self.spec.calls_max if self.spec.is_async else 1)
-        return max(self.spec.calls_max, 2 * seat.chunk) if self.spec.is_async else seat.chunk
+        return max(self.spec.calls_max, 2 * slot.chunk) if self.spec.is_async else slot.chunk
 
     def _begin_one(self) -> bool:
-        """Begin one call if something waits and there is room for it."""
+        """Begin one call if a delivery waits and a slot has capacity; return whether another call may begin."""
         now_s = time.monotonic()
         if self._stopped:
             return False
         if not self._context.permits.may_call:
-            # Nothing stays here: nobody would say when the hold is over.
+            # All waiting deliveries are released, because no event tells this queue the end of the hold.
             self._context.outcomes.settle(self.give_back())
             return False
-        if not (allowed := self._bucket.room(now_s)):
+        if not (allowed := self._bucket.available(now_s)):
             self._wake_in(self._bucket.next_at_s(now_s) - now_s)
             return False
         return self._begin_next(allowed)
 
     def _begin_next(self, allowed: float) -> bool:
-        if (seat := self._seat_for_next()) is None:
+        if (slot := self._slot_for_next()) is None:
             return False
         if self._suspects:
-            return self._begin(seat, self._context.permits.held([self._suspects.popleft()]), alone=True)
+            return self._begin(slot, self._context.permits.held([self._suspects.popleft()]), alone=True)
         if not self._waiting:
             return False
-        most = self.spec.policy.batch if self.spec.takes_batch else min(seat.chunk, allowed)
+        most = self.spec.policy.batch if self.spec.takes_batch else min(slot.chunk, allowed)
         size = int(min(most, len(self._waiting)))
-        return self._begin(seat, self._still_wanted([self._waiting.popleft() for _ in range(size)]))
+        return self._begin(slot, self._without_ended([self._waiting.popleft() for _ in range(size)]))
 
-    def _seat_for_next(self) -> Seat | None:
-        """Choose the seat of the next call, with the fewest beside it; a suspect is called with nothing beside it."""
+    def _slot_for_next(self) -> HandlerSlot | None:
+        """Choose the slot with the fewest deliveries; a suspect gets an empty slot."""
         if self._suspects:
-            return next((seat for seat in self._seats if seat.is_started and seat.is_empty), None)
-        return min((seat for seat in self._seats if seat.has_room), key=len, default=None)
+            return next((slot for slot in self._slots if slot.is_started and slot.is_empty), None)
+        return min((slot for slot in self._slots if slot.has_capacity), key=len, default=None)
 
-    def _begin(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
+    def _begin(self, slot: HandlerSlot, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
         if chunk:
             self._bucket.take(time.monotonic(), self._calls_of(chunk))
-            seat.take(chunk, alone=alone)
-            self._calls.begin(self._call(seat, chunk, alone=alone))
+            slot.reserve(chunk, alone=alone)
+            self._calls.begin(self._call(slot, chunk, alone=alone))
         return True
 
     def _calls_of(self, chunk: Sequence[ClaimedDelivery]) -> int:
         return min(1, len(chunk)) if self.spec.takes_batch else len(chunk)
 
-    def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
+    def _without_ended(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         held = self._context.permits.held(deliveries)
-        if not (ended := ended_uncalled(held, self.spec.policy, now=self._context.clock.now())):
+        if not (ended := settlements_without_call(held, self.spec.policy, now=self._context.clock.now())):
             return held
         self._context.outcomes.settle(list(ended.values()))
         return [it for it in held if it.claim not in ended]
 
-    async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
+    async def _call(self, slot: HandlerSlot, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
         try:
-            called = await seat.call(chunk, now=self._context.clock.now)
-            (self._suspects if alone else self._waiting).extendleft(reversed(called.uncalled))
-            self._bucket.put_back(self._calls_of(chunk) - self._calls_of(called.chunk))
-            if not alone:  # a suspect has been called before
-                self._stats.count_called(self.spec.target, called.chunk, now=called.began_at)
-            self._learn(called)
-        except Exception as error:  # noqa: BLE001 - a fault of ours costs these an attempt: they must not stay in hand
+            result = await slot.call(chunk, now=self._context.clock.now)
+            (self._suspects if alone else self._waiting).extendleft(reversed(result.uncalled))
+            self._bucket.refund(self._calls_of(chunk) - self._calls_of(result.chunk))
+            if not alone:  # a suspect was counted at its first call
+                self._stats.count_called(self.spec.target, result.chunk, now=result.began_at)
+            self._record(result)
+        except Exception as error:  # noqa: BLE001 - a fault of the worker is a failed attempt
             self._log.exception("call broken off")
             why = Failed(f"the worker failed: {one_line(error)}")
-            self._context.outcomes.settle([self._judged(it, why, now=self._context.clock.now()) for it in chunk])
+            self._context.outcomes.settle([self._settlement_of(it, why, now=self._context.clock.now()) for it in chunk])
         finally:
             self._changed.set()
 
-    def _learn(self, called: Called) -> None:
-        if called.outcomes is None:
-            self._suspects.extend(called.chunk)
+    def _record(self, result: ChunkResult) -> None:
+        if result.outcomes is None:
+            self._suspects.extend(result.chunk)
             return
         now = self._context.clock.now()
-        self._tell(called)
+        self._failures.record(result)
         self._context.outcomes.settle(
             [
-                self._judged(delivery, outcome, now=now, duration_s=called.each_s)
-                for delivery, outcome in zip(called.chunk, called.outcomes, strict=True)
+                self._settlement_of(delivery, outcome, now=now, duration_s=result.each_s)
+                for delivery, outcome in zip(result.chunk, result.outcomes, strict=True)
             ]
         )
 
-    def _judged(
+    def _settlement_of(
         self, delivery: ClaimedDelivery, outcome: Outcome, *, now: datetime, duration_s: float = 0.0
     ) -> Settlement:
         policy, jitter = self.spec.policy, self._context.jitter
         return settlement_of(delivery, outcome, policy, now=now, duration_s=duration_s, jitter=jitter)
 
-    def _tell(self, called: Called) -> None:
-        """Log where a handler failed: the database keeps the reason alone. One failure stands for those of a second."""
-        if time.monotonic() < self._tell_at_s:
-            return
-        for delivery, outcome in zip(called.chunk, called.outcomes or (), strict=False):
-            if isinstance(outcome, Failed):
-                self._tell_at_s = time.monotonic() + TELL_S
-                self._log.warning(
-                    "attempt failed",
-                    timer_key=delivery.timer_key,
-                    attempt=delivery.failed_attempts + 1,
-                    reason=outcome.reason,
-                    traceback=outcome.traceback,
-                )
-                return
-
     def _wake_in(self, seconds: float) -> None:
-        """Go on after a time, or sooner if that was asked for: then what is to be waited for is judged anew."""
+        """Wake the loop after a time. An earlier wake-up stays, because the loop then computes its next wait."""
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(0.0, seconds)
         if at_s < self._wakes_at_s:

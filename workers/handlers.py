@@ -5,15 +5,17 @@ from collections.abc import Callable, Collection, Sequence
 
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
-from shardclock_server.workers.calls import Calls
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.handler_queue import HandlerQueue
 from shardclock_server.workers.process import HandlerProcess
+from shardclock_server.workers.task_set import TaskSet
+
+GRANTED_MAX = 16  # handlers, by their latest deliveries: each grant makes the statements of shards a little slower
 
 
 class Handlers:
-    """Call the handlers of an app; `Endpoints` is the same for webhooks."""
+    """Call the handlers of an app, as `Endpoints` sends webhooks."""
 
     def __init__(
         self,
@@ -23,53 +25,72 @@ class Handlers:
         start: Callable[[HandlerSpec], HandlerProcess],
     ) -> None:
         self._queues = {spec.target: HandlerQueue(spec, context, start=start) for spec in specs}
-        self._running = Calls(context.broken)
+        self._running = TaskSet(context.on_fault)
+        self._latest: dict[str, None] = {}  # targets by their latest delivery, the newest last
 
     def __contains__(self, target: str) -> bool:
-        """Say whether a target is one of the handlers."""
+        """Return whether a target is a handler of the app."""
         return target in self._queues
 
     def __len__(self) -> int:
-        """Count the deliveries in hand."""
+        """Count the deliveries of all handlers."""
         return sum(map(len, self._queues.values()))
 
     @property
     def places(self) -> dict[str, int]:
-        """Return how many more deliveries of each handler are to be claimed."""
+        """Return how many more deliveries of each handler the next claim takes."""
         return {target: queue.places for target, queue in self._queues.items()}
 
     @property
     def free(self) -> dict[str, int]:
-        """Return how many more deliveries each handler may have."""
+        """Return how many more deliveries of each handler fit."""
         return {target: queue.free for target, queue in self._queues.items()}
 
+    @property
+    def targets(self) -> Collection[str]:
+        """Return the names of the handlers."""
+        return self._queues.keys()
+
+    def grantable(self, target: str) -> int:
+        """Return how many places of a handler shards may fill by hand-over."""
+        return self._queues[target].grantable if target in self._latest else 0
+
+    def note_granted(self, target: str, places: int) -> None:
+        """Record the number of a handler's places that are granted to shards; claims leave these places free."""
+        if target in self._queues:
+            self._queues[target].granted = places
+
     def waits_for_process(self, target: str) -> bool:
-        """Say whether a target is a handler without a process, which takes nothing for that reason alone."""
+        """Return whether a target is a handler without a process, which has no places."""
         queue = self._queues.get(target)
         return queue is not None and not queue.is_up
 
     def begin(self) -> None:
-        """Begin to call what waits."""
+        """Begin the loops that call deliveries."""
         for queue in self._queues.values():
             self._running.begin(queue.run())
 
     def add(self, target: str, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Take deliveries of one handler that were claimed."""
+        """Add claimed deliveries of one handler."""
+        self._latest.pop(target, None)
+        self._latest[target] = None
+        if len(self._latest) > GRANTED_MAX:
+            del self._latest[next(iter(self._latest))]
         self._queues[target].add(deliveries)
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Forget what waits and is another worker's now."""
+        """Drop waiting deliveries that another worker has claimed."""
         for queue in self._queues.values():
             queue.drop(lost)
 
     def stop(self) -> set[asyncio.Task[None]]:
-        """Begin no more calls; return those that are under way."""
+        """Begin no more calls; return the tasks of the calls that are under way."""
         return {call for queue in self._queues.values() for call in queue.stop()}
 
     def give_back(self) -> list[Settlement]:
-        """Give up what waits: attempts that did not take place."""
+        """Release all waiting deliveries without counting an attempt."""
         return [settlement for queue in self._queues.values() for settlement in queue.give_back()]
 
     async def close(self) -> None:
-        """Break off what is being called, and end the processes."""
+        """Break off all calls, and end the processes."""
         await self._running.break_off()

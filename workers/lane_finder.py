@@ -1,9 +1,8 @@
-"""Find an endpoint's first delivery soon, however many endpoints there are.
+"""Find the first delivery of an endpoint soon, also with very many endpoints.
 
-A search has a probe for each lane: with 100,000 endpoints of one tenant it takes seconds, and comes again after ten
-times as long. Meanwhile this finder reads the deliveries that have become due lately, in their order. Of one tenant it
-takes a few endpoints at a time, so that those of others find a place among the lanes that are known; the search finds
-the rest.
+A search probes each lane. With 100,000 endpoints of one tenant a search takes seconds, and the next search begins after
+ten times as long. Between searches this finder reads the deliveries that became due recently, in their order. The
+finder adds only a few endpoints of each tenant, because the number of known lanes is limited; a search finds all.
 """
 
 from dataclasses import dataclass
@@ -11,28 +10,28 @@ from datetime import timedelta
 
 from shardclock_server.sql.deliveries.claim import Position, find_due_lanes
 from shardclock_server.sql.session import Session
-from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.delivery_planner import DeliveryPlanner
 
 GAP_S = 0.1
 DELIVERIES_MAX = 2_000  # read at once
-LANES_EACH_MAX = 20  # of one tenant, of the 200 lanes that are known
-OLD_S = 5.0  # behind a reading that was longer ago the next one would read too much
+LANES_EACH_MAX = 20  # the limit of lanes of one tenant; the planner knows 200 lanes
+OLD_S = 5.0  # after a longer pause the finder begins anew, because it would have too many rows to read
 
 
 @dataclass(slots=True)
 class LaneFinder:
-    """Tell a planner of lanes that it does not know, while its searches are slow."""
+    """Add new lanes to a planner while its searches are slow."""
 
-    _planner: ClaimPlanner
+    _planner: DeliveryPlanner
     _session: Session
     _behind: Position | None = None
     _next_at_s: float = float("-inf")
-    pause_s: float = float("inf")  # until it is to look again
+    pause_s: float = float("inf")  # the pause until the next reading
 
-    async def look(self, now_s: float) -> bool:
-        """Look, if it is time to; say whether a lane was found that was not known.
+    async def read(self, now_s: float) -> bool:
+        """Read recent deliveries if the pause is over; return whether there was a new lane.
 
-        errors:  StoreUnavailable  no answer in time: look again
+        errors:  StoreUnavailable  no answer in time: call again
         """
         if not self._planner.searches_slowly:
             self.pause_s = float("inf")
@@ -45,4 +44,4 @@ class LaneFinder:
         self.pause_s = GAP_S if found.more is None else 0.0
         self._next_at_s = now_s + self.pause_s
         self._behind = found.more or Position(found.at - timedelta(seconds=self._planner.margin_s), 0)
-        return self._planner.meet(found.lanes)
+        return self._planner.add_lanes(found.lanes)

@@ -1,4 +1,4 @@
-"""The leases of one worker, and when it last renewed each."""
+"""The leases of one worker, each with its last renewal."""
 
 from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
@@ -8,22 +8,22 @@ from shardclock_server.sql.deliveries.claim import Claim
 NOT_HELD = (None, float("-inf"))
 
 
-class Claimed(Protocol):
-    """A delivery that a worker has claimed, or a run that it makes for one."""
+class Leased(Protocol):
+    """A claimed delivery, or the run that a worker makes for a delivery."""
 
     @property
     def claim(self) -> Claim:
-        """Name the delivery, and the claim."""
+        """Return the delivery's key and the number of the claim."""
 
 
-T = TypeVar("T", bound=Claimed)
+T = TypeVar("T", bound=Leased)
 
 
 class LeaseTable(Generic[T]):
-    """Keep deliveries, or runs, from their claim until they are settled.
+    """Hold the leases of deliveries or runs, from the claim until the settlement.
 
-    A worker may claim a delivery again while its first call still runs, because the lease has run out meanwhile. So
-    each claim is kept by itself.
+    If a lease ends during a call, the same worker may claim the delivery again while the first call still runs. So each
+    claim has a separate entry.
 
     units:   moments are of a monotonic clock, in seconds
     """
@@ -32,32 +32,32 @@ class LeaseTable(Generic[T]):
         self._held: dict[Claim, tuple[T, float]] = {}
 
     def __len__(self) -> int:
-        """Count the claims in hand."""
+        """Count the leases."""
         return len(self._held)
 
     @property
     def claims(self) -> frozenset[Claim]:
-        """Return all claims in hand."""
+        """Return all leased claims."""
         return frozenset(self._held)
 
     def take(self, claimed: Iterable[T], *, now_s: float) -> None:
-        """Keep deliveries that were claimed, or whose leases were renewed."""
+        """Add new or renewed leases."""
         for it in claimed:
             self._held[it.claim] = it, now_s
 
     def drop(self, settled: Iterable[T]) -> None:
-        """Forget deliveries that were settled."""
+        """Remove leases after the settlement."""
         for it in settled:
             self._held.pop(it.claim, None)
 
     def renewed_before(self, moment_s: float) -> list[T]:
-        """Return those whose leases were renewed last before a moment."""
+        """Return the deliveries with leases that were last renewed before a moment."""
         return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
 
     def held(self, claimed: Iterable[T], *, since_s: float) -> list[T]:
-        """Return those that are in hand, by a lease that was taken or renewed since a moment."""
+        """Return the deliveries with leases that were taken or renewed since a moment."""
         return [it for it in claimed if self._held.get(it.claim, NOT_HELD)[1] >= since_s]
 
     def renew(self, claimed: Iterable[T], *, now_s: float) -> None:
-        """Note that leases were renewed, except of those that were settled meanwhile."""
+        """Record renewals, except renewals of leases that were removed during the statement."""
         self.take((it for it in claimed if it.claim in self._held), now_s=now_s)

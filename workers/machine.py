@@ -1,39 +1,52 @@
-"""The CPUs and the memory of this machine for processes of the user's code, without Ray."""
+"""The CPUs and the memory of this machine, for processes of the user's code without Ray."""
 
+import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 import psutil
 
 from shardclock import JobPolicy, Policy
 from shardclock_server.jobs.spec import JobSpec
+from shardclock_server.workers.app import App
 from shardclock_server.workers.handler import HandlerSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The processors that this process may use, and the memory."""
+    """The processors that this process may use, and the machine's memory."""
 
     cpus: int
     memory_mib: int
 
     @classmethod
     def here(cls) -> "Machine":
-        """Ask the system."""
+        """Read both from the system."""
         # macOS has no affinity.
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(cpus, psutil.virtual_memory().total // 2**20)
 
     def lacks(self, handlers: Sequence[HandlerSpec], jobs: Sequence[JobSpec]) -> str | None:
-        """Say in a sentence which handler or job asks for more than this machine has; None if none does."""
+        """Return a sentence about the first handler or job that needs more than the machine has; None: all fit."""
         for name, policy in _policies(handlers, jobs):
             if asked := self._lacks(policy):
                 return (
-                    f"{name} asks for {asked}; run `shardclock up` without --local: its Ray starts the process on a"
-                    " node that has it; or ask for less"
+                    f"{name} asks for {asked}; run `shardclock up` with Ray, and without --local: Ray starts the"
+                    " process on a node that has it; or ask for less"
                 )
         return None
+
+    def share_of(self, app: App) -> App:
+        """Return the app without the handlers that need more than this machine has; `begin_runs` does so for jobs.
+
+        shape:   the app keeps all jobs, because the policies in the table of jobs count, and these policies may change
+        """
+        return replace(app, handlers=tuple(it for it in app.handlers if not self._lacks(it.policy)))
+
+    def to_json(self) -> str:
+        """Serialize the machine for `begin_runs`."""
+        return json.dumps(asdict(self))
 
     def _lacks(self, policy: Policy | JobPolicy) -> str | None:
         if gpus := getattr(policy, "num_gpus", None):

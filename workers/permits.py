@@ -1,4 +1,4 @@
-"""Which deliveries of a worker may be called now."""
+"""Decide which deliveries of a worker may be called now."""
 
 import time
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ class CallPermits:
 
     @property
     def may_call(self) -> bool:
-        """Say whether targets may be called: not while the database is on hold."""
+        """Return whether targets may be called; False while the database is on hold."""
         return self._heartbeat.last.hold_reason is None
 
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        """Return the deliveries that may still be called; on hold, give all of them back.
+        """Return the deliveries that may still be called; while the database is on hold, release all deliveries.
 
-        A lease that has run out leaves the table: otherwise it would be renewed for ever, without a call.
+        A lease that has ended is removed from the table. Otherwise the lease would be renewed for ever without a call.
         """
         if not self.may_call:
             self._settler.add([Settlement(it, None) for it in deliveries])

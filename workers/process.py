@@ -1,4 +1,4 @@
-"""The process in which a handler runs, as its worker sees it."""
+"""The worker's interface to a handler's process."""
 
 import pickle
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from shardclock_server.workers.user_process import UserProcess
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """How the calls of one message ended.
+    """The outcomes of the calls of one message.
 
-    shape:   an outcome for each delivery that was called: the first ones of the message, in order; at least one
-    units:   `took_s` is the handler's own time for all of them, without the wait in the process
+    shape:   at least one outcome, for the first deliveries of the message in their order; the others were not called
+    units:   `took_s` is the handler's time for all calls, without their wait in the process
     """
 
     outcomes: Sequence[Outcome]
@@ -28,54 +28,54 @@ class CallResult:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome | None], took_s: float) -> Self:
-        """Read what `HandlerCalls.call` has returned."""
+        """Parse the result of `HandlerCalls.call`."""
         return cls([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
 
 
 class HandlerProcess(Protocol):
-    """Where a handler is called."""
+    """A process that calls a handler."""
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  NotCalled    for none of them
+        errors:  NotCalled    there was no call
                  ProcessDied  the process ended before it answered
         """
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported; later, until the process shows that it is alive.
+        """Wait until the user's code is imported; after that, until the process answers.
 
-        errors:  ProcessDied  it can't be imported, or has ended
+        errors:  ProcessDied  the import failed, or the process has ended
         """
 
     async def gone(self) -> None:
-        """Wait until the process has ended, which is told by an error alone.
+        """Wait until the process has ended. The call never returns: it raises ProcessDied.
 
-        errors:  ProcessDied  it has ended
+        errors:  ProcessDied  the process has ended
         """
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
 
 
-class CalledHandler(UserProcess):
-    """A handler's process, called for deliveries."""
+class HandlerUserProcess(UserProcess):
+    """A handler's process that is called over its socket or through Ray."""
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
-        errors:  NotCalled    for none of them: the socket is closed
+        errors:  NotCalled    the socket is closed: there was no call
                  ProcessDied  the process ended before it answered
         """
-        # As bytes: Ray's own pickler asks Python about each object in them.
+        # The envelopes are sent as bytes, because Ray's own pickler would inspect each object.
         envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
-        return CallResult.of(*pickle.loads(await self.ask(envelopes)))  # noqa: S301 - ours
+        return CallResult.of(*pickle.loads(await self.request(envelopes)))  # noqa: S301 - ours
 
 
-class RayHandlerProcess(CalledHandler):
-    """One handler's process on this node, or wherever Ray has the resources that the handler asks for.
+class RayHandlerProcess(HandlerUserProcess):
+    """A handler's process on this node, or on a node with the resources that the handler asks for.
 
-    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
+    With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
     """
 
     def __init__(self, spec: HandlerSpec, *, modules: str, directory: str, resource: str | None = None) -> None:
@@ -88,20 +88,20 @@ class RayHandlerProcess(CalledHandler):
             memory_mib=policy.memory_mib,
             resource=resource,
         )
-        super().__init__(RayProcess(actor, whose="handler"))
+        super().__init__(RayProcess(actor, owner="handler"))
 
 
-class LocalHandlerProcess(CalledHandler):
-    """One handler's process on this machine, a child of the worker."""
+class LocalHandlerProcess(HandlerUserProcess):
+    """A handler's process as a child of the worker."""
 
     def __init__(self, spec: HandlerSpec, *, modules: str, directory: str) -> None:
         policy = spec.policy
         order = ("handler", modules, directory, str(policy.priority), spec.target, str(spec.calls_max))
-        super().__init__(LocalProcess(*order, whose="handler", num_cpus=policy.num_cpus))
+        super().__init__(LocalProcess(*order, owner="handler", num_cpus=policy.num_cpus))
 
 
 def envelope_of(it: ClaimedDelivery) -> Envelope:
-    """Return what a handler's process needs of a delivery."""
+    """Return the fields of a delivery that a handler's process needs."""
     return (
         it.timer_key, it.due_date, it.fired_at, it.occurrence, it.failed_attempts + 1, it.tenant_id, it.target,
         it.timer_type, it.name, it.schedule, it.target_element_id, it.process_instance_key, it.element_instance_key,

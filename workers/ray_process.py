@@ -1,6 +1,7 @@
-"""A process of the user's code that Ray starts: on this node, or on another.
+"""A process of the user's code that Ray starts, on this node or on another.
 
-Ray is imported where it is used: a worker in a user's test has no part of it, and need not wait a second for it.
+The functions import Ray, not the module, because a worker in a user's test does not need Ray, and the import takes a
+second.
 """
 
 from typing import Any
@@ -9,12 +10,12 @@ import structlog
 
 from shardclock.executor.actors import UserActor
 from shardclock_server.workers.call_socket import CallSocket, connected
-from shardclock_server.workers.ended import has_ended, sentence_of
+from shardclock_server.workers.process_exit import describe_ray_error, ray_saw_end
 from shardclock_server.workers.user_process import ProcessDied
 
-# Of a Ray resource: ten thousand processes on a node that offers one.
+# The share of a Ray resource that one process reserves: a node that offers 1 can have ten thousand processes.
 LEAST_SHARE = 0.0001
-BESIDE_CALLS = 2  # of an actor's concurrency: `gone`, and `listen` or `ready`
+EXTRA_CALLS = 2  # calls that an actor serves in addition to the user's calls: `gone`, and `listen` or `ready`
 
 
 def start_actor(
@@ -26,9 +27,9 @@ def start_actor(
     memory_mib: int | None,
     resource: str | None,
 ) -> Any:
-    """Start an actor on this node, or wherever Ray has what is asked for.
+    """Start an actor on this node, or on a node with the resources.
 
-    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
+    With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -40,7 +41,7 @@ def start_actor(
         num_gpus=num_gpus or 0,
         memory=memory_mib and memory_mib * 2**20,
         resources={resource: LEAST_SHARE} if resource else None,
-        max_concurrency=calls_max + BESIDE_CALLS,
+        max_concurrency=calls_max + EXTRA_CALLS,
         scheduling_strategy="DEFAULT" if asks else here,
     )
     return options.remote(*given)
@@ -49,53 +50,53 @@ def start_actor(
 class RayProcess:
     """The process of a Ray actor."""
 
-    def __init__(self, actor: Any, *, whose: str) -> None:
-        self.whose = whose
+    def __init__(self, actor: Any, *, owner: str) -> None:
+        self.owner = owner
         self._actor = actor
 
     async def connected(self) -> CallSocket | None:
-        """Wait until the user's code is imported, and return the socket to it; None if it is on another host.
+        """Wait until the user's code is imported, and return the socket; None if the process is on another host.
 
-        errors:  ProcessDied  it can't be imported, or has ended
+        errors:  ProcessDied  the import failed, or the process has ended
         """
         return await connected(await self._answer_of(self._actor.listen.remote()))
 
     async def ready(self) -> None:
-        """Wait until the process shows that it is alive.
+        """Wait until the process answers.
 
-        errors:  ProcessDied  it has ended
+        errors:  ProcessDied  the process has ended
         """
         await self._answer_of(self._actor.ready.remote())
 
     async def answer(self, call: bytes) -> bytes:
         """Call the process through Ray.
 
-        errors:  ProcessDied  it ended before it answered
+        errors:  ProcessDied  the process ended before it answered
         """
         answer: bytes = await self._answer_of(self._actor.answer.remote(call))
         return answer
 
     async def gone(self) -> None:
-        """Wait until the process has ended, which is told by an error alone.
+        """Wait until the process has ended. The call never returns: it raises ProcessDied.
 
-        errors:  ProcessDied  it has ended
+        errors:  ProcessDied  the process has ended
         """
         await self._answer_of(self._actor.gone.remote())
 
     def kill(self) -> None:
-        """End the process at once; if Ray can't be reached, it is left without calls."""
+        """Kill the process; if Ray can't be reached, the process lives on, but gets no more calls."""
         import ray
 
         try:
             ray.kill(self._actor)
-        except Exception as error:  # noqa: BLE001 - the caller lets the process go, and must not stop half way
-            structlog.get_logger().warning("process not killed", whose=self.whose, error=str(error))
+        except Exception as error:  # noqa: BLE001 - an error here must not stop the caller's next steps
+            structlog.get_logger().warning("process not killed", owner=self.owner, error=str(error))
 
     async def _answer_of(self, reference: Any) -> Any:
         import ray
 
         try:
             return await reference
-        except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
+        except ray.exceptions.RayError as error:  # the memory monitor's error is no RayActorError
             text = str(error)
-            raise ProcessDied(sentence_of(text, whose=self.whose), may_live=not has_ended(text)) from error
+            raise ProcessDied(describe_ray_error(text, owner=self.owner), may_live=not ray_saw_end(text)) from error

@@ -1,4 +1,4 @@
-"""How deliveries reach an endpoint, or why they don't: the stored endpoint, checked."""
+"""The checked endpoint of a stored row, or the reason why the endpoint gets no deliveries."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -12,27 +12,28 @@ from shardclock_server.webhooks.policy import policy_of
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where deliveries are sent, and by which policy.
+    """The endpoint of deliveries, with its policy.
 
-    Without `endpoint` nothing is sent, and `why_not` says why. If that `is_final`, deliveries are dead. Otherwise each
-    is a failed attempt, and is tried again: an operator may allow the endpoint again.
+    A route without `endpoint` sends no delivery; `closed_reason` says why. If the reason `is_final`, its deliveries
+    become dead letters. Otherwise each delivery has a failed attempt and is retried, because an operator may allow the
+    endpoint again.
     """
 
     stored: StoredEndpoint | None
     policy: Policy
     endpoint: Endpoint | None = None
-    why_not: str | None = None
+    closed_reason: str | None = None
     is_final: bool = False
 
     def closed(self, why: str) -> Self:
-        """Return the same route, over which nothing is sent any more."""
-        return replace(self, endpoint=None, why_not=why, is_final=True)
+        """Return the route without its endpoint, for a final reason."""
+        return replace(self, endpoint=None, closed_reason=why, is_final=True)
 
 
 def route_of(stored: StoredEndpoint | None, rules: EndpointRules) -> Route:
-    """Check a stored endpoint; None: there is none.
+    """Check a stored endpoint; None: there is no row.
 
-    Whatever the row holds is a route: one that raised would keep a worker from all other endpoints.
+    An invalid row gives a closed route, because an exception would stop the deliveries of all other endpoints, too.
     """
     if stored is None:
         return Route(None, policy_of({})).closed("there is no such endpoint: it was removed, or never added")
@@ -44,5 +45,5 @@ def route_of(stored: StoredEndpoint | None, rules: EndpointRules) -> Route:
         timeout_s = route.policy.timeout_s
         endpoint = check_endpoint(stored.url, stored.headers, stored.secrets, timeout_s=timeout_s, rules=rules)
     except Refusal as refusal:
-        return replace(route, why_not=str(refusal))
+        return replace(route, closed_reason=str(refusal))
     return replace(route, endpoint=endpoint)

@@ -1,4 +1,4 @@
-"""A worker's settings, each number with its unit and its reason."""
+"""The settings of a worker, each number with its unit and its reason."""
 
 from typing import Annotated
 
@@ -11,28 +11,28 @@ RESOURCE = (r"[A-Za-z_][A-Za-z0-9_.-]*", "a letter or _, then letters, digits, _
 
 
 class WorkerSettings(KeeperSettings):
-    """Hold all settings of one worker; it finds the database's address on its own node."""
+    """The settings of one worker; the database's address comes from its node."""
 
     worker_resource: Annotated[str, written_as(*RESOURCE)] | None = Field(
         None,
-        description="the Ray resource that nodes for workers alone offer; none: workers live on every node",
+        description="the Ray resource of nodes that are only for workers; none: workers run on every node",
     )
 
-    delivery_poll_s: float = Field(0.1, gt=0, description="between two looks for due deliveries, if no hint comes")
+    delivery_poll_s: float = Field(0.1, gt=0, description="between two polls for due deliveries without a notification")
     delivery_lease_s: float = Field(
         10.0,
         gt=0,
-        description="how long a silent worker keeps what it has in hand; while workers run, lower it by half at most",
+        description="the lease of a delivery, kept so long by a silent worker; while workers run, at most halve it",
     )
     run_places: int = Field(
         4,
         gt=0,
         le=1_000,
-        description="runs of jobs at a time in one worker, a process each; as many more that reserve resources",
+        description="concurrent runs of jobs in one worker, a process each, and as many runs that reserve resources",
     )
-    run_lease_s: float = Field(20.0, ge=5, description="how long a silent worker keeps the runs of its jobs")
+    run_lease_s: float = Field(20.0, ge=5, description="the lease of a run, kept so long by a silent worker")
     delivery_batch: int = Field(1_000, gt=0, description="deliveries claimed, or settled, by one statement")
-    webhook_http: bool = Field(False, description="whether webhooks may go to http:// too, which everybody can read")
+    webhook_http: bool = Field(False, description="whether webhooks may go to http:// too, which is not encrypted")
     webhook_allow: str = Field(
         "", description="networks that webhooks may reach beside the public ones, such as 10.1.0.0/16, with commas"
     )
@@ -41,11 +41,11 @@ class WorkerSettings(KeeperSettings):
     @field_validator("webhook_allow", "webhook_deny")
     @classmethod
     def _are_networks(cls, text: str) -> str:
-        """Refuse what is no network, in a sentence that names it."""
+        """Refuse an invalid network, with a message that names the network."""
         networks_of(listed(text))
         return text
 
     @property
     def networks(self) -> Networks:
-        """Return which addresses webhooks may reach."""
+        """Return the addresses that webhooks may reach."""
         return networks_of(listed(self.webhook_allow), listed(self.webhook_deny))

@@ -1,4 +1,4 @@
-"""Counts of what became of deliveries since a worker's start, and the report of them to this node's exporter."""
+"""The counters of a worker, and their report to this node's exporter."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -7,15 +7,15 @@ from datetime import datetime
 
 from shardclock_server.metrics.buckets import Buckets
 from shardclock_server.metrics.family import OTHER, TARGETS_MAX
-from shardclock_server.metrics.report import Report, Sample
+from shardclock_server.metrics.report import MetricsReport, Sample
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
-from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK
 from shardclock_server.workers.families import DURATION_EDGES_S, KIND, LOOPS, OUTCOME
 
 
 def kind_of(target: str) -> str:
-    """Return the label `kind`: targets are without limit, so a metric has only these values."""
+    """Return the label `kind` of a target; the number of targets has no limit, the number of kinds has."""
     return "webhook" if target.startswith(WEBHOOK) else "handler"
 
 
@@ -24,38 +24,40 @@ def _buckets_by_kind() -> dict[str, Buckets]:
 
 
 class WorkerStats:
-    """Count what became of deliveries, since the start."""
+    """Count deliveries and their outcomes since the worker's start."""
 
     def __init__(self, handlers: Iterable[str] = ()) -> None:
         self.claimed = 0
+        self.handed_over = 0
         self.lost = 0
         self.failures: Counter[str] = Counter()
         self.failed_starts: Counter[str] = Counter()
         self.outcomes: Counter[tuple[str, str, str]] = Counter()
         self.lags = _buckets_by_kind()
         self.durations = _buckets_by_kind()
-        # The same ones in each worker of an app. Webhooks are always among the others.
+        # The first handlers in the order of names, so that all workers of an app choose the same handlers. Webhooks are
+        # always OTHER.
         self.names = frozenset(sorted(handlers)[:TARGETS_MAX])
 
     def name_of(self, target: str) -> str:
-        """Return by which name a target is told: its own, if it is one of the first handlers."""
+        """Return the label `target_name`: the target itself for the first handlers, else OTHER."""
         return target if target in self.names else OTHER
 
     def count_called(self, target: str, deliveries: Sequence[ClaimedDelivery], *, now: datetime) -> None:
-        """Add how long deliveries of a target have waited whose first attempt begins now."""
+        """Add the lags of deliveries with a first attempt that begins now."""
         lags = self.lags[kind_of(target)]
         for it in deliveries:
             if not it.failed_attempts:
-                # What an operator redrives is due again long after its firing.
+                # A redriven dead letter is due again long after its firing.
                 lag = now - max(it.fired_at, it.next_attempt_at)
                 lags.add(max(0.0, lag.total_seconds()))
 
     def count_failed_start(self, target: str) -> None:
-        """Add that the process of a handler did not start."""
+        """Add a failed start of a handler's process."""
         self.failed_starts[self.name_of(target)] += 1
 
     def count_settled(self, sent: Sequence[Settlement], lost: Collection[Claim]) -> None:
-        """Add how attempts ended; those that were lost are another worker's now."""
+        """Add the outcomes of settled attempts; `lost` claims belong to another worker."""
         ours = [it for it in sent if it.delivery.claim not in lost] if lost else sent
         self.lost += len(sent) - len(ours)
         alike = Counter((it.delivery.target, it.ending, it.fails, it.duration_s) for it in ours)
@@ -70,24 +72,26 @@ class WorkerStats:
         totals = Counter[str]()
         for (*_, outcome), count in self.outcomes.items():
             totals[outcome] += count
-        return {"claimed": self.claimed, "lost": self.lost, **{name: totals[name] for name in sorted(OUTCOME.values)}}
+        taken = {"claimed": self.claimed, "handed_over": self.handed_over, "lost": self.lost}
+        return {**taken, **{name: totals[name] for name in sorted(OUTCOME.values)}}
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerGauges:
-    """The present state of a worker."""
+    """The gauges of a worker."""
 
-    in_hand: int
+    leased: int
     breakers_open: int
 
 
-def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving: bool = False) -> Report:
-    """Build the report that a worker sends to the exporter."""
+def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving: bool = False) -> MetricsReport:
+    """Build a worker's report for the exporter."""
     samples = [
         *_outcomes_of(stats),
         Sample("deliveries_claimed", (), stats.claimed),
+        Sample("deliveries_handed_over", (), stats.handed_over),
         Sample("deliveries_lost", (), stats.lost),
-        Sample("deliveries_in_hand", (), present.in_hand),
+        Sample("deliveries_leased", (), present.leased),
         Sample("endpoint_breakers_open", (), present.breakers_open),
         *(
             Sample("handler_start_failures", (name,), stats.failed_starts[name])
@@ -99,20 +103,20 @@ def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving
     histograms = [
         buckets.histogram(name, (kind,)) for name, by_kind in named.items() for kind, buckets in by_kind.items()
     ]
-    return Report(source, samples=samples, histograms=histograms, leaving=leaving)
+    return MetricsReport(source, samples=samples, histograms=histograms, leaving=leaving)
 
 
 def _outcomes_of(stats: WorkerStats) -> list[Sample]:
-    """List the outcomes of each target, also those at 0: Prometheus sees a count rise only from what it has seen."""
-    told = {("handler", name) for name in stats.names} | {(kind, OTHER) for kind in KIND.values}
+    """List the outcomes of each target, also with the count 0: Prometheus needs a first value to see an increase."""
+    labels = {("handler", name) for name in stats.names} | {(kind, OTHER) for kind in KIND.values}
     return [
         Sample("deliveries_settled", (kind, name, outcome), stats.outcomes[kind, name, outcome])
-        for kind, name in sorted(told)
+        for kind, name in sorted(labels)
         for outcome in sorted(OUTCOME.values)
     ]
 
 
-def _outcome_of(ending: Ending | None, *, fails: bool | None) -> str:
+def _outcome_of(ending: DeliveryEnding | None, *, fails: bool | None) -> str:
     if ending is not None:
         return ending.value.lower()
     return "retried" if fails else "given_back"

@@ -1,4 +1,4 @@
-"""A worker that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
+"""A worker without loops, for a test that moves the clock."""
 
 import asyncio
 
@@ -6,24 +6,25 @@ from shardclock_server.workers.worker import Worker
 
 
 class SteppedWorker(Worker):
-    """Call what is due, step by step; all that a step does is the worker's own."""
+    """Claim, call and settle in explicit steps, with the code of the worker."""
 
     _endpoint_loop: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Register the holder, and begin to call what the steps will claim."""
+        """Register the holder, and begin to call claimed deliveries."""
         self.open()
         await self.beat_turn()
         (endpoints,) = self.deliveries.endpoints.loops()
         self._endpoint_loop = asyncio.create_task(
-            self._loops.until_stopped(endpoints.name, endpoints.turn, self.deliveries.endpoints.asked), name="endpoints"
+            self._loops.until_stopped(endpoints.name, endpoints.turn, self.deliveries.endpoints.refresh_wanted),
+            name="endpoints",
         )
 
     async def step(self) -> None:
-        """Claim deliveries that are due, call their targets, and settle how each attempt has ended.
+        """Claim due deliveries, call their targets, and settle the outcomes.
 
-        errors:  StoreUnavailable  what is in hand is called again when its lease has run out
-                 any other         a fault of ours ended a call
+        errors:  StoreUnavailable  leased deliveries are called again after their leases
+                 any other         a fault of the worker ended a call
         """
         again = True
         while again:
@@ -31,17 +32,17 @@ class SteppedWorker(Worker):
             await self.finish()
 
     async def step_runs(self) -> None:
-        """Begin runs of jobs that are due, and write how they have ended.
+        """Begin due runs of jobs, and write their outcomes.
 
         errors:  as `step`
         """
         if self.runs.has_jobs:
-            self.runs.look_soon()
+            self.runs.poll_soon()
             await self.runs.run_turn()
             await self.finish()
 
     async def finish(self) -> None:
-        """Wait until nothing is in hand, and settle how it has ended.
+        """Wait until all calls and runs have ended, and settle them.
 
         errors:  as `step`
         """
@@ -49,7 +50,7 @@ class SteppedWorker(Worker):
         await self.runs.until_ended()
 
     async def end(self) -> None:
-        """Break off what is being called, and end the holder."""
+        """Break off all calls, and end the holder."""
         self._stop()
         if self._endpoint_loop is not None:
             await self._endpoint_loop

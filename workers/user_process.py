@@ -1,4 +1,4 @@
-"""A process of the user's code as its worker sees it: the worker starts, calls and ends it."""
+"""The worker's interface to a process of the user's code."""
 
 from contextlib import suppress
 from typing import Protocol
@@ -10,9 +10,9 @@ from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLos
 
 
 class ProcessDied(Exception):
-    """A process of the user's code is gone; the message says how it ended, as far as that is known.
+    """A process of the user's code has ended; the message has the cause, if the cause is known.
 
-    `may_live`: only a connection to it is known to be lost, or it has answered that it failed.
+    `may_live`: the process may still run, because only its connection was lost, or because it answered with an error.
     """
 
     def __init__(self, how: str, *, may_live: bool = False) -> None:
@@ -21,47 +21,47 @@ class ProcessDied(Exception):
 
 
 class NotCalled(Exception):
-    """The process can't be reached any more, and was not when it was to be called: nothing was called."""
+    """The process could not be reached, so there was no call."""
 
 
 class StartedProcess(Protocol):
-    """A process that was started: by Ray, or by the worker itself.
+    """A process that Ray or the worker has started.
 
-    `whose` is "handler" or "run", and stands in the sentences about its end.
+    `owner` is "handler" or "run"; messages about the end of the process contain this word.
     """
 
-    whose: str
+    owner: str
 
     async def connected(self) -> CallSocket | None:
-        """Wait until the user's code is imported, and return the socket to it, if there is one.
+        """Wait until the user's code is imported, and return the socket, if there is one.
 
-        errors:  ProcessDied  it can't be imported, or has ended
+        errors:  ProcessDied  the import failed, or the process has ended
         """
 
     async def ready(self) -> None:
-        """Wait until the process shows that it is alive, without its socket.
+        """Wait until the process answers without its socket.
 
-        errors:  ProcessDied  it has ended
+        errors:  ProcessDied  the process has ended
         """
 
     async def answer(self, call: bytes) -> bytes:
         """Call the process without a socket.
 
-        errors:  ProcessDied  it ended before it answered
+        errors:  ProcessDied  the process ended before it answered
         """
 
     async def gone(self) -> None:
-        """Wait until the process has ended, which is told by an error alone.
+        """Wait until the process has ended. The call never returns: it raises ProcessDied.
 
-        errors:  ProcessDied  it has ended
+        errors:  ProcessDied  the process has ended
         """
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
 
 
 class UserProcess:
-    """The worker's end."""
+    """The worker's interface to one process: calls go over the socket, or through Ray if there is no socket."""
 
     def __init__(self, started: StartedProcess) -> None:
         self._started = started
@@ -70,62 +70,62 @@ class UserProcess:
 
     @property
     def is_reached(self) -> bool:
-        """Say whether there is a socket to it, which is open."""
+        """Return whether there is an open socket."""
         return self._socket is not None and self._socket.is_open
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported; later, until the process shows that it is alive.
+        """Wait until the user's code is imported; after that, until the process answers.
 
-        errors:  ProcessDied  it can't be imported, or has ended
+        errors:  ProcessDied  the import failed, or the process has ended
         """
         if not self._is_up:
-            await self._come_up()
+            await self._connect()
             return
         if self.is_reached:
-            with suppress(NotCalled, ProcessDied):  # the next answer has the cause
-                await self.ask(IS_ALIVE)
+            with suppress(NotCalled, ProcessDied):  # `StartedProcess.ready` has the cause
+                await self.request(IS_ALIVE)
                 return
         await self._started.ready()
 
     async def gone(self) -> None:
-        """Wait until the process has ended, which is told by an error alone; calls of it fail then, too.
+        """Wait until the process has ended, and fail its calls. The call never returns: it raises ProcessDied.
 
-        errors:  ProcessDied  it has ended
+        errors:  ProcessDied  the process has ended
         """
         try:
             await self._started.gone()
         except ProcessDied as died:
-            # A process that the user's code has forked may keep the socket open.
-            self._lose(died)
+            # A fork of the user's code may keep the socket open.
+            self._fail_calls(died)
             raise
 
-    async def ask(self, call: bytes) -> bytes:
+    async def request(self, call: bytes) -> bytes:
         """Call the process.
 
-        errors:  NotCalled    its socket is closed
-                 ProcessDied  it ended before it answered
+        errors:  NotCalled    the socket is closed
+                 ProcessDied  the process ended before it answered
         """
         if self._socket is None:
             return await self._started.answer(call)
         try:
-            return await self._socket.ask(call)
+            return await self._socket.request(call)
         except NotSent as error:
             raise NotCalled from error
         except SocketLost as lost:
-            raise ProcessDied(f"the {self._started.whose}'s process {lost}", may_live=True) from lost
+            raise ProcessDied(f"the {self._started.owner}'s process {lost}", may_live=True) from lost
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
         self._started.kill()
-        self._lose(ProcessDied(f"the {self._started.whose}'s process was killed by its worker"))
+        self._fail_calls(ProcessDied(f"the {self._started.owner}'s process was killed by its worker"))
 
-    async def _come_up(self) -> None:
+    async def _connect(self) -> None:
         self._socket = await self._started.connected()
         self._is_up = True
         if self._socket is None:
             why = "its process can't be reached by a socket"
-            structlog.get_logger().info(f"{self._started.whose} called through Ray", why=why)
+            structlog.get_logger().info(f"{self._started.owner} called through Ray", why=why)
 
-    def _lose(self, died: ProcessDied) -> None:
+    def _fail_calls(self, died: ProcessDied) -> None:
         if self._socket is not None:
-            self._socket.lose(died)
+            self._socket.fail_calls(died)

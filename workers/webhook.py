@@ -1,18 +1,18 @@
-"""One webhook: its message, and the settlement that follows its answer (pure)."""
+"""The message of a webhook, and the settlement after its answer (pure)."""
 
 from datetime import UTC, datetime
 
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.sql.deliveries.settle import Ending, Settlement
-from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
+from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.envelope import write_body
-from shardclock_server.webhooks.sender import Message
+from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of
 
 
-def message_of(delivery: ClaimedDelivery) -> Message:
-    """Write the message: the same id and bytes in each attempt, also after a redrive."""
+def message_of(delivery: ClaimedDelivery) -> WebhookMessage:
+    """Write the message; every attempt of a delivery, also after a redrive, has the same id and the same bytes."""
     fields: dict[str, str | int | None] = {
         "timer_key": delivery.timer_key,
         "due_date": delivery.due_date.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -26,26 +26,26 @@ def message_of(delivery: ClaimedDelivery) -> Message:
         "process_instance_key": delivery.process_instance_key,
         "element_instance_key": delivery.element_instance_key,
     }
-    return Message(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
+    return WebhookMessage(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
 
 
 def settlement_after(
     delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime, jitter: Jitter
 ) -> Settlement:
-    """Decide the settlement that follows an answer."""
+    """Decide the settlement after an answer."""
     outcome: Outcome
     match answer:
         case Delivered(status):
             outcome = Completed({"status": status})
-        case Gone(reason):
-            return Settlement(delivery, Ending.DEAD, fails=True, duration_s=answer.duration_s, reason=reason)
-        case Retry(fault=Fault.SENDER):
-            # Nothing was sent. The delivery has no share in that, and must not die of it.
+        case EndpointGone(reason):
+            return Settlement(delivery, DeliveryEnding.DEAD, fails=True, duration_s=answer.duration_s, reason=reason)
+        case RetryDelivery(fault=FaultSide.SENDER):
+            # The request was not sent, so the delivery must not lose an attempt.
             return Settlement(delivery, None, delay_s=OWN_PAUSE_S if answer.after_s is None else answer.after_s)
         case _ if answer.after_s is None:
             outcome = Failed(answer.reason)
         case _:
-            # The endpoint asks for a pause; ours may be longer.
+            # The endpoint asks for a pause; the policy's pause may be longer.
             pause_s = max(answer.after_s, backoff_s(delivery.failed_attempts + 1, policy, jitter=jitter))
             outcome = RetryLater(pause_s, answer.reason)
     return settlement_of(delivery, outcome, policy, now=now, duration_s=answer.duration_s, jitter=jitter)

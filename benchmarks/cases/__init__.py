@@ -1,4 +1,4 @@
-"""All cases by name, in the order in which they run; `case` defines what a case is."""
+"""All cases by name, in the order in which they run; `case` defines a case."""
 
 from benchmarks.cases import (
     at_once,

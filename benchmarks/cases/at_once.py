@@ -1,4 +1,4 @@
-"""Create timers over HTTP that are due at once: how long until their handler is called."""
+"""Create timers over HTTP that are due at once, and measure the time until their handler is called."""
 
 import time
 
@@ -13,7 +13,7 @@ PACES = {per_s: Part.keyed(f"{per_s}", f"{per_s} requests a second", LAGS) for p
 
 
 async def measure(contender: Contender) -> Figures:
-    """Keep one pace after the other; measure from the moment each request is written until its handler begins."""
+    """Keep one pace after the other; measure the time from the write of each request until its handler begins."""
     assert isinstance(contender, OverHttpToHandler)
     await contender.start()
     called = await warm_up(contender)
@@ -31,9 +31,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "at-once",
     "From a request to its handler",
-    f"Timers over HTTP with the delay PT0S, for {SECONDS} s at each pace. The time runs from when a request is"
-    " written to when its handler is called, on one machine. On the way are the gateway, Postgres, a shard, a worker"
-    " and the handler's process.",
+    f"Each client creates timers over HTTP with the delay PT0S, for {SECONDS} s at each pace. The figure is the time"
+    " from the write of the request to the call of the handler, on one machine. The gateway, Postgres, a shard, a"
+    " worker and the handler's process are on the way.",
     tuple(PACES.values()),
     lambda: [OverHttpToHandler()],
     measure,

@@ -1,4 +1,4 @@
-"""Fire timers for the log at a steady pace, alone and beside thousands of deliveries a second."""
+"""Fire timers for the log at a steady pace, first alone, then during thousands of deliveries a second."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from benchmarks.contenders.handlers import PUT, WithHandler
 from benchmarks.contenders.ours import PATIENCE_S
 
 PER_S, DELIVERIES_PER_S, SECONDS = 1_000, 5_000, 20
-AHEAD_S = 15.0  # putting the deliveries in takes a part of this
+AHEAD_S = 15.0  # the lead before the first due date includes the time for writing the deliveries
 FIRED = """
     select extract(epoch from due_date)::double precision, extract(epoch from recorded_at)::double precision
     from shardclock.command_log
@@ -21,7 +21,7 @@ BESIDE = Part.keyed("beside", f"the same beside {DELIVERIES_PER_S:,} deliveries 
 
 
 async def measure(contender: Contender) -> Figures:
-    """Keep the pace twice."""
+    """Keep the pace twice: alone, and during the deliveries."""
     assert isinstance(contender, WithHandler)
     await contender.start()
     called = await warm_up(contender)
@@ -58,8 +58,9 @@ async def _fired(contender: WithHandler) -> Sequence[Firing]:
 CASE = Case(
     "beside",
     "Timers for the log, beside deliveries",
-    f"{PER_S:,} timers a second for {SECONDS} s that only leave their record; then the same while"
-    f" {DELIVERIES_PER_S:,} more a second call a handler that does nothing: how late the first ones fire.",
+    f"{PER_S:,} timers a second for {SECONDS} s that only leave their record; then the same load, while"
+    f" {DELIVERIES_PER_S:,} other timers a second call a handler that does nothing. The figure is the lag of the timers"
+    " that leave their record.",
     (ALONE, BESIDE),
     lambda: [WithHandler("async")],
     measure,

@@ -1,4 +1,4 @@
-"""Call handlers at a steady pace with a million other timers pending: how late."""
+"""Call handlers at a steady pace with a million other timers pending, and measure the lag."""
 
 from benchmarks.cases.case import Case, Figures, NotForIt, Part, require_quick
 from benchmarks.cases.handled import warm_up
@@ -10,7 +10,7 @@ PER_S = 1_000
 
 
 async def measure(contender: Contender) -> Figures:
-    """Keep the pace; measure from each due date until its handler begins, by the clock of the machine."""
+    """Keep the pace; measure the time from each due date until its handler begins, by the machine's clock."""
     require_quick(contender)
     put_per_s = await fill(contender, min(PENDING, contender.pending_most))
     await contender.start()
@@ -25,9 +25,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "called",
     "From due to the handler called",
-    f"{PER_S:,} timers a second for {SECONDS} s, each with a handler that does nothing but write down when it is"
-    f" called, with {PENDING:,} more pending, vacuumed and on disk: how late handlers are called, by the clock of the"
-    " one machine.",
+    f"{PER_S:,} timers a second for {SECONDS} s, each with a handler that only records the moment of its call;"
+    f" {PENDING:,} other timers are pending, vacuumed and on disk. The figure is the delay of the call after the due"
+    " date, by the clock of the one machine.",
     (Part("", FIGURES),),
     lambda: [*each_that_calls()],
     measure,

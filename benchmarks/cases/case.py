@@ -1,4 +1,4 @@
-"""What a case is: what each contender must do, and which figures are measured."""
+"""The definition of a case: the work of each contender, and the figures."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ QUICK = 50_000
 
 
 class NotForIt(Exception):
-    """A contender can't do this case, or not to its end; the message says why, `figures` has what was measured."""
+    """A contender can't do or finish this case; the message has the reason, `figures` has the measurements."""
 
     def __init__(self, message: str, figures: Figures | None = None) -> None:
         super().__init__(message)
@@ -20,9 +20,9 @@ class NotForIt(Exception):
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing that is measured: its key, its title, its unit (in Grafana's words), and whether more is better.
+    """One measured figure: its key, its title, its unit (by Grafana's name), and whether a greater value is better.
 
-    A figure that is not `compared` depends on luck, so no contender is the best in it.
+    A figure that is not `compared` depends on luck, so the table marks no contender as the best.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark. `measure` gets a contender that is set up in an empty database, and need not stop it.
+    """One benchmark. `measure` gets a contender with an empty database, and need not stop the contender.
 
     `contenders` makes new contenders for each run.
     """
@@ -75,7 +75,7 @@ def lags_of(firings: Sequence[Firing]) -> dict[str, float]:
 
 
 def memory_of(contender: Contender) -> dict[str, float]:
-    """Return the resident memory of the contender's largest process in bytes; empty if it has no process of its own."""
+    """Return the resident memory, in bytes, of the contender's largest process; empty without a separate process."""
     resident = [float(it.memory_info().rss) for it in contender.processes()]
     return {"rss": max(resident)} if resident else {}
 

@@ -1,4 +1,4 @@
-"""Consume the log: records a second, how soon a waiting group sees a record, and what hints cost the shards."""
+"""Consume the log: records a second, the delay until a waiting group sees a record, and the cost of notifications."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ LOOK_S, PATIENCE_S = 0.01, 300.0
 
 
 class Consumers(OnRay):
-    """Two shards, and a group whose members are tasks of the benchmark's own process."""
+    """Two shards, and a consumer group; the group's members are tasks of the benchmark's own process."""
 
     def __init__(self, members: int) -> None:
         super().__init__(2)
@@ -43,7 +43,7 @@ class Consumers(OnRay):
 
     @asynccontextmanager
     async def consuming(self, work: Any) -> AsyncIterator[None]:
-        """Run the group's members during a block; raise what one of them raised."""
+        """Run the group's members during a block; raise the error of a member."""
         partitions = self.members
         members = [
             asyncio.create_task(consume(lambda: asyncpg.connect(self.dsn), GROUP, work, partitions=partitions))
@@ -61,7 +61,7 @@ class Consumers(OnRay):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Drain without a group and with a group that has no members, read all records, then wait for single ones."""
+    """Drain without a group and with a group without members, read all records, then wait for single records."""
     assert isinstance(contender, Consumers)
     await contender.start()
     drained = await drained_per_s(contender, RECORDS)
@@ -98,7 +98,7 @@ async def _read_all(contender: Consumers, count: int) -> float:
 
 
 async def _wait_for_each(contender: Consumers) -> list[Firing]:
-    """Fire timers one by one; return when each was recorded, and when the waiting group began to work on it."""
+    """Fire timers one by one; return the moment of each record, and the begin of the waiting group's work."""
     seen: list[Firing] = []
 
     async def look(_: Connection, records: Sequence[LogRecord]) -> None:
@@ -116,10 +116,10 @@ async def _wait_for_each(contender: Consumers) -> list[Firing]:
 CASE = Case(
     "consume",
     "The log, consumed",
-    f"{2 * RECORDS:,} records of the log, read by the members of a group that write one row a batch; then"
-    f" {PACED_PER_S} timers a second, and how long after its record was written a waiting group began to work on it."
-    f" And {RECORDS:,} overdue timers drained before there is a group, and when there is one that shards send hints"
-    " for and nobody listens.",
+    f"The members of a group read {2 * RECORDS:,} records of the log, and write one row for each batch. Then"
+    f" {PACED_PER_S} timers fire each second; the figure is the time from the write of a record until a waiting group"
+    f" begins to work on the record. At the end {RECORDS:,} overdue timers are drained: without a group, and with a"
+    " group without listening members, for which shards send notifications.",
     (
         Part("Records read a second", (Figure("per_s", "records a second", "cps", more_is_better=True),)),
         Part(

@@ -1,4 +1,4 @@
-"""Drain a backlog of overdue timers: how many a second."""
+"""Drain a backlog of overdue timers, and measure the rate."""
 
 import time
 
@@ -10,20 +10,20 @@ WITHIN_S = 300.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Put the backlog in while the workers wait for work; measure from the first firing to the last."""
+    """Add the backlog while the workers wait for work; measure the time from the first firing to the last."""
     await contender.start()
     return {"per_s": await drained_per_s(contender, contender.drained)}
 
 
 async def drained_per_s(contender: Contender, count: int) -> float:
-    """Drain `count` overdue timers; return how many fired a second.
+    """Drain `count` overdue timers; return the rate of firings in a second.
 
-    errors:  NotForIt  some did not fire within five minutes
+    errors:  NotForIt  some timers did not fire within five minutes
     """
     batch, before, began_s = Batch.overdue(count), await contender.count(), time.time()
     await contender.put(batch)
     await contender.until_fired(before + batch.count, within_s=WITHIN_S)
-    # An earlier batch may have had the same due dates, so look at the time of firing, too.
+    # An earlier batch may have had the same due dates, so the time of firing selects the batch's firings, too.
     fired = sorted(it.fired_s for it in among(await contender.firings(), batch) if it.fired_s > began_s)
     if len(fired) < batch.count:
         raise NotForIt(f"fired {len(fired):,} of {batch.count:,} in {WITHIN_S:.0f} s")
@@ -33,8 +33,8 @@ async def drained_per_s(contender: Contender, count: int) -> float:
 CASE = Case(
     "drain",
     "Overdue timers drained",
-    "300,000 timers that are overdue, put in at once while workers wait: timers a second from the first to the"
-    " last. The slower peers get fewer.",
+    "300,000 overdue timers are added at once, while workers wait. The figure is the number of timers a second, from"
+    " the first firing to the last. The slower peers get fewer timers.",
     (Part("", (PER_S,)),),
     lambda: [*(OnRay(shards) for shards in (1, 2, 4)), Limit(), *each_peer()],
     measure,

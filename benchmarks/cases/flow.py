@@ -1,4 +1,4 @@
-"""A load of several minutes: timers are put in continuously, some seconds before they are due."""
+"""Make a load of several minutes: timers are added continuously, some seconds before they are due."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ PART_S = 2
 
 
 async def flow(contender: Contender, per_s: int, seconds: int) -> tuple[Batch, Sequence[Firing]]:
-    """Keep a pace; return what was put in, as one batch, and what of it has fired a little later."""
+    """Keep a pace; return the scheduled timers as one batch, and the firings of this batch."""
     whole = Batch.paced(per_s, seconds, in_s=AHEAD_S)
     for begin_s in range(0, seconds, PART_S):
         await asyncio.sleep(max(0.0, whole.begin_s + begin_s - AHEAD_S - time.time()))

@@ -11,13 +11,13 @@ from benchmarks.postgres import connected, settle
 
 COUNT = 200_000
 WARM = 1_000
-PUT_PER_S = 10_000  # by the slowest contender that is filled by SQL
+PUT_PER_S = 10_000  # the slowest rate at which SQL fills a contender's table
 WITHIN_S = 120.0
 LOOK_S = 0.02
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let all fall due at once; measure from that moment until the database says that all are completed."""
+    """Make all timers due at once; measure from that moment until all are completed in the database."""
     count = min(COUNT, contender.drained)
     await contender.start()
     warmed = await warm_up(contender)
@@ -33,10 +33,10 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def warm_up(contender: Contender) -> int:
-    """Let some handlers be called first, so that processes, plans and compilers are as in a service at work.
+    """Call some handlers first, so that processes, plans and compilers are warm.
 
-    shape:   returns how many
-    errors:  NotForIt  not all of them were called
+    shape:   returns the number of calls
+    errors:  NotForIt  not all of these handlers were called
     """
     batch = Batch.overdue(min(WARM, contender.drained // 10))
     await contender.put(batch)
@@ -46,14 +46,14 @@ async def warm_up(contender: Contender) -> int:
 
 
 async def completed(contender: Contender, calls: int, *, within_s: float) -> float:
-    """Wait until so many handlers were called and no job is left; return that moment.
+    """Wait until `calls` handlers were called and no job is left; return the moment at which the wait ends.
 
-    errors:  NotForIt  some were not completed in time
+    errors:  NotForIt  some jobs were not completed in time
     """
     give_up_s = time.monotonic() + within_s
     async with connected(contender.dsn) as connection:
         while True:
-            # Until all were called nobody asks the database, which has enough to do.
+            # The database is queried only after the last call, because each query takes processor time.
             left = calls - await contender.count()
             if left <= 0:
                 left = await connection.fetchval(contender.left)
@@ -67,11 +67,12 @@ async def completed(contender: Contender, calls: int, *, within_s: float) -> flo
 CASE = Case(
     "handled",
     "Work done",
-    f"{COUNT:,} timers due in one instant, each with a small payload and a handler that does nothing, called in the"
-    " contender's own worker: timers a second from that instant until the last is completed in the database, counted"
-    " by the rows of its tables. The slower contenders get fewer. All were warmed up by some handlers, and vacuumed. A"
-    " handler may be called again if nobody knows how a call ended. Our SQL alone is the limit: the statements that"
-    " fire, claim and settle, in loops, and nothing is called.",
+    f"{COUNT:,} timers are due in one instant, each with a small payload and a handler that does nothing, called in"
+    " the contender's own worker. The figure is the number of timers a second, from that instant until the last timer"
+    " is completed in the database, counted by the rows of its tables. The slower contenders get fewer timers. Before"
+    " the measurement some handlers are called, and the tables are vacuumed. A handler may be called again if the"
+    " outcome of a call is unknown. The limit is our SQL alone: the statements that fire, claim and settle, in loops,"
+    " without a call.",
     (
         Part(
             "",

@@ -1,4 +1,4 @@
-"""Fire a herd of timers that are due at one instant, and single timers after it whose lag must stay small."""
+"""Fire a herd of timers that are due at one instant, then single timers; the single timers' lag must stay small."""
 
 import time
 from datetime import timedelta
@@ -12,7 +12,7 @@ TRICKLE = 500
 TRICKLE_AFTER_S = 0.25
 TRICKLE_EVERY_S = 0.02
 PATIENCE_S = 90.0
-PUT_PER_S = 20_000  # the slowest contender that is filled by SQL
+PUT_PER_S = 20_000  # the slowest rate at which SQL fills a contender's table
 
 FIGURES = (
     Figure("drained", "drained in", "s"),
@@ -27,7 +27,7 @@ HERDS = {
 
 
 async def measure(contender: Contender) -> Figures:
-    """Measure one herd after the other."""
+    """Measure the herds one after the other."""
     require_quick(contender)
     figures: dict[str, float] = {}
     before = 0
@@ -55,8 +55,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "herd",
     "A herd that is due in one instant",
-    f"100,000 timers due in one instant, then a million; and {TRICKLE} more that fall due one by one from"
-    f" {TRICKLE_AFTER_S} s later on: how long until the last of the herd has fired, and how late the others are.",
+    f"100,000 timers are due in one instant, then a million; {TRICKLE} other timers fall due one by one from"
+    f" {TRICKLE_AFTER_S} s later on. The figures are the time until the last timer of the herd has fired, and the lag"
+    " of the other timers.",
     tuple(HERDS.values()),
     lambda: [OnRay(2), Limit(), *each_peer()],
     measure,

@@ -1,4 +1,4 @@
-"""Run jobs that start once a second, more and more of them, until there are too many."""
+"""Run a growing number of jobs that start once a second, until the cluster falls behind."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.jobs import WithJobs
 
 SECONDS = 20
-WARM_S = 45.0  # until there is a process for each place: each imports Ray and the app
+WARM_S = 45.0  # the time until each concurrent run has a process, which must import Ray and the app
 SETTLE_S = 5.0
 KEPT = 0.99
 FIGURES = (
@@ -19,7 +19,7 @@ PARTS = {count: Part.keyed(f"j{count}", f"{count:,} jobs", FIGURES) for count in
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let the jobs run, and count how many of the starts that were due have begun, and how late."""
+    """Run the jobs; count the due starts that have begun, and measure their lags."""
     assert isinstance(contender, WithJobs)
     await contender.start()
     figures: dict[str, float] = {}
@@ -39,8 +39,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "jobs",
     "Jobs that start each second",
-    "Jobs that start once a second, spread over the second; their function does nothing. How late does a run begin"
-    f" after its `next_start`? How many of the starts of {SECONDS} s were made? The jobs become more and more.",
+    "Each job starts once a second, and its function does nothing. The starts are spread over the second. The figures"
+    f" are the delay of a run's begin after its `next_start`, and the share of starts in {SECONDS} s that were made,"
+    " for a growing number of jobs.",
     tuple(PARTS.values()),
     lambda: [WithJobs()],
     measure,

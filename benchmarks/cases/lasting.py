@@ -1,4 +1,4 @@
-"""Fire for minutes: do lag, memory and disk stay as small, also while a transaction holds an old snapshot open?"""
+"""Fire for minutes, with and without a transaction that holds an old snapshot open; measure lag, memory and disk."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -36,7 +36,7 @@ async def soak(contender: Contender) -> Figures:
 
 
 async def held(contender: Contender) -> Figures:
-    """Keep a pace while a snapshot is held open: vacuum can remove no dead row."""
+    """Keep a pace while a transaction holds a snapshot open, so that vacuum can remove no dead row."""
     _require_lasting(contender)
     await contender.start()
     async with _snapshot(contender.dsn):
@@ -46,7 +46,7 @@ async def held(contender: Contender) -> Figures:
 
 def _require_lasting(contender: Contender) -> None:
     if isinstance(contender, Peer) and contender.name not in LASTING:
-        raise NotForIt("too slow for such a pace: see `paced`")
+        raise NotForIt("too slow for this pace: see `paced`")
 
 
 def _ends(fired: Sequence[Firing], begin_s: float, end_s: float) -> dict[str, float]:
@@ -78,13 +78,13 @@ CASES: Sequence[Case] = [
     Case(
         "soak",
         "Ten minutes at 5,000 a second",
-        f"{PER_S:,} timers a second for {SOAK_S // 60} minutes: lag at the beginning and at the end, write-ahead"
-        " log and disk a timer, and how the largest worker's memory grew, from before the first timer on. The statement"
-        " alone would write the same.",
+        f"{PER_S:,} timers a second for {SOAK_S // 60} minutes. The figures are the lag at the beginning and the end,"
+        " the write-ahead log and the disk for each timer, and the growth of the largest worker's memory since before"
+        " the first timer. The statement alone is left out, because it would write the same rows.",
         (
             Part("How late", (*ENDS, FIRED), "lag"),
             Part(
-                "What it takes",
+                "Costs",
                 (
                     Figure("wal", "log written a timer", "bytes"),
                     Figure("disk", "disk a timer", "bytes"),
@@ -99,8 +99,8 @@ CASES: Sequence[Case] = [
     Case(
         "oldxmin",
         "Three minutes under a snapshot that is held open",
-        f"{PER_S:,} timers a second for {HELD_S // 60} minutes while a transaction keeps a snapshot from before, so"
-        " that no dead row can be cleared away: lag at the beginning and at the end.",
+        f"{PER_S:,} timers a second for {HELD_S // 60} minutes, while a transaction keeps an older snapshot, so that"
+        " vacuum can't remove any dead row. The figures are the lag at the beginning and at the end.",
         (Part("", (*ENDS, FIRED)),),
         lambda: [OnRay(2), Limit(), *each_peer()],
         held,

@@ -1,4 +1,4 @@
-"""Whole lives of processes: how many a second, and how soon a boundary timer has its effect."""
+"""Run instances from start to end; measure their rate, and the delay of a boundary timer's effect."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ ZEEBE = "http://camunda.org/schema/zeebe/1.0"
 SCRIPTS = 5
 START = "select shardclock.start_process($1, jsonb_build_object('order', n)) from generate_series(1, $2::integer) n"
 LIFE = "select definition_key from shardclock.definitions where process_id = 'life'"
-# Of those that live: others may wait at tasks, too.
+# Only tasks of this case's instances: other instances may also wait at tasks.
 COMPLETE = """
     select count(shardclock.complete_task(t.task_key))
     from (
@@ -41,7 +41,7 @@ LEFT = """
         )
         + (select count(*) from shardclock.deliveries)
 """
-# From the due date of each timer until the step that it caused.
+# The time from the due date of each timer until the step that it causes.
 EFFECTS = """
     select percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from s.stepped_at - l.due_date))
     from shardclock.instance_steps s
@@ -49,7 +49,7 @@ EFFECTS = """
     join shardclock.command_log l on l.timer_key = (g ->> 'key')::bigint and l.intent = 'TRIGGERED'
     where g ->> 'kind' = 'fired' and l.timer_type = 'BOUNDARY'
 """
-# From the start of an instance until its first task is there.
+# The time from the start of an instance until its first task.
 FIRST_TASKS = """
     select percentile_cont(0.99) within group (order by extract(epoch from a.acted_at - d.asked_at))
     from shardclock.task_acts a
@@ -62,14 +62,14 @@ PACE = """
 
 
 class Engines(OnRay):
-    """A cluster of two shards and two engines, as `shardclock up` runs it once a model is deployed."""
+    """A cluster of two shards and two engines; `shardclock up` runs the same cluster once a model is deployed."""
 
     def __init__(self) -> None:
         super().__init__(2)
         self.name = "Shardclock, 2 shards and 2 engines"
 
     async def start(self) -> None:
-        """Deploy, then start: engines come with the first deployment."""
+        """Deploy models, then start the cluster: without a deployed model no engine would start."""
         async with self.session() as session:
             for model in (_life(), _boundary(f"PT{TIMER_S}S", "boundary"), _boundary("P30D", "waiting")):
                 await deploy(session, model, resource="benchmark.bpmn")
@@ -84,17 +84,17 @@ class Engines(OnRay):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let many live at once, then start some at a pace."""
+    """Run many instances at once, then start some at a pace."""
     assert isinstance(contender, Engines)
     await contender.start()
-    await live_through(contender, AT_ONCE)  # plans, and the code of Python
+    await live_through(contender, AT_ONCE)  # this call warms up the plans of Postgres and the code of Python
     await settle(contender.dsn)
     took_s = await live_through(contender, COUNT)
     return {"per_s": COUNT / took_s, **await _paced(contender)}
 
 
 async def live_through(contender: Engines, count: int) -> float:
-    """Start instances, complete their tasks, and wait for the end of the last; return how long that took."""
+    """Start instances, complete their tasks, and wait for the last instance's end; return the duration of all this."""
     give_up_s = time.monotonic() + WITHIN_S
     async with connected(contender.dsn) as connection:
         life = await connection.fetchval(LIFE, timeout=PATIENCE_S)
@@ -163,10 +163,11 @@ def _boundary(duration: str, process_id: str) -> bytes:
 CASE = Case(
     "lives",
     "Processes",
-    f"{COUNT:,} instances of a BPMN process, each a start, a task that is completed, a timer of a second, {SCRIPTS}"
-    " scripts and an end: whole lives a second, from the first start to the last end, with starts and completions in"
-    f" SQL. Then {PACED_PER_S} a second whose task a boundary timer ends: from its due date until the step that it"
-    " causes is in the database, and from a start until the task is there.",
+    f"{COUNT:,} instances of a BPMN process, each with a start, a task that is completed, a timer of a second,"
+    f" {SCRIPTS} scripts and an end; starts and completions come in SQL. The figure is the number of whole lives a"
+    f" second, from the first start to the last end. Then {PACED_PER_S} instances a second begin, each with a task that"
+    " a boundary timer ends. The figures are the time from the timer's due date until the timer's step is in the"
+    " database, and the time from a start until the task exists.",
     (
         Part(
             "",

@@ -1,4 +1,4 @@
-"""Fire at a steady pace with a million other timers pending: how late."""
+"""Fire at a steady pace with a million other timers pending, and measure the lag."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from benchmarks.postgres import settle
 
 PENDING = 1_000_000
 SECONDS = 30
-PATIENCE_S = 20.0  # a contender that is later than this has fallen behind
+PATIENCE_S = 20.0  # a contender with a lag above this limit has fallen behind
 MARGIN_S = 8.0
 
 FIGURES = (
@@ -26,7 +26,7 @@ PACES = {
 
 
 async def fill(contender: Contender, count: int) -> float:
-    """Put timers in that are due tomorrow, and vacuum and checkpoint; return how many a second were put in."""
+    """Schedule timers for tomorrow, vacuum and checkpoint; return the rate at which timers were scheduled."""
     began_s = time.monotonic()
     await contender.put(Batch(count, datetime.now(UTC) + timedelta(days=1), 0.001))
     per_s = count / (time.monotonic() - began_s)
@@ -35,7 +35,7 @@ async def fill(contender: Contender, count: int) -> float:
 
 
 async def measure(contender: Contender) -> Figures:
-    """Keep one pace after the other, up to the first that is too fast."""
+    """Keep one pace after the other, up to the first pace that is too fast."""
     require_quick(contender)
     figures: dict[str, float] = {}
     put_per_s, count = await fill(contender, PENDING), 0
@@ -51,7 +51,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def keep_pace(contender: Contender, batch: Batch, count: int) -> Figures:
-    """Put a paced batch in, and measure how it fires; `count` is how many will have fired in all by then."""
+    """Schedule a paced batch, and measure its firings; `count` is the total number of firings by then."""
     await contender.put(batch)
     await batch.is_due()
     async with watched() as disk:
@@ -65,10 +65,10 @@ async def keep_pace(contender: Contender, batch: Batch, count: int) -> Figures:
 CASE = Case(
     "paced",
     "A steady pace",
-    f"1,000, 5,000, 10,000 and 20,000 timers a second for {SECONDS} s each, with {PENDING:,} more pending, vacuumed"
-    f" and on disk: how late they fire. What had not fired {PATIENCE_S:.0f} s after the last was due counts as not"
-    " fired, and a higher pace is not tried then. The disk of a shared machine stands still now and then,"
-    f" whoever writes, and nobody commits then: {SECONDS / 100} s of that are p99.",
+    f"1,000, 5,000, 10,000 and 20,000 timers a second for {SECONDS} s each; {PENDING:,} other timers are pending,"
+    f" vacuumed and on disk. The figure is the lag. A timer that has not fired {PATIENCE_S:.0f} s after the last due"
+    " date counts as not fired, and then no higher pace follows. Sometimes the disk of a shared machine stands still"
+    f" for all writers, so that no commit succeeds: a standstill of {SECONDS / 100} s alone sets p99.",
     tuple(PACES.values()),
     lambda: [OnRay(2), Limit(), *each_peer()],
     measure,

@@ -1,4 +1,4 @@
-"""Drain the same backlog with more and more timers pending: neither time nor memory may grow with them."""
+"""Drain the same backlog with more and more timers pending: these timers must not add to the time or the memory."""
 
 import time
 
@@ -34,7 +34,7 @@ async def measure(contender: Contender) -> Figures:
         await contender.put(batch)
         fired += batch.count
         await contender.until_fired(fired, within_s=WITHIN_S)
-        # The batch before may have had the same due dates, so count by the time of firing.
+        # An earlier batch may have had the same due dates, so the time of firing selects the batch's firings.
         at = sorted(it.fired_s for it in await contender.firings() if it.fired_s >= began_s)
         if len(at) < batch.count:
             raise NotForIt(f"fired {len(at):,} of {batch.count:,} in {WITHIN_S:.0f} s", figures)
@@ -45,8 +45,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "pending",
     "The same backlog, with more and more pending",
-    f"{OVERDUE:,} overdue timers drained while 100 thousand, a million and ten million more are pending; and the"
-    " memory of the largest worker then.",
+    f"{OVERDUE:,} overdue timers are drained while 100 thousand, a million and ten million other timers are pending."
+    " The figures are the rate, and the memory of the largest worker.",
     tuple(SIZES.values()),
     lambda: [OnRay(2), Limit(), *each_peer()],
     measure,

@@ -31,7 +31,7 @@ SKIPPED = """
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let the schedules run for a minute; count what fired after the first seconds."""
+    """Let the schedules run for a minute; count the firings after the first seconds."""
     if isinstance(contender, Peer):
         raise NotForIt(WHY_NOT[contender.kind.package])
     assert isinstance(contender, OnRay)
@@ -49,8 +49,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "repeat",
     "A hundred thousand schedules that repeat each second",
-    f"{SCHEDULES:,} schedules of PT1S for a minute: 100,000 occurrences a second are wanted. What can't be fired in"
-    " time is skipped, and recorded as skipped (`fire_once`).",
+    f"{SCHEDULES:,} schedules of PT1S run for a minute, so 100,000 occurrences a second are due. An occurrence that"
+    " can't fire in time is skipped, and recorded as skipped (`fire_once`).",
     (
         Part(
             "",

@@ -1,4 +1,4 @@
-"""Timers over HTTP: how many a second one gateway creates, one by one and in lines, and how long one takes."""
+"""Timers over HTTP: the rate at which one gateway creates them, one by one and in lines, and the time of one create."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ BODY = json.dumps({"delay": "PT24H", "payload": {"order": 4711}}).encode()
 
 
 async def measure(contender: Contender) -> Figures:
-    """Create one by one as fast as it goes, then at a pace, then by lines."""
+    """Create timers one by one at full speed, then at a pace, then in lines."""
     assert isinstance(contender, OverHttp)
     await contender.start()
     gateway = contender.gateway
@@ -63,9 +63,9 @@ async def _lines_per_s(gateway: Gateway) -> float:
 CASE = Case(
     "rest",
     "Timers over HTTP",
-    f"One gateway, Postgres and the clients on the same cores. {CONNECTIONS} connections create timers one after the"
-    f" other; then {PACED_PER_S} creates a second, each from when it was to be sent until its answer was read; then"
-    f" requests of {LINES:,} lines.",
+    f"One gateway, Postgres and the clients share the cores. {CONNECTIONS} connections create timers, each connection"
+    f" one timer after the other. Then {PACED_PER_S} creates a second are sent; the figure is the time from a create's"
+    f" planned moment until its answer is read. Then requests of {LINES:,} lines are sent.",
     (
         Part(
             "Timers created a second",

@@ -1,4 +1,4 @@
-"""Schedule timers: how many a second."""
+"""Schedule timers, and measure the rate."""
 
 import io
 import json
@@ -22,7 +22,7 @@ class Way(Limit):
 
     @abstractmethod
     async def add(self, count: int) -> float:
-        """Schedule timers for tomorrow; return how many seconds it took."""
+        """Schedule timers for tomorrow; return the seconds that the scheduling took."""
 
 
 class ByFunction(Way):
@@ -56,7 +56,7 @@ class ByFile(Way):
     name, settings = "Shardclock, NDJSON file", "batches of 2,000 on three connections, checked line by line"
 
     async def add(self, count: int) -> float:
-        """Import a file that is held in memory."""
+        """Import a file in memory."""
         line = json.dumps({"delay": "P1D"}).encode() + b"\n"
         report = ImportReport()
         async with self.session() as one, self.session() as two, self.session() as three:
@@ -69,7 +69,7 @@ class ByFile(Way):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Add timers to an empty table while nothing fires."""
+    """Add timers to an empty table while no timer fires."""
     assert isinstance(contender, Way | Peer)
     return {"per_s": contender.added / await contender.add(contender.added)}
 
@@ -77,8 +77,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "schedule",
     "Timers scheduled",
-    "Timers for tomorrow, scheduled into an empty table: a second. The peers by their own call for many, a"
-    " thousand at a time.",
+    "Timers for tomorrow are scheduled into an empty table. The figure is the number of timers a second. The peers use"
+    " their own call for many jobs, with a thousand jobs at a time.",
     (Part("", (PER_S,)),),
     lambda: [ByInsert(), ByFunction(), ByFile(), *each_peer()],
     measure,

@@ -1,4 +1,4 @@
-"""Start with millions pending: how long until the first timer fires."""
+"""Start with millions pending, and measure the time until the first timer fires."""
 
 import time
 
@@ -12,7 +12,7 @@ PATIENCE_S = 120.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Fill the table, make one timer overdue, and start; measure from the first process's start to the firing."""
+    """Fill the table, make one timer overdue, and start; measure the time from the first process to the firing."""
     if contender.pending_most < PENDING_OF_PEERS:
         raise NotForIt(f"to put {PENDING_OF_PEERS:,} in takes it half an hour")
     await fill(contender, min(PENDING, contender.pending_most))
@@ -27,8 +27,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "start",
     "From a cold start to the first firing",
-    "Ten million timers are pending (a million for the peers) and one is overdue: how long from the start of the"
-    " first process, Ray included, until it fires.",
+    "Ten million timers are pending (a million for the peers), and one timer is overdue. The figure is the time from"
+    " the start of the first process, Ray included, until the overdue timer fires.",
     (Part("", (Figure("first", "first firing after", "s"), Figure("rss", "memory of a worker", "bytes"))),),
     lambda: [OnRay(2), *each_peer()],
     measure,

@@ -1,4 +1,4 @@
-"""Kill a worker with -9 under load, and measure how late its timers fire."""
+"""Kill a worker with -9 under load, and measure the lags of the killed worker's timers."""
 
 import asyncio
 import random
@@ -18,9 +18,9 @@ LATE_S = 1.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Kill one of the workers, and measure the timers that were due from then on."""
+    """Kill one of the workers, and measure the timers due from then on."""
     if contender.drained < PER_S * 10:
-        raise NotForIt("too slow for such a pace: see `drain`")
+        raise NotForIt("too slow for this pace: see `drain`")
     await contender.start()
     batch = Batch.paced(PER_S, SECONDS, in_s=MARGIN_S)
     await contender.put(batch)
@@ -32,11 +32,11 @@ async def measure(contender: Contender) -> Figures:
     await contender.until_fired(batch.count, within_s=within_s, stalled_s=within_s)
     gave_up_s = time.time()
     fired = among(await contender.firings(), batch)
-    # Begin a little before the kill, with what the victim had taken and not fired.
+    # The measured span begins a little before the kill, to include timers that the victim had claimed and not fired.
     lags = [it.fired_s - it.due_s for it in fired if killed_s - LATE_S <= it.due_s]
     never = batch.count - len({it.due_s for it in fired})
-    # Which timers never fired is unknown. Each counts with the time that we waited for the last one: it is at least as
-    # late.
+    # The lag of a timer that never fired is unknown. Each such lag counts as the wait after the last due date, which is
+    # its least possible value.
     lags += [gave_up_s - batch.end_s] * never
     return {"worst": max(lags), "late": sum(lag > LATE_S for lag in lags), "never": never}
 
@@ -44,9 +44,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "takeover",
     "kill -9 of a worker",
-    f"{PER_S:,} timers a second; one of two workers is killed with -9: how late the latest timer was, how many were"
-    f" later than {LATE_S:.0f} s, and how many had not fired {PATIENCE_S:.0f} s after the last was due. Those count as"
-    " late, too.",
+    f"{PER_S:,} timers a second; one of two workers is killed with -9. The figures are the lag of the latest timer, the"
+    f" number of timers that were later than {LATE_S:.0f} s, and the number of timers that had not fired"
+    f" {PATIENCE_S:.0f} s after the last due date; timers that had not fired count as late, too.",
     (
         Part(
             "",

@@ -1,4 +1,4 @@
-"""A million instances of a process that wait: what they cost, and whether others live more slowly beside them."""
+"""Measure the cost of a million waiting instances, and their effect on the speed of other instances."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from benchmarks.postgres import connected, settle
 
 WAITING, AT_ONCE = 1_000_000, 1_000
 LIVES = 10_000
-AHEAD_MAX = 20_000  # starts that no engine has made yet
+AHEAD_MAX = 20_000  # the most starts that wait for an engine
 WITHIN_S = 1_800.0
 START = "select count(shardclock.start_process('waiting')) from generate_series(1, $1::integer)"
 AHEAD = """
@@ -25,10 +25,10 @@ HELD = "select count(*) from shardclock.tasks t where t.completed_at is null"
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let some live, start those that wait, and let as many live beside them."""
+    """Run some instances, start the instances that wait, then run the same number of instances again."""
     assert isinstance(contender, Engines)
     await contender.start()
-    await live_through(contender, AT_ONCE)  # plans, and the code of Python
+    await live_through(contender, AT_ONCE)  # this call warms up the plans of Postgres and the code of Python
     await settle(contender.dsn)
     alone_s, alone = await live_through(contender, LIVES), memory_of(contender)
     started_s = await _start_those_that_wait(contender)
@@ -47,7 +47,7 @@ async def measure(contender: Contender) -> Figures:
 
 
 async def _start_those_that_wait(contender: Engines) -> float:
-    """Start instances until all wait at their tasks; return how long that took."""
+    """Start instances until all of them wait at their tasks; return the time that the starts took."""
     began_s = time.monotonic()
     async with connected(contender.dsn) as connection:
 
@@ -70,9 +70,10 @@ async def _start_those_that_wait(contender: Engines) -> float:
 CASE = Case(
     "waiting",
     "A million processes that wait",
-    f"{WAITING:,} instances of a BPMN process are started in SQL, and wait at a task for thirty days: how many a second"
-    f" come to wait, how many bytes of state one has, and how fast {LIVES:,} whole lives (as in `Processes`) are before"
-    " and beside them; and the memory of an engine after those lives, before and beside them.",
+    f"{WAITING:,} instances of a BPMN process are started in SQL, and wait at a task for thirty days. The figures are"
+    " the number of instances a second that reach the task, and the bytes of state of an instance. Then"
+    f" {LIVES:,} whole lives (as in `Processes`) take place without and beside the waiting instances; the figures are"
+    " their rate, and the memory of an engine after them.",
     (
         Part(
             "",

@@ -1,4 +1,4 @@
-"""Send webhooks: how many a second, how late at a steady pace, and how late beside an endpoint that hangs."""
+"""Send webhooks: the rate, the lag at a steady pace, and the lag while another endpoint hangs."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ BESIDE = Part.keyed("beside", f"{PACE_PER_S} a second, beside an endpoint that h
 
 
 async def measure(contender: Contender) -> Figures:
-    """Warm the endpoint up, send a herd, then keep a pace alone and beside an endpoint that hangs."""
+    """Warm up the endpoint, send a herd, then keep a pace, first alone, then while another endpoint hangs."""
     assert isinstance(contender, WithEndpoint)
     await contender.start()
     await contender.put(Batch.overdue(WARM))
@@ -50,10 +50,10 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "webhooks",
     "Webhooks",
-    f"{HERD:,} webhooks due in one instant, signed, to a receiver on the same machine that answers at once: how many a"
-    " second until the last is completed in the database. Then"
-    f" {PACE_PER_S} a second for {SECONDS} s: how late the receiver gets them, by the clock of the one machine; and the"
-    f" same beside {HANGING} that wait for an endpoint which never answers.",
+    f"{HERD:,} signed webhooks are due in one instant; the receiver is on the same machine, and answers at once. The"
+    " figure is the number of webhooks a second until the last one is completed in the database. Then"
+    f" {PACE_PER_S} webhooks a second are due for {SECONDS} s, alone and beside {HANGING} webhooks for an endpoint that"
+    " never answers. The figure is the delay until the receiver gets a webhook, by the clock of the one machine.",
     (HERD_PART, ALONE, BESIDE),
     lambda: [WithEndpoint()],
     measure,

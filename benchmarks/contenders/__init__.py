@@ -1,7 +1,7 @@
 """The contenders: Shardclock on Ray and its limits (`ours`, `handlers`), and the peers; `contender` is their interface.
 
-A peer is one of the `kinds`, whose workers `peers` runs, if it is `installed`. Who calls handlers or endpoints is
-`recorded`: whoever is called notes each call.
+A peer is one of the `kinds`; `peers` runs its workers, and `installed` finds its packages. A contender that calls
+handlers or endpoints is `recorded`: the called side notes each call.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,9 @@ from benchmarks.contenders.peers import Peer
 
 __all__ = ["LIMITS", "Limit", "OnRay", "Peer", "SqlAlone", "WithHandler", "each_peer", "each_that_calls"]
 
-LIMITS = frozenset({Limit.name, SqlAlone.name})  # never the best: nobody can use them
+LIMITS = frozenset(
+    {Limit.name, SqlAlone.name}
+)  # the page never marks a limit as the best, because users can't use limits
 
 
 def each_peer() -> Iterator[Peer]:
@@ -23,7 +25,7 @@ def each_peer() -> Iterator[Peer]:
 
 
 def each_that_calls() -> Iterator[Contender]:
-    """Make a contender of each that calls handlers, and of their limit."""
+    """Make the contenders that call handlers, and their limit."""
     yield from (WithHandler(target) for target in HANDLERS)
     yield SqlAlone()
     yield from (Peer(kind) for kind in (*KINDS, *MORE_KINDS))

@@ -1,4 +1,4 @@
-"""An app with one job that does nothing, of which the benchmarks make many; they copy it into a folder of its own."""
+"""An app with one job that does nothing; the benchmarks add many jobs like it, and copy the app into its own folder."""
 
 import shardclock
 

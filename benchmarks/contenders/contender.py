@@ -1,4 +1,4 @@
-"""What takes part in a benchmark: a system that gets timers and fires them."""
+"""A contender of a benchmark: a system that gets timers and fires them."""
 
 import asyncio
 import time
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import psutil
 
-POLL_S = 1.0  # seldom, because a query is work for Postgres, too
+POLL_S = 1.0  # a long interval, because each query costs Postgres time
 STALLED_S = 20.0
 
 
 class Absent(Exception):
-    """A contender can't take part here; the message says why."""
+    """A contender can't take part here; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`count` timers to fire: the first is due `at` a moment, each next one `every_s` later (0: all at once)."""
+    """`count` timers to fire: the first is due at the moment `at`, each next timer `every_s` later (0: all at once)."""
 
     count: int
     at: datetime
@@ -33,31 +33,31 @@ class Batch:
 
     @classmethod
     def paced(cls, per_s: int, seconds: float, *, in_s: float) -> "Batch":
-        """Make timers that fall due evenly, beginning `in_s` seconds after the next whole second."""
+        """Make timers that are due at even intervals, beginning `in_s` seconds after the next whole second."""
         at = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=in_s + 1)
         return cls(round(per_s * seconds), at, 1 / per_s)
 
     async def is_due(self) -> None:
-        """Wait until the first is due."""
+        """Wait until the first timer is due."""
         await asyncio.sleep(max(0.0, self.begin_s - time.time()))
 
     async def is_over(self) -> None:
-        """Wait until the last is due."""
+        """Wait until the last timer is due."""
         await asyncio.sleep(max(0.0, self.end_s - time.time()))
 
     @property
     def begin_s(self) -> float:
-        """Return when the first is due, in seconds since 1970."""
+        """Return the due date of the first timer, in seconds since 1970."""
         return self.at.timestamp()
 
     @property
     def end_s(self) -> float:
-        """Return when the last is due, in seconds since 1970."""
+        """Return the due date of the last timer, in seconds since 1970."""
         return self.begin_s + (self.count - 1) * self.every_s
 
 
 class Firing(NamedTuple):
-    """When a timer was due, and when it fired: seconds since 1970."""
+    """The due date of a timer, and the moment of its firing: seconds since 1970."""
 
     due_s: float
     fired_s: float
@@ -66,9 +66,9 @@ class Firing(NamedTuple):
 class Contender(ABC):
     """Fire the timers of one database, with processes of its own.
 
-    `drained` is how many overdue timers it gets: enough for some seconds of work. `pending_most` is how many pending
-    timers it gets at most: filling its table with more would take too long. `left` is a query: how many timers are not
-    completed in its database yet; it is empty if the contender calls no handlers.
+    `drained` is the number of overdue timers that the contender gets: enough for some seconds of work. `pending_most`
+    is the limit of pending timers, because filling the table with more would take too long. `left` is a query for the
+    number of timers that are not completed in the database yet; the query is empty if the contender calls no handlers.
     """
 
     name: str
@@ -90,15 +90,15 @@ class Contender(ABC):
 
     @abstractmethod
     async def put(self, batch: Batch) -> None:
-        """Put timers in by the quickest way, all of them in one transaction if they are overdue."""
+        """Schedule timers in the quickest way, all of them in one transaction if they are overdue."""
 
     @abstractmethod
     async def start(self) -> None:
-        """Start the processes that fire, and wait until they are ready."""
+        """Start the processes that fire timers, and wait until they are ready."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop what was started; a second call does nothing."""
+        """Stop the started processes; a second call does nothing."""
 
     async def close(self) -> None:
         """Stop, and remove everything but the database."""
@@ -114,7 +114,7 @@ class Contender(ABC):
 
     @abstractmethod
     def processes(self) -> list[psutil.Process]:
-        """List the processes that fire, one for each shard or worker."""
+        """List the processes that fire timers, one for each shard or worker."""
 
     async def until_fired(self, count: int, *, within_s: float, stalled_s: float = STALLED_S) -> bool:
         """Wait until `count` timers have fired since `open`; False if firing stalls or takes too long."""

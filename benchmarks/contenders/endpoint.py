@@ -1,4 +1,4 @@
-"""Shardclock with endpoints of a tenant, and a receiver beside it that accepts what its workers send."""
+"""Shardclock with endpoints of a tenant, and a receiver that accepts the requests of its workers."""
 
 import asyncio
 import subprocess
@@ -17,7 +17,7 @@ STARTS_S = 10.0
 
 
 class WithEndpoint(Recorded, OnRay):
-    """A cluster of two shards and its workers, an endpoint that answers at once, and one that never answers."""
+    """A cluster of two shards and its workers, an endpoint that answers at once, and an endpoint that never answers."""
 
     left = LEFT
 
@@ -27,7 +27,7 @@ class WithEndpoint(Recorded, OnRay):
         self.settings = "as shipped, two shards; requests are signed; receiver: aiohttp, one process"
 
     async def open(self, dsn: str) -> None:
-        """Set up the database, start the receiver, and add its endpoints."""
+        """Set up the database, start the receiver, and add the receiver's endpoints."""
         await super().open(dsn)
         command = [sys.executable, "-m", "benchmarks.receiver", str(self.folder)]
         receiver = await asyncio.to_thread(subprocess.Popen, command)

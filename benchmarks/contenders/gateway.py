@@ -1,4 +1,4 @@
-"""Shardclock over HTTP: one gateway process, and clients with as little of HTTP as its answers need."""
+"""Shardclock over HTTP: one gateway process, and clients that implement only the necessary parts of HTTP."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 
 class Gateway:
-    """A gateway process, without keys, on any free port; it ends with its standard input."""
+    """A gateway process, without keys, on any free port; the process ends when its standard input is closed."""
 
     def __init__(self, dsn: str) -> None:
         with tempfile.TemporaryFile() as said:
@@ -46,7 +46,7 @@ class Gateway:
         self.host, self.port = url.hostname, url.port
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self.process.terminate()
         self.process.wait(READY_S)
         assert self.process.stdin is not None
@@ -62,7 +62,7 @@ class Connection:
 
     @classmethod
     async def to(cls, gateway: Gateway) -> Self:
-        """Open one."""
+        """Open a connection."""
         return cls(*await asyncio.open_connection(gateway.host, gateway.port, limit=ANSWER_BYTES_MAX))
 
     async def post(self, path: str, media_type: str, body: bytes) -> int:
@@ -81,14 +81,15 @@ class Connection:
         assert status == 201, status
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._writer.close()
 
 
 async def create_at_pace(gateway: Gateway, per_s: float, seconds: float, body_at: Callable[[], bytes]) -> list[float]:
-    """Send creates at fixed moments, whether or not earlier answers have come.
+    """Send creates at fixed moments, also before earlier answers have come.
 
-    shape:   the seconds from when each was to be sent until its answer was read, ascending; a late send counts
+    shape:   the seconds from each create's planned moment until its answer was read, ascending; a late send
+             adds to them
     """
     free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
     took_s: list[float] = []
@@ -108,7 +109,7 @@ async def create_at_pace(gateway: Gateway, per_s: float, seconds: float, body_at
 
 
 class OverHttp(Ours):
-    """One gateway, and no shard."""
+    """One gateway without a shard."""
 
     name, settings = "Shardclock, one gateway", "as shipped, without API keys"
 
@@ -118,12 +119,12 @@ class OverHttp(Ours):
         self.gateway: Gateway
 
     async def start(self) -> None:
-        """Start it."""
+        """Start the gateway."""
         self.gateway = await asyncio.to_thread(Gateway, self.dsn)
         self._stack.callback(self.gateway.close)
 
     async def stop(self) -> None:
-        """End it."""
+        """End the gateway."""
         self._stack.close()
 
     def processes(self) -> list[psutil.Process]:
@@ -132,7 +133,7 @@ class OverHttp(Ours):
 
 
 class OverHttpToHandler(WithHandler):
-    """One gateway beside a whole cluster with a handler."""
+    """One gateway, and a cluster with a handler."""
 
     def __init__(self) -> None:
         super().__init__("async")
@@ -147,5 +148,5 @@ class OverHttpToHandler(WithHandler):
         self.kept.callback(self.gateway.close)
 
     def body(self) -> bytes:
-        """Write a request for a timer that is due at once; what its handler notes as due is this moment."""
+        """Write a request for a timer that is due at once; its handler notes this moment as the due date."""
         return json.dumps({"delay": "PT0S", "target": self.target, "payload": {"due": time.time()}}).encode()

@@ -1,4 +1,4 @@
-"""Shardclock with handlers, and its limit: the SQL of a timer's whole way to its end, with nothing around it."""
+"""Shardclock with handlers, and its limit: only the SQL statements of a timer from its creation to its end."""
 
 import asyncio
 import shutil
@@ -13,10 +13,16 @@ from benchmarks.rows import holder_of
 from shardclock_server.sql.cluster.holders import WORKER, list_holders
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery, DeliveryScan, claim_deliveries
 from shardclock_server.sql.deliveries.handlers import DeclaredHandler, declare_handlers
-from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, Unsettled, settle_deliveries
+from shardclock_server.sql.deliveries.settle import (
+    SETTLE_PLANS,
+    DeliveryEnding,
+    Settlement,
+    Unsettled,
+    settle_deliveries,
+)
 from shardclock_server.sql.session import Session
 from shardclock_server.workers.app import find_app
-from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.settings import WorkerSettings
 
 APP = Path(__file__).with_name("noting.py")
@@ -26,7 +32,7 @@ HANDLERS = {
     "batch": "`async def`, batch=500",
 }
 WORKERS = 2
-# The payload is what each peer's jobs have, too.
+# The payload is the same as for each peer's jobs.
 PUT = """
     insert into shardclock.timers (due_date, target, payload)
     select t.due, $4, jsonb_build_object('due', extract(epoch from t.due))
@@ -52,7 +58,7 @@ class _Calling(Ours):
 
 
 class WithHandler(Recorded, _Calling, OnRay):
-    """A cluster of two shards and two workers, as `shardclock up --app` starts it; all timers call one handler."""
+    """A cluster of two shards and two workers, as `shardclock up --app` starts it; all timers have one target."""
 
     def __init__(self, target: str) -> None:
         super().__init__(2)
@@ -69,7 +75,7 @@ class WithHandler(Recorded, _Calling, OnRay):
             await declare_handlers(session, [it.declared() for it in self.app.handlers])
 
     async def launch(self) -> None:
-        """Start, and return when shards and workers have their slots."""
+        """Start the cluster, and return when shards and workers have their slots."""
         await super().launch()
         await wait_for_workers(self)
 
@@ -93,28 +99,28 @@ class SqlAlone(_Calling, Limit):
         self._called: list[Firing] = []
 
     async def open(self, dsn: str) -> None:
-        """Set up the database, and declare a handler that nobody has."""
+        """Set up the database, and declare a handler without an app."""
         await super().open(dsn)
         async with self.session() as session:
             await declare_handlers(session, [DeclaredHandler(self.target, "nowhere:nothing", "{}")])
 
     async def start(self) -> None:
-        """Start two loops that fire, and two that deliver, each over half of the slots."""
+        """Start two loops that fire and two loops that deliver; each loop has half of the slots."""
         await super().start()
         self._loops += [asyncio.create_task(self._deliver(worker)) for worker in range(WORKERS)]
 
     async def count(self) -> int:
-        """Count what was claimed; if a loop has failed, raise its error."""
+        """Count the claimed deliveries; if a loop has failed, raise its error."""
         self.raise_failures()
         return len(self._called)
 
     async def firings(self) -> Sequence[Firing]:
-        """Return when each was claimed."""
+        """Return the moment of each claim."""
         return self._called
 
     async def _deliver(self, worker: int) -> None:
-        """Claim deliveries, and settle them while the next are claimed, as a worker does."""
-        wanted, planner = DeliveryScan([self.target], WorkerSettings().delivery_batch), ClaimPlanner()
+        """Claim deliveries, and settle them during the next claim, as a worker does."""
+        wanted, planner = DeliveryScan([self.target], WorkerSettings().delivery_batch), DeliveryPlanner()
         settles = Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=SETTLE_PLANS)
         async with self.session() as claims, settles, asyncio.TaskGroup() as tasks:
             holder = await holder_of(claims, worker, WORKERS, role=WORKER)
@@ -132,16 +138,16 @@ class SqlAlone(_Calling, Limit):
                     await asyncio.sleep(LOOK_EVERY_S)
 
     async def _claim(
-        self, session: Session, holder: int, planner: ClaimPlanner, wanted: DeliveryScan
+        self, session: Session, holder: int, planner: DeliveryPlanner, wanted: DeliveryScan
     ) -> Sequence[ClaimedDelivery]:
         began_s = time.monotonic()
-        scan = planner.known(wanted)
+        scan = planner.scan_of_known_lanes(wanted)
         if scan is None or not planner.search_pause_s(began_s):
             scan = planner.search(wanted)
         taken = await claim_deliveries(session, holder, scan, lease_s=10)
-        planner.learn(scan, taken, began_s=began_s, ended_s=time.monotonic())
+        planner.record(scan, taken, began_s=began_s, ended_s=time.monotonic())
         return taken.claimed
 
 
 def _delivered(claimed: Sequence[ClaimedDelivery]) -> list[Settlement]:
-    return [Settlement(delivery, Ending.DELIVERED) for delivery in claimed]
+    return [Settlement(delivery, DeliveryEnding.DELIVERED) for delivery in claimed]

@@ -1,4 +1,4 @@
-"""What is installed of the peers in build/peers, a folder that git ignores: which versions, and how a script is run."""
+"""The peers installed in build/peers, a folder that git ignores: their versions, and the command of a script."""
 
 import json
 import re
@@ -29,13 +29,13 @@ def versions() -> dict[str, str]:
 
 
 def has_changed(script: str) -> bool:
-    """Say whether a script is another one than when its peer was installed."""
+    """Return whether a script has changed since its peer was installed."""
     there = INSTALLED / script
     return not there.exists() or there.read_bytes() != (HOME / script).read_bytes()
 
 
 def command_of(script: str) -> list[str]:
-    """Return the command that runs a script where its peer is installed."""
+    """Return the command that runs a script in its peer's environment."""
     there = INSTALLED / script
     match there.suffix:
         case ".mjs":

@@ -15,7 +15,8 @@ from shardclock_server.sql.jobs.declare import declare_jobs
 from shardclock_server.workers.app import find_app
 
 APP = Path(__file__).with_name("beating.py")
-SPREAD = (5**0.5 - 1) / 2  # of a second from each job to the next: however many there are, their starts stand apart
+# The seconds from each job to the next. This ratio spreads the starts of any number of jobs over a second.
+SPREAD = (5**0.5 - 1) / 2
 APPLY = "select shardclock.apply_job(said) from unnest($1::jsonb[]) as said"
 BEGUN = """
     select extract(epoch from scheduled_at)::double precision, extract(epoch from started_at)::double precision
@@ -41,12 +42,12 @@ class WithJobs(Recorded, OnRay):
             await declare_jobs(session, self.app.jobs)
 
     async def launch(self) -> None:
-        """Start, and return when shards and workers have their slots."""
+        """Start the cluster, and return when shards and workers have their slots."""
         await super().launch()
         await wait_for_workers(self)
 
     async def make_jobs(self, count: int) -> None:
-        """Make so many jobs, which start once a second; those that are there stay as they are."""
+        """Make `count` jobs, which start once a second; existing jobs stay unchanged."""
         begin = datetime.now(UTC).replace(microsecond=0, second=0)
         starts = [begin + timedelta(seconds=number * SPREAD % 1) for number in range(count)]
         said = [
@@ -57,6 +58,6 @@ class WithJobs(Recorded, OnRay):
             await connection.execute(APPLY, [json.dumps(job) for job in said])
 
     async def firings(self) -> Sequence[Firing]:
-        """Read when each run was due, and when it began."""
+        """Read the due date and the begin of each run."""
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
             return [Firing(*row) for row in await connection.fetch(BEGUN)]

@@ -1,7 +1,7 @@
-"""Which peers there are, and how each is set up: as its documentation advises where many short jobs are wanted.
+"""The peers and their configurations, which follow their documentation's advice for many short jobs.
 
-`put` fills a peer's table, and `left` counts its jobs that are not completed yet. Most peers delete a job when it is
-completed, the others mark it.
+`put` fills a peer's table, and `left` counts its uncompleted jobs. Most peers delete a completed job; the other peers
+mark the job.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ AWA = """
     ))
     from (select {due} from generate_series(0, $2::integer - 1) n) t (due)
 """
-# It packs what is completed, and later keeps only how many these were.
+# awa packs completed jobs, and later keeps only their number.
 AWA_LEFT = """
     select (
         (select last_value from awa.job_id_seq)
@@ -73,7 +73,7 @@ DB_SCHEDULER_LEFT = "select count(*) from scheduled_tasks"
 class Kind:
     """One peer in one configuration: its package, its script, and the statements on its tables.
 
-    A `put` of None means that the table is filled by the peer's own call. `make` is the target that installs it.
+    A `put` of None means that the peer's own call fills the table. `make` is the make target that installs the peer.
     """
 
     name: str
@@ -118,7 +118,7 @@ KINDS = (
     ),
 )  # fmt: skip
 
-# These take part where handlers are called, alone.
+# These peers take part only in cases that call handlers.
 MORE_KINDS = (
     Kind(
         "awa", "awa-pg", "of_awa.py",

@@ -1,7 +1,7 @@
-"""An app with three handlers that do nothing but record when they were called, in files beside this one.
+"""An app with three handlers that only record the moments of their calls, in files beside this one.
 
-The benchmarks copy it into a folder of its own, where handlers' processes import it. It imports nothing of ours but
-what a user's handlers import.
+The benchmarks copy the app into a separate folder, where handler processes import it. Of our packages, the app
+imports only the packages that a user's handlers import.
 """
 
 import array
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import shardclock
 
-EVERY_S = 0.05  # as often as the workers of the peers write theirs
+EVERY_S = 0.05  # the same interval as in the peers' workers
 
 _calls: deque[tuple[float, float]] = deque()
 

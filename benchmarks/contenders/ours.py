@@ -16,7 +16,7 @@ from benchmarks.rows import holder_of
 from shardclock_server.cluster.database import Database
 from shardclock_server.cluster.running import RunningCluster
 from shardclock_server.cluster.settings import load_settings
-from shardclock_server.shards.claim_planner import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
+from shardclock_server.shards.scan_planner import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
 from shardclock_server.sql.claims.claim import Scan, claim_due
 from shardclock_server.sql.claims.scan_window import RotatingScan
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
@@ -28,8 +28,8 @@ from shardclock_server.workers.app import App
 
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001
-QUIET = {"metrics_port": 0, "gateway_enabled": False}  # what is measured is the firing
-SETTLE_S = 8.0  # Ray still starts its idle workers when it answers already
+QUIET = {"metrics_port": 0, "gateway_enabled": False}  # only the firing is measured
+SETTLE_S = 8.0  # Ray still starts idle workers after its first answer
 PUT = """
     insert into shardclock.timers (due_date)
     select $1::timestamptz + n * $3::double precision * interval '1 second' from generate_series(0, $2::integer - 1) n
@@ -90,7 +90,7 @@ class OnRay(Ours):
         await asyncio.sleep(SETTLE_S)
 
     async def launch(self) -> None:
-        """Start, and return when the shards have their slots: Ray may still be starting its idle workers then."""
+        """Start the cluster, and return when the shards have their slots; Ray may still be starting idle workers."""
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
         settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, **QUIET, **self._more)
         logs = self._stack.enter_context((place / "ray.log").open("wb"))
@@ -123,7 +123,7 @@ class Limit(Ours):
         self._loops: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start two loops, each over half of the slots."""
+        """Start two loops; each loop has half of the slots."""
         self._loops = [asyncio.create_task(self._loop(shard)) for shard in (0, 1)]
 
     async def stop(self) -> None:
@@ -138,7 +138,7 @@ class Limit(Ours):
         return await super().count()
 
     def raise_failures(self) -> None:
-        """Raise the error of a loop that has failed, if one has."""
+        """Raise the error of a failed loop, if there is one."""
         for loop in self._loops:
             if loop.done():
                 loop.result()

@@ -1,7 +1,7 @@
-"""The peers: other job queues and schedulers that keep their work in Postgres.
+"""The peers: other job queues and schedulers with their work in Postgres.
 
-Their workers run in processes of their own and record when each job's handler was called; their scripts are in
-benchmarks/peers.
+The workers of a peer run in processes of their own, and record the moment of each job's call. The scripts of the
+workers are in benchmarks/peers.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Peer(Recorded):
                 await connection.execute(text, at, part, batch.every_s, timeout=PATIENCE_S)
 
     async def add(self, count: int) -> float:
-        """Schedule timers by the peer's own bulk call; return how many seconds it took."""
+        """Schedule timers by the peer's own bulk call; return the seconds that the call took."""
         return float(await self._run("add", str(count)))
 
     async def start(self) -> None:

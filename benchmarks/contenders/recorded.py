@@ -1,6 +1,6 @@
-"""A contender that is measured by its calls: whoever is called notes each call in a file of a folder.
+"""A contender that is measured by its calls: the called side notes each call in a file of a folder.
 
-Each call is two doubles: when the job was due and when its handler was called.
+Each call is two doubles: the job's due date and the moment of the call.
 """
 
 import array
@@ -19,8 +19,8 @@ BYTES = 16  # two doubles
 class Recorded(Contender):
     """Give a contender a folder for its recordings from `open` to `close`, and read them.
 
-    It stands before the contender that it completes: `class WithHandler(Recorded, OnRay)`. What must end before the
-    folder goes is pushed onto `kept`.
+    A class names it before the contender that it completes: `class WithHandler(Recorded, OnRay)`. Processes that must
+    end before the folder is removed are pushed onto `kept`.
     """
 
     def __init__(self, *given: Any, **more: Any) -> None:

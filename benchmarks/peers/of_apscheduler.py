@@ -32,7 +32,7 @@ def scheduler_on(dsn: str) -> AsyncScheduler:
 
 
 async def open_(dsn: str) -> None:
-    """Make its tables."""
+    """Make the peer's tables."""
     async with scheduler_on(dsn):
         pass
 
@@ -62,7 +62,7 @@ async def put(dsn: str, count: str, at: str, every_s: str) -> None:
 
 
 async def add(dsn: str, count: str) -> None:
-    """Make schedules for tomorrow; print how many seconds it took."""
+    """Make schedules for tomorrow; print the seconds that it took."""
     began_s = time.perf_counter()
     await put(dsn, count, str(time.time() + 86_400), "0")
     sys.stdout.write(f"{time.perf_counter() - began_s}\n")

@@ -1,6 +1,6 @@
 """awa: python of_awa.py open DSN | work DSN SHEET."""
 
-from __future__ import annotations  # it has no Job[Fire] when the program runs
+from __future__ import annotations  # Job[Fire] does not exist at run time
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ class Fire:
 
 def client_on(dsn: str) -> awa.AsyncClient:
     """Make a client of a database."""
-    # It refuses an address without a host, even if the query names the directory of a socket.
+    # awa refuses a URL without a host, even if its query string names a socket directory (`?host=/dir`).
     return awa.AsyncClient(dsn.replace("@/", "@localhost/", 1), max_connections=20)
 
 

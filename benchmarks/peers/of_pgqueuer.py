@@ -36,7 +36,7 @@ async def work(dsn: str, path: str) -> None:
 
 
 async def add(dsn: str, count: str) -> None:
-    """Use its own call for many jobs, a thousand at a time; print how many seconds it took."""
+    """Use its own call for many jobs, a thousand at a time; print the seconds that it took."""
     connection = await asyncpg.connect(dsn)
     queries = Queries.from_asyncpg_connection(connection)
     began_s = time.perf_counter()

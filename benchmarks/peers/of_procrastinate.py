@@ -44,7 +44,7 @@ async def work(dsn: str, path: str) -> None:
 
 
 async def add(dsn: str, count: str) -> None:
-    """Use its own call for many jobs, a thousand at a time; print how many seconds it took."""
+    """Use its own call for many jobs, a thousand at a time; print the seconds that it took."""
     app = app_on(dsn)
 
     @app.task(name="fire")

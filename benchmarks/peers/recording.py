@@ -1,4 +1,4 @@
-"""Record when each timer was due and when it fired: two doubles for each, seconds since 1970, appended to a file."""
+"""Record the due date and the firing of each timer: two doubles, seconds since 1970, appended to a file."""
 
 import array
 import asyncio

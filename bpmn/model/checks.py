@@ -1,6 +1,6 @@
-"""Say which nodes of a definition can't be run, and why.
+"""Find the nodes of a definition that can't be run, and the reasons.
 
-source:  BPMN 2.0.2; where it leaves a choice, Camunda 8 decides: a model that is refused there is refused here
+source:  BPMN 2.0.2; where BPMN leaves a choice, Camunda 8's choice applies: a model that Camunda 8 refuses is refused
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -8,39 +8,40 @@ from collections.abc import Callable, Collection, Iterator
 from shardclock_server.bpmn.model.definition import (
     SCOPES,
     Definition,
-    Error,
-    Escalation,
-    Kind,
-    Message,
-    Node,
-    Signal,
-    Terminate,
-    Timer,
+    ErrorTrigger,
+    EscalationTrigger,
+    FlowNode,
+    MessageTrigger,
+    NodeKind,
+    SignalTrigger,
+    TerminateTrigger,
     TimerKind,
+    TimerTrigger,
     Trigger,
 )
 from shardclock_server.bpmn.model.expressions import written
 from shardclock_server.bpmn.model.paths import FLOWS_JOINED_MAX
-from shardclock_server.bpmn.model.refusal import Problem
+from shardclock_server.bpmn.model.refusal import ModelProblem
 from shardclock_server.timers.refusal import shortened
 
 ACTIVITIES = frozenset({
-    Kind.PASS, Kind.SCRIPT, Kind.SERVICE, Kind.USER, Kind.RECEIVE, Kind.SUBPROCESS, Kind.CALL,
+    NodeKind.PASS, NodeKind.SCRIPT, NodeKind.SERVICE, NodeKind.USER, NodeKind.RECEIVE, NodeKind.SUBPROCESS,
+    NodeKind.CALL,
 })  # fmt: skip
-WITHOUT_CONDITIONS = frozenset({Kind.PARALLEL, Kind.EVENT_BASED, Kind.START})
+WITHOUT_CONDITIONS = frozenset({NodeKind.PARALLEL, NodeKind.EVENT_BASED, NodeKind.START})
 MAPS_IN = "it is entered when its event has happened, and no inputs are mapped then"
 
-Check = Callable[[Node, Definition], Iterator[str]]
+Check = Callable[[FlowNode, Definition], Iterator[str]]
 
 
-def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[Problem]:
-    """Find all that is wrong with a definition, in the document's order.
+def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[ModelProblem]:
+    """Find all faults of a definition, in the document's order.
 
-    Of nodes that are `unread`, or attached to one, only the flows and the events around them are looked at: another
-    sentence has said that something is wrong with them.
+    For `unread` nodes, and for events attached to an `unread` node, only the flows and the surrounding events are
+    checked: an `unread` node has a fault in the list already.
     """
     return [
-        Problem(node.node_id, sentence)
+        ModelProblem(node.node_id, sentence)
         for node in definition.nodes.values()
         for check in (
             _check_flows,
@@ -51,14 +52,14 @@ def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list
     ]
 
 
-def _check_flows(node: Node, definition: Definition) -> Iterator[str]:
+def _check_flows(node: FlowNode, definition: Definition) -> Iterator[str]:
     for flow in node.outgoing:
         target = definition.nodes.get(flow.target)
         if target is None:
-            continue  # whoever read the flow has said so
+            continue  # the reader has reported the missing target
         if target.scope_id != node.scope_id:
             yield f"its flow {flow.flow_id} leaves its sub-process; flows stay within one"
-        if target.kind in {Kind.START, Kind.BOUNDARY, Kind.EVENT_SUBPROCESS}:
+        if target.kind in {NodeKind.START, NodeKind.BOUNDARY, NodeKind.EVENT_SUBPROCESS}:
             yield f"its flow {flow.flow_id} leads to a {target.tag}, which only an event can begin"
         if flow.condition and node.kind in WITHOUT_CONDITIONS:
             yield f"its flow {flow.flow_id} has a condition; a {node.tag}'s flows have none"
@@ -72,8 +73,8 @@ def _check_flows(node: Node, definition: Definition) -> Iterator[str]:
         yield "it is an end event with an outgoing flow; leave the flow out"
 
 
-def _check_caught(node: Node, definition: Definition) -> Iterator[str]:
-    """Check that no two events at one activity, or inside one scope, catch the same."""
+def _check_caught(node: FlowNode, definition: Definition) -> Iterator[str]:
+    """Check that no two events at one activity, or inside one scope, catch the same trigger."""
     inside = {start: each for each in node.event_subprocesses for start in definition.nodes[each].starts}
     for called, events in (
         ("boundary events", {each: each for each in node.boundaries}),
@@ -88,24 +89,24 @@ def _check_caught(node: Node, definition: Definition) -> Iterator[str]:
                 yield f"its {called} {first[caught]} and {catcher} both catch {what}; leave one of them out"
 
 
-def _caught_by(node: Node) -> tuple[str, str] | None:
-    """Name what no second event may catch, and its code or name, "" for every code; a timer isn't caught."""
+def _caught_by(node: FlowNode) -> tuple[str, str] | None:
+    """Return the kind and the code or name of an event's trigger: "" stands for every code; None for a timer."""
     match node.trigger:
-        case Error(code):
+        case ErrorTrigger(code):
             return "error", code or ""
-        case Escalation(code):
+        case EscalationTrigger(code):
             return "escalation", code or ""
-        case Message(name):
+        case MessageTrigger(name):
             return "message", written(name)
-        case Signal(name):
+        case SignalTrigger(name):
             return "signal", written(name)
         case _:
             return None
 
 
-def _check_process(node: Node, definition: Definition) -> Iterator[str]:
+def _check_process(node: FlowNode, definition: Definition) -> Iterator[str]:
     plain = [start for start in _starts_in(node, definition) if start.trigger is None]
-    joined = sum(join.kind == Kind.INCLUSIVE for join in definition.joins.values())
+    joined = sum(join.kind == NodeKind.INCLUSIVE for join in definition.joins.values())
     if joined > FLOWS_JOINED_MAX:
         yield f"it has {joined:,} flows into inclusive gateways that join; it may have {FLOWS_JOINED_MAX:,}"
     if len(plain) > 1:
@@ -114,7 +115,7 @@ def _check_process(node: Node, definition: Definition) -> Iterator[str]:
         yield "it has no start event; add one"
 
 
-def _check_subprocess(node: Node, definition: Definition) -> Iterator[str]:
+def _check_subprocess(node: FlowNode, definition: Definition) -> Iterator[str]:
     starts = _starts_in(node, definition)
     if any(start.trigger for start in starts):
         yield "a start event in a sub-process has no trigger; only an event sub-process begins with one"
@@ -122,7 +123,7 @@ def _check_subprocess(node: Node, definition: Definition) -> Iterator[str]:
         yield f"it has {len(starts) or 'no'} start events; a sub-process has exactly one"
 
 
-def _check_event_subprocess(node: Node, definition: Definition) -> Iterator[str]:
+def _check_event_subprocess(node: FlowNode, definition: Definition) -> Iterator[str]:
     starts = _starts_in(node, definition)
     if len(starts) != 1 or starts[0].trigger is None:
         yield "an event sub-process has exactly one start event, with a trigger"
@@ -130,37 +131,37 @@ def _check_event_subprocess(node: Node, definition: Definition) -> Iterator[str]
         yield "it is an event sub-process with a sequence flow; only its event begins it"
 
 
-def _check_begun_by_event(node: Node, _: Definition) -> Iterator[str]:
-    if node.inputs and (node.kind == Kind.BOUNDARY or node.trigger):
+def _check_begun_by_event(node: FlowNode, _: Definition) -> Iterator[str]:
+    if node.inputs and (node.kind == NodeKind.BOUNDARY or node.trigger):
         yield f"{MAPS_IN}; leave its inputs out, and map its outputs"
 
 
-def _check_start(node: Node, definition: Definition) -> Iterator[str]:
+def _check_start(node: FlowNode, definition: Definition) -> Iterator[str]:
     scope = definition.nodes[node.scope_id]
     match node.trigger, scope.kind:
-        case Timer(kind=TimerKind.DURATION), Kind.PROCESS:
+        case TimerTrigger(kind=TimerKind.DURATION), NodeKind.PROCESS:
             yield "a process starts at a timeDate or in a timeCycle, not after a timeDuration"
-        case ((Error() | Escalation() | Terminate()), Kind.PROCESS):
+        case ((ErrorTrigger() | EscalationTrigger() | TerminateTrigger()), NodeKind.PROCESS):
             yield "a process isn't started by an error or an escalation; begin an event sub-process with it"
-        case trigger, Kind.EVENT_SUBPROCESS:
+        case trigger, NodeKind.EVENT_SUBPROCESS:
             yield from _check_waiting(node, trigger)
         case _:
             pass
 
 
-def _check_catch(node: Node, _: Definition) -> Iterator[str]:
+def _check_catch(node: FlowNode, _: Definition) -> Iterator[str]:
     match node.trigger:
-        case Timer(kind=TimerKind.CYCLE):
+        case TimerTrigger(kind=TimerKind.CYCLE):
             yield "it waits once, so its timer is a timeDuration or a timeDate, not a timeCycle"
-        case Timer() | Signal():
+        case TimerTrigger() | SignalTrigger():
             pass
-        case Message() as message:
+        case MessageTrigger() as message:
             yield from _check_correlation(message)
         case _:
             yield "it catches nothing; give it a timer, a message or a signal"
 
 
-def _check_boundary(node: Node, definition: Definition) -> Iterator[str]:
+def _check_boundary(node: FlowNode, definition: Definition) -> Iterator[str]:
     attached = definition.nodes.get(node.attached_to or "")
     if attached is None or attached.kind not in ACTIVITIES or attached.tag.endswith("Event"):
         yield f"it is attached to {shortened(node.attached_to or '')}, which is no task, sub-process or call activity"
@@ -171,69 +172,69 @@ def _check_boundary(node: Node, definition: Definition) -> Iterator[str]:
     yield from _check_waiting(node, node.trigger)
 
 
-def _check_waiting(node: Node, trigger: Trigger | None) -> Iterator[str]:
-    """Check what a boundary event, or the start of an event sub-process, waits for."""
+def _check_waiting(node: FlowNode, trigger: Trigger | None) -> Iterator[str]:
+    """Check the trigger of a boundary event, or of the start of an event sub-process."""
     match trigger:
-        case Timer(kind=TimerKind.CYCLE) if node.is_interrupting:
+        case TimerTrigger(kind=TimerKind.CYCLE) if node.is_interrupting:
             yield "it interrupts, so it happens once: its timer is a timeDuration or a timeDate, not a timeCycle"
-        case Error() if not node.is_interrupting:
+        case ErrorTrigger() if not node.is_interrupting:
             yield "an error always interrupts; leave out what says that it doesn't"
-        case Message() as message:
+        case MessageTrigger() as message:
             yield from _check_correlation(message)
-        case Timer() | Signal() | Error() | Escalation():
+        case TimerTrigger() | SignalTrigger() | ErrorTrigger() | EscalationTrigger():
             pass
         case _:
             yield "it waits for nothing; give it a timer, a message, a signal, an error or an escalation"
 
 
-def _check_receive(node: Node, _: Definition) -> Iterator[str]:
-    if isinstance(node.trigger, Message):
+def _check_receive(node: FlowNode, _: Definition) -> Iterator[str]:
+    if isinstance(node.trigger, MessageTrigger):
         yield from _check_correlation(node.trigger)
 
 
-def _check_correlation(message: Message) -> Iterator[str]:
+def _check_correlation(message: MessageTrigger) -> Iterator[str]:
     if message.correlation is None:
         yield "its message has no correlation key; name one in the message's zeebe:subscription"
 
 
-def _check_end(node: Node, _: Definition) -> Iterator[str]:
-    if isinstance(node.trigger, Error) and node.outputs:
+def _check_end(node: FlowNode, _: Definition) -> Iterator[str]:
+    if isinstance(node.trigger, ErrorTrigger) and node.outputs:
         yield "it throws an error, and no outputs are mapped then; leave them out"
     match node.trigger:
-        case Error(code=None):
+        case ErrorTrigger(code=None):
             yield "it throws an error without a code; choose an error that has one"
-        case Timer():
+        case TimerTrigger():
             yield "an end event waits for nothing; put the timer into an intermediate event before it"
         case _:
             pass
 
 
-def _check_throw(node: Node, _: Definition) -> Iterator[str]:
+def _check_throw(node: FlowNode, _: Definition) -> Iterator[str]:
     match node.trigger:
-        case Signal():
+        case SignalTrigger():
             pass
-        case Escalation(code):
+        case EscalationTrigger(code):
             if code is None:
                 yield "it throws an escalation without a code; choose an escalation that has one"
         case _:
             yield "it throws nothing that can be thrown; give it a message, a signal or an escalation"
 
 
-def _check_choice(node: Node, _: Definition) -> Iterator[str]:
+def _check_choice(node: FlowNode, _: Definition) -> Iterator[str]:
     if len(node.outgoing) > 1:
         for flow in node.outgoing:
             if flow.condition is None and flow.flow_id != node.default_flow:
                 yield f"its flow {flow.flow_id} has no condition; write one, or make it the default flow"
 
 
-def _check_event_based(node: Node, definition: Definition) -> Iterator[str]:
+def _check_event_based(node: FlowNode, definition: Definition) -> Iterator[str]:
     if len(node.outgoing) < 2:
         yield "it has fewer than two outgoing flows; it chooses between events"
     for flow in node.outgoing:
         target = definition.nodes.get(flow.target)
         if target is None:
             continue
-        if target.kind not in {Kind.CATCH, Kind.RECEIVE}:
+        if target.kind not in {NodeKind.CATCH, NodeKind.RECEIVE}:
             yield f"its flow {flow.flow_id} leads to a {target.tag}, not to a receiveTask or an event that waits"
         elif len(target.incoming) > 1:
             yield f"{target.node_id} comes after it, and has another incoming flow; it may have none"
@@ -243,22 +244,22 @@ def _check_event_based(node: Node, definition: Definition) -> Iterator[str]:
             yield f"{target.node_id} comes after it, and has boundary events or a loop; it may have neither"
 
 
-def _starts_in(node: Node, definition: Definition) -> list[Node]:
+def _starts_in(node: FlowNode, definition: Definition) -> list[FlowNode]:
     return [definition.nodes[start] for start in node.starts]
 
 
-CHECKS: dict[Kind, tuple[Check, ...]] = {
-    Kind.PROCESS: (_check_process,),
-    Kind.SUBPROCESS: (_check_subprocess,),
-    Kind.EVENT_SUBPROCESS: (_check_event_subprocess,),
-    Kind.START: (_check_start, _check_begun_by_event),
-    Kind.CATCH: (_check_catch,),
-    Kind.BOUNDARY: (_check_boundary, _check_begun_by_event),
-    Kind.RECEIVE: (_check_receive,),
-    Kind.END: (_check_end,),
-    Kind.THROW: (_check_throw,),
-    Kind.EXCLUSIVE: (_check_choice,),
-    Kind.INCLUSIVE: (_check_choice,),
-    Kind.EVENT_BASED: (_check_event_based,),
+CHECKS: dict[NodeKind, tuple[Check, ...]] = {
+    NodeKind.PROCESS: (_check_process,),
+    NodeKind.SUBPROCESS: (_check_subprocess,),
+    NodeKind.EVENT_SUBPROCESS: (_check_event_subprocess,),
+    NodeKind.START: (_check_start, _check_begun_by_event),
+    NodeKind.CATCH: (_check_catch,),
+    NodeKind.BOUNDARY: (_check_boundary, _check_begun_by_event),
+    NodeKind.RECEIVE: (_check_receive,),
+    NodeKind.END: (_check_end,),
+    NodeKind.THROW: (_check_throw,),
+    NodeKind.EXCLUSIVE: (_check_choice,),
+    NodeKind.INCLUSIVE: (_check_choice,),
+    NodeKind.EVENT_BASED: (_check_event_based,),
 }
 assert CHECKS.keys() >= SCOPES

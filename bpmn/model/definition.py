@@ -1,4 +1,4 @@
-"""Define what a model becomes: nodes with all that the step needs to know, frozen."""
+"""The compiled form of a model: frozen nodes with everything that a step reads."""
 
 import re
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from shardclock_server.feel import Expression
 PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 
 
-class Kind(StrEnum):
-    """Name how a node behaves, which several elements of BPMN may share."""
+class NodeKind(StrEnum):
+    """A node's behaviour; several elements of BPMN may have the same behaviour."""
 
-    __hash__ = str.__hash__  # an Enum's own is slower, and each node that a token enters is looked up by its kind
+    __hash__ = str.__hash__  # faster than an Enum's own; a step looks up the kind of each node that a token enters
 
     PROCESS = auto()
     START = auto()
     END = auto()
     PASS = auto()  # a manual task, a task without a type, an event that throws nothing
     SCRIPT = auto()
-    SERVICE = auto()  # service, send and business rule tasks, and messages that are thrown: somebody else does the work
+    SERVICE = auto()  # service, send and business rule tasks, and thrown messages: a handler does the work
     USER = auto()
     RECEIVE = auto()
     CATCH = auto()
@@ -36,11 +36,11 @@ class Kind(StrEnum):
     CALL = auto()
 
 
-SCOPES = frozenset({Kind.PROCESS, Kind.SUBPROCESS, Kind.EVENT_SUBPROCESS})
+SCOPES = frozenset({NodeKind.PROCESS, NodeKind.SUBPROCESS, NodeKind.EVENT_SUBPROCESS})
 
 
 class TimerKind(StrEnum):
-    """Name the three ways in which BPMN says when; an event has exactly one."""
+    """The three kinds of a timer's time in BPMN; an event has exactly one."""
 
     DATE = auto()
     DURATION = auto()
@@ -48,53 +48,55 @@ class TimerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Timer:
-    """A timer event: when it is due, as it is written or as FEEL finds it when its scope is entered."""
+class TimerTrigger:
+    """A timer event; its time is a literal, or a FEEL expression that is evaluated when the scope is entered."""
 
     kind: TimerKind
     text: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """A message event. `correlation` finds the key that a message must bring; a start event has none."""
+class MessageTrigger:
+    """A message event. `correlation` evaluates to the message's correlation key; a start event has none."""
 
     name: Text
     correlation: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Signal:
-    """A signal event: whoever waits for the name gets it."""
+class SignalTrigger:
+    """A signal event: all tokens that wait for the name receive the signal."""
 
     name: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
-    """An error event; a catching one without a code catches every error."""
+class ErrorTrigger:
+    """An error event; a catching event without a code catches every error."""
 
     code: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Escalation:
-    """An escalation event; a catching one without a code catches every escalation."""
+class EscalationTrigger:
+    """An escalation event; a catching event without a code catches every escalation."""
 
     code: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Terminate:
-    """An end event that ends its whole scope."""
+class TerminateTrigger:
+    """An end event that terminates its whole scope."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """An event with a trigger that can't be read. Its model is refused."""
+class UnknownTrigger:
+    """A trigger that can't be read, so the model is refused."""
 
 
-Trigger = Timer | Message | Signal | Error | Escalation | Terminate | Unknown
+Trigger = (
+    TimerTrigger | MessageTrigger | SignalTrigger | ErrorTrigger | EscalationTrigger | TerminateTrigger | UnknownTrigger
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +111,17 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A mapping of an input or output: `target` is the variable's name, with dots for what lies inside it."""
+    """An input or output mapping; `target` is the variable's name, followed by the path inside its value."""
 
     target: tuple[str, ...]
     source: Text
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """A multi-instance activity: one execution for each item, one after the other or all at once.
+class MultiInstance:
+    """A multi-instance activity: one execution per item, in sequence or in parallel.
 
-    shape:   exactly one of `items` (a list) and `count` (a number) is there
+    shape:   either `items` (a list) or `count` (a number) is set
     """
 
     is_sequential: bool
@@ -132,14 +134,14 @@ class Loop:
 
     @property
     def result_name(self) -> str | None:
-        """Name the variable that holds an execution's result; None if the result is computed from others."""
+        """Return the variable that holds an execution's result; None: `output_item` is a computed expression."""
         found = PATH.fullmatch(self.output_item.text) if self.output_item else None
         return found[1] if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceWork:
-    """What somebody else does: `task_type` names the handler, the endpoint or the topic."""
+    """The work of a service task; `task_type` names a handler, an endpoint or a topic."""
 
     task_type: Text
     retries: Text | None = None
@@ -148,7 +150,7 @@ class ServiceWork:
 
 @dataclass(frozen=True, slots=True)
 class UserWork:
-    """What a person does, and who may."""
+    """The work of a user task, and its candidates."""
 
     assignee: Text | None = None
     candidate_groups: Text | None = None
@@ -158,7 +160,7 @@ class UserWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class ScriptWork:
     """A FEEL expression whose value becomes a variable."""
 
     expression: Expression
@@ -166,28 +168,28 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """Another process, started as a child. It may get all variables that are seen, and give all of its own back."""
+class CallWork:
+    """A call of another process; it may pass all variables to the child and return all of the child's variables."""
 
     process_id: Text
     passes_all_in: bool = True
     passes_all_out: bool = True
 
 
-Work = ServiceWork | UserWork | Script | Call
+Work = ServiceWork | UserWork | ScriptWork | CallWork
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class FlowNode:
     """One element that a token can be at.
 
-    shape:   `scope_id` names the node that contains it, "" for the process; `incoming` are ids of flows. A scope has
-             `starts`, its start events, `start`, the one at which a token begins, and `event_subprocesses`; an activity
-             has `boundaries`
+    shape:   `scope_id` is the containing node, "" for the process. `incoming` holds ids of flows. A scope has `starts`,
+             its start events, `start`, the one at which a token begins, and `event_subprocesses`. An activity has
+             `boundaries`
     """
 
     node_id: str
-    kind: Kind
+    kind: NodeKind
     tag: str
     name: str
     scope_id: str
@@ -200,7 +202,7 @@ class Node:
     boundaries: tuple[str, ...] = ()
     inputs: tuple[Assignment, ...] = ()
     outputs: tuple[Assignment, ...] = ()
-    loop: Loop | None = None
+    loop: MultiInstance | None = None
     work: Work | None = None
     starts: tuple[str, ...] = ()
     start: str | None = None
@@ -211,19 +213,19 @@ class Node:
 class Definition:
     """A process that can be run.
 
-    shape:   `nodes` by their ids, the process's own among them; `starts` are the start events with a trigger;
-             `joins` has the join to which a flow leads, by the flow's id; `upstream` has for each inclusive join the
-             nodes of its scope from which it can be reached, with a bit for each of the join's `incoming` by which
+    shape:   `nodes` by id, including the process's own. `starts` are the start events with a trigger. `joins` maps a
+             flow's id to the join that it leads to. `upstream` has, for each inclusive join, the nodes of its scope
+             from which a token can reach it, with one bit per flow of the join's `incoming`
     """
 
     process_id: str
     name: str
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, FlowNode]
     starts: tuple[str, ...]
-    joins: Mapping[str, Node]
+    joins: Mapping[str, FlowNode]
     upstream: Mapping[str, Mapping[str, int]]
 
     @property
-    def root(self) -> Node:
+    def root(self) -> FlowNode:
         """Return the process's own node."""
         return self.nodes[self.process_id]

@@ -1,4 +1,4 @@
-"""Read XML that a stranger sent: without entities, within bounds of bytes, depth and elements."""
+"""Parse untrusted XML: refuse entities, and limit the bytes, the depth and the number of elements."""
 
 from io import BytesIO
 from xml.etree.ElementTree import Element, ParseError
@@ -6,18 +6,18 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml import ElementTree
 from defusedxml.common import DefusedXmlException
 
-from shardclock_server.bpmn.model.refusal import InvalidModel, Problem
+from shardclock_server.bpmn.model.refusal import InvalidModel, ModelProblem
 
 MODEL_BYTES_MAX = 4 * 1024 * 1024
 DEPTH_MAX = 100
 ELEMENTS_MAX = 50_000
-NAMESPACE_CHARS_MAX = 1_000  # each element's name is kept with it
+NAMESPACE_CHARS_MAX = 1_000  # the parser repeats the namespace in the name of each element
 
 
 def read_document(text: bytes) -> Element:
-    """Read a document whole, or refuse it.
+    """Parse a whole document.
 
-    errors:  InvalidModel  not XML, with a DOCTYPE, or larger or deeper than a model may be
+    errors:  InvalidModel  not XML, with a DOCTYPE, or over a limit of bytes, elements or depth
     """
     if len(text) > MODEL_BYTES_MAX:
         raise _refused(f"the model has {len(text):,} bytes; it may have {MODEL_BYTES_MAX:,}: leave out what isn't run")
@@ -27,7 +27,7 @@ def read_document(text: bytes) -> Element:
         raise _refused("the model has a DOCTYPE, which could name other files; leave it out") from None
     except InvalidModel:
         raise
-    except (ParseError, LookupError, ValueError) as error:  # the last two: an encoding that Python can't read
+    except (ParseError, LookupError, ValueError) as error:  # the last two: an encoding that Python can't decode
         raise _refused(f"the model is not XML: {error}; send BPMN 2.0 as a modeler saves it") from None
 
 
@@ -58,4 +58,4 @@ def _check_namespace(uri: str) -> None:
 
 
 def _refused(sentence: str) -> InvalidModel:
-    return InvalidModel(Problem("", sentence))
+    return InvalidModel(ModelProblem("", sentence))

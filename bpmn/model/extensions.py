@@ -1,16 +1,16 @@
-"""Read the additions of Camunda 8 and Camunda 7 to BPMN: assignments, task types, retries, called processes, loops.
+"""Read Camunda's additions to BPMN: assignments, task types, retries, called processes, loops.
 
-Each word of Camunda 8 comes before the same word of Camunda 7; where an element has none, Camunda 7's is read.
+A name of Camunda 8 takes precedence over the same name of Camunda 7.
 
-errors:  Unreadable  what is written can't be read, or only an engine in Java can run it
+errors:  InvalidValue  a value can't be read, or only an engine in Java can evaluate the value
 """
 
 from xml.etree.ElementTree import Element
 
-from shardclock_server.bpmn.model.definition import Call, Loop, Script, ServiceWork, UserWork
+from shardclock_server.bpmn.model.definition import CallWork, MultiInstance, ScriptWork, ServiceWork, UserWork
 from shardclock_server.bpmn.model.expressions import (
+    InvalidValue,
     Text,
-    Unreadable,
     optional_name,
     read_expression,
     read_text,
@@ -22,22 +22,22 @@ from shardclock_server.bpmn.model.times import moment_of
 from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-ITEMS_MAX = 5_000  # of a multi-instance
+ITEMS_MAX = 5_000  # the limit of items of one multi-instance activity
 RETRIES_MAX = 1_000
 
 
 def read_service_work(element: Element) -> ServiceWork:
-    """Read who does a service task, or what is like one."""
+    """Read the task type, retries and headers of a service task or of a similar element."""
     written = zeebe_child(element, "taskHeaders")
     headers = tuple((header.get("key", ""), header.get("value", "")) for header in (() if written is None else written))
     if (task := zeebe_child(element, "taskDefinition")) is not None:
         if camunda_attribute(element, "resultVariable") is not None:
-            raise Unreadable("it has a taskDefinition, and the resultVariable of a script; write an output mapping")
+            raise InvalidValue("it has a taskDefinition, and the resultVariable of a script; write an output mapping")
         return ServiceWork(read_text(required(task, "type")), retries=_retries(task.get("retries")), headers=headers)
     source = _external(element)
     if topic := camunda_attribute(source, "topic"):
         return ServiceWork(read_text(topic), headers=headers)
-    raise Unreadable("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
+    raise InvalidValue("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
 
 
 def _retries(written: str | None) -> Text | None:
@@ -48,9 +48,9 @@ def _retries(written: str | None) -> Text | None:
 
 
 def check_retries(written: object) -> int:
-    """Read how many attempts a service task has.
+    """Read a service task's number of attempts.
 
-    errors:  Unreadable  it is no such number
+    errors:  InvalidValue  it is not a number in range
     """
     try:
         number = int(str(written))
@@ -58,24 +58,24 @@ def check_retries(written: object) -> int:
         number = -1
     if 0 <= number <= RETRIES_MAX:
         return number
-    raise Unreadable(f"the task's retries are {shortened(written)}, not a number from 0 to {RETRIES_MAX:,}")
+    raise InvalidValue(f"the task's retries are {shortened(written)}, not a number from 0 to {RETRIES_MAX:,}")
 
 
 def _external(element: Element) -> Element:
-    """Find the element that has Camunda 7's attributes: an event's stand at its message."""
+    """Return the element with Camunda 7's attributes: for an event, its message definition."""
     message = element.find(bpmn("messageEventDefinition"))
     return element if message is None else message
 
 
 def read_user_work(element: Element) -> UserWork:
-    """Read who may do a user task, and until when."""
+    """Read a user task's candidates, due date and form."""
     assignment = zeebe_child(element, "assignmentDefinition")
     schedule = zeebe_child(element, "taskSchedule")
     form = zeebe_child(element, "formDefinition")
 
     def written(zeebe: Element | None, name: str) -> Text | None:
-        said = zeebe.get(name) if zeebe is not None else None
-        return _optional(said or camunda_attribute(element, name))
+        zeebe_value = zeebe.get(name) if zeebe is not None else None
+        return _optional(zeebe_value or camunda_attribute(element, name))
 
     keys = [form.get(name) for name in ("formKey", "formId", "externalReference")] if form is not None else []
     keys += [camunda_attribute(element, name) for name in ("formKey", "formRef")]
@@ -93,42 +93,42 @@ def _due(written: Text | None) -> Text | None:
         try:
             moment_of(written)
         except InvalidTimer as error:
-            raise Unreadable(f"the task's due date: {error}") from None
+            raise InvalidValue(f"the task's due date: {error}") from None
     return written
 
 
-def read_script(element: Element) -> Script:
-    """Read a script, which must be FEEL."""
+def read_script(element: Element) -> ScriptWork:
+    """Read a script; its language must be FEEL."""
     if (headers := zeebe_child(element, "taskHeaders")) is not None and len(headers):
-        raise Unreadable("it has taskHeaders, and its script is run here; leave them out, or write a taskDefinition")
+        raise InvalidValue("it has taskHeaders, and its script is run here; leave them out, or write a taskDefinition")
     result = camunda_attribute(element, "resultVariable")
     if (script := zeebe_child(element, "script")) is not None:
         result = optional_name(script.get("resultVariable") or result, "resultVariable")
-        return Script(read_expression(required(script, "expression")), result)
+        return ScriptWork(read_expression(required(script, "expression")), result)
     language = element.get("scriptFormat", "")
     if language.lower() != "feel":
-        raise Unreadable(
+        raise InvalidValue(
             f"its language is {shortened(language)}; write it in FEEL, as a zeebe:script or with scriptFormat=feel"
         )
     written = text_of(element.find(bpmn("script")))
-    return Script(read_expression(written), optional_name(result, "resultVariable"))
+    return ScriptWork(read_expression(written), optional_name(result, "resultVariable"))
 
 
-def read_call(element: Element) -> Call:
-    """Read which process is called, and which variables pass."""
+def read_call(element: Element) -> CallWork:
+    """Read the id of the called process and the variables that the call passes."""
     _require_latest(camunda_attribute(element, "calledElementBinding"))
     all_in = is_true(camunda_attribute(element, "inheritVariables")) or _has_all(element, "in")
     all_out = _has_all(element, "out")
     if (called := zeebe_child(element, "calledElement")) is not None:
         _require_latest(called.get("bindingType"))
-        return Call(
+        return CallWork(
             read_text(required(called, "processId")),
             passes_all_in=_passes_all(called.get("propagateAllParentVariables"), all_in),
             passes_all_out=_passes_all(called.get("propagateAllChildVariables"), all_out),
         )
     if not (process_id := element.get("calledElement")):
-        raise Unreadable("nothing says which process is called; name a zeebe:calledElement's processId")
-    return Call(read_text(process_id), passes_all_in=all_in, passes_all_out=all_out)
+        raise InvalidValue("nothing says which process is called; name a zeebe:calledElement's processId")
+    return CallWork(read_text(process_id), passes_all_in=all_in, passes_all_out=all_out)
 
 
 def _has_all(element: Element, name: str) -> bool:
@@ -139,7 +139,7 @@ def _passes_all(propagates: str | None, is_all: bool) -> bool:
     if propagates is None or is_true(propagates):
         return True
     if is_all:
-        raise Unreadable(
+        raise InvalidValue(
             "its zeebe:calledElement doesn't propagate all variables, and Camunda 7's words pass all; leave one out"
         )
     return False
@@ -147,36 +147,36 @@ def _passes_all(propagates: str | None, is_all: bool) -> bool:
 
 def _require_latest(binding: str | None) -> None:
     if binding not in (None, "", "latest"):
-        raise Unreadable(
+        raise InvalidValue(
             f"it calls by {shortened(binding)}; here a call is of the newest version: leave the binding out"
         )
 
 
-def read_loop(element: Element) -> Loop | None:
-    """Read how often an activity is executed; None: once."""
+def read_loop(element: Element) -> MultiInstance | None:
+    """Read an activity's multi-instance loop; None: the activity is executed once."""
     if element.find(bpmn("standardLoopCharacteristics")) is not None:
-        raise Unreadable("it has a standard loop; write a sequence flow back, or a multi-instance over a list")
+        raise InvalidValue("it has a standard loop; write a sequence flow back, or a multi-instance over a list")
     if (loop := element.find(bpmn("multiInstanceLoopCharacteristics"))) is None:
         return None
     extension = zeebe_child(loop, "loopCharacteristics")
     return _loop(loop, extension if extension is not None else Element("loopCharacteristics"))
 
 
-def _loop(loop: Element, extension: Element) -> Loop:
+def _loop(loop: Element, extension: Element) -> MultiInstance:
     completion = loop.find(bpmn("completionCondition"))
     items = _items(loop, extension)
     count = _count(text_of(loop.find(bpmn("loopCardinality"))))
     item_name = extension.get("inputElement") or camunda_attribute(loop, "elementVariable")
     output_item = extension.get("outputElement", "")
     if bool(output_item) != bool(extension.get("outputCollection")):
-        raise Unreadable("a multi-instance has an outputCollection and an outputElement, or neither; write both")
+        raise InvalidValue("a multi-instance has an outputCollection and an outputElement, or neither; write both")
     if item_name and not items:
-        raise Unreadable("a multi-instance has a variable of its items and no collection; write both, or neither")
+        raise InvalidValue("a multi-instance has a variable of its items and no collection; write both, or neither")
     if completion is not None and not text_of(completion):
-        raise Unreadable("its completionCondition is empty; write one, or leave it out")
+        raise InvalidValue("its completionCondition is empty; write one, or leave it out")
     if bool(items) == bool(count):
-        raise Unreadable("a multi-instance needs either a collection or a cardinality; it has both, or neither")
-    return Loop(
+        raise InvalidValue("a multi-instance needs either a collection or a cardinality; it has both, or neither")
+    return MultiInstance(
         is_sequential=is_true(loop.get("isSequential")),
         items=items,
         count=count,
@@ -188,7 +188,7 @@ def _loop(loop: Element, extension: Element) -> Loop:
 
 
 def _items(loop: Element, extension: Element) -> Expression | None:
-    """Read the collection: Camunda 8's is an expression, Camunda 7's an expression or the name of a variable."""
+    """Read the collection: an expression in Camunda 8; in Camunda 7 an expression or the name of a variable."""
     if written := extension.get("inputCollection"):
         return read_expression(written)
     if written := camunda_attribute(loop, "collection"):
@@ -205,9 +205,9 @@ def _count(written: str) -> Text | None:
 
 
 def check_count(written: object) -> int:
-    """Read how often a multi-instance is executed.
+    """Read a multi-instance activity's number of executions.
 
-    errors:  Unreadable  it is no such number
+    errors:  InvalidValue  it is not a number in range
     """
     try:
         count = int(str(written))
@@ -215,7 +215,7 @@ def check_count(written: object) -> int:
         count = -1
     if 0 <= count <= ITEMS_MAX:
         return count
-    raise Unreadable(f"its cardinality is {shortened(written)}, not a number from 0 to {ITEMS_MAX:,}")
+    raise InvalidValue(f"its cardinality is {shortened(written)}, not a number from 0 to {ITEMS_MAX:,}")
 
 
 def _optional(written: str | None) -> Text | None:

@@ -1,9 +1,9 @@
-"""Write an expression of Camunda 7 as FEEL: names, paths, literals, comparisons, arithmetic and logic.
+"""Translate an expression of Camunda 7 into FEEL: names, paths, literals, comparisons, arithmetic and logic.
 
-Logic follows EL 3.0: null counts as false, and a text as whether it is "true". A comparison within it is false
-if a side is null. Elsewhere a comparison of null is null, as in FEEL. Arithmetic follows EL 3.0 too: null and an empty
-text count as 0, and a text as its number. Another operand, and a division by 0, is an incident. The counter of a
-multi-instance begins with 0, as in Camunda 7.
+Logic follows EL 3.0: null is false, and only the text "true" is true. A comparison inside logic is false if one side
+is null; elsewhere a comparison with null is null, as in FEEL. Arithmetic follows EL 3.0, too: null and an empty text
+are 0, and a text counts as the number that it contains. Any other operand and a division by 0 cause an incident. The
+counter of a multi-instance activity begins with 0, as in Camunda 7.
 
 source:  Expression Language 3.0 (JSR 341), 1.3 to 1.12 and 1.23
 """
@@ -30,8 +30,8 @@ RESERVED = frozenset({
     "between", "else", "every", "external", "for", "function", "if", "in", "instance", "return", "satisfies", "some",
     "then",
 })  # fmt: skip
-COUNTER = "loopCounter"  # FEEL's begins with 1
-NESTED_MAX = 12  # a function of FEEL for each operator, and FEEL has a bound of its own
+COUNTER = "loopCounter"  # FEEL's counter begins with 1
+NESTED_MAX = 12  # each operator becomes a FEEL function, and FEEL limits the nesting of functions
 TRUTH = 'function(x) if x = null then false else if x instance of string then lower case(x) = "true" else x'
 NUMBER = (
     'function(x) if x = null or x = "" then 0 else if x instance of number then x else (function(y) assert(y, y !='
@@ -49,13 +49,13 @@ EMPTY = (
 
 
 class NotJuel(ValueError):
-    """Refuse an expression that FEEL can't say, with the operator at fault."""
+    """The expression can't be written in FEEL; the message is the unsupported operator."""
 
 
 def feel_of(text: str) -> str:
-    """Write the text between ${ and } as FEEL.
+    """Translate the text between ${ and } into FEEL.
 
-    errors:  NotJuel  it calls a method, or has an operator that isn't read
+    errors:  NotJuel  the text calls a method, or has an unsupported operator
     """
     parser = _Parser(text)
     feel = parser.disjunction().feel
@@ -65,7 +65,7 @@ def feel_of(text: str) -> str:
 
 
 class _Part:
-    """Hold a part of the text as FEEL; a truth needs no conversion in logic, a number none in arithmetic."""
+    """A translated part. A truth value needs no conversion in logic; a number needs no conversion in arithmetic."""
 
     def __init__(self, feel: str, kind: str = "", *, in_logic: str = "", is_simple: bool = False) -> None:
         self.feel = feel
@@ -76,14 +76,14 @@ class _Part:
 
     @property
     def truth(self) -> str:
-        """Write the part as an operand of logic."""
+        """Return the part as an operand of logic."""
         if self._in_logic:
             return self._in_logic
         return self.operand if self.is_truth else f"({TRUTH})({self.feel})"
 
     @property
     def number(self) -> str:
-        """Write the part as an operand of arithmetic."""
+        """Return the part as an operand of arithmetic."""
         return self.operand if self._is_number else f"({NUMBER})({self.feel})"
 
 
@@ -104,7 +104,7 @@ class _Parser:
     def _logic(self, sign: str, word: str, operand: object) -> _Part:
         assert callable(operand)
         parts: list[_Part] = [operand()]
-        while self._taken(sign):
+        while self._accept(sign):
             parts.append(operand())
         if len(parts) == 1:
             return parts[0]
@@ -148,9 +148,9 @@ class _Parser:
         if self._nested > NESTED_MAX:
             raise NotJuel(f"more than {NESTED_MAX} operators within each other")
         try:
-            if self._taken("!"):
+            if self._accept("!"):
                 return _Part(f"not({self._unary().truth})", "truth", is_simple=True)
-            if self._taken("-"):
+            if self._accept("-"):
                 return _Part(f"-{self._unary().number}", "number")
             if self._kind == "word" and self.piece == "empty":
                 self._take()
@@ -161,9 +161,9 @@ class _Parser:
 
     def _value(self) -> _Part:
         kind, piece = self._kind, self.piece
-        if self._taken("("):
+        if self._accept("("):
             part = self.disjunction()
-            if not self._taken(")"):
+            if not self._accept(")"):
                 self.refuse()
             return part
         if kind not in {"text", "number", "word"}:
@@ -177,7 +177,7 @@ class _Parser:
             _Part(_quoted(piece), is_simple=True) if kind == "text" else _Part(_number(piece), "number", is_simple=True)
         )
 
-    def _taken(self, sign: str) -> bool:
+    def _accept(self, sign: str) -> bool:
         if self.piece != sign or self._kind != "sign":
             return False
         self._next()
@@ -208,7 +208,7 @@ def _path(word: str) -> str:
 
 
 def _number(digits: str) -> str:
-    """Write a number of EL, which may have a point without a digit after it."""
+    """Translate a number of EL, which may have a point without a digit after it."""
     return re.sub(r"\.(?=[eE]|$)", "", digits)
 
 

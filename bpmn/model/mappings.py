@@ -1,13 +1,13 @@
-"""Read which variables go into an element, and which come out of it.
+"""Read an element's input and output mappings.
 
-errors:  Unreadable  a mapping can't be read
+errors:  InvalidValue  a mapping can't be read
 """
 
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from shardclock_server.bpmn.model.definition import Assignment
-from shardclock_server.bpmn.model.expressions import Unreadable, read_name, read_text, read_variable
+from shardclock_server.bpmn.model.expressions import InvalidValue, read_name, read_text, read_variable
 from shardclock_server.bpmn.model.names import ZEEBE, camunda_children, local_name, text_of, zeebe_child
 from shardclock_server.timers.refusal import shortened
 
@@ -15,7 +15,7 @@ PATH_PARTS_MAX = 20
 
 
 def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assignment, ...]]:
-    """Read which variables go in and out.
+    """Read an element's mappings.
 
     shape:   the inputs, and the outputs
     """
@@ -29,7 +29,7 @@ def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assig
 
 
 def _joined(first: Sequence[Assignment], others: Sequence[Assignment]) -> tuple[Assignment, ...]:
-    """Put Camunda 7's mappings behind those of Camunda 8, without its mappings to the same variables."""
+    """Append Camunda 7's mappings to those of Camunda 8; a target of Camunda 8 takes precedence."""
     taken = {assignment.target[0] for assignment in first}
     return (*first, *(assignment for assignment in others if assignment.target[0] not in taken))
 
@@ -44,14 +44,14 @@ def _zeebe_mappings(mapping: Element | None, name: str) -> tuple[Assignment, ...
 
 
 def _source(mapping: Element) -> str:
-    """Find the expression of a mapping. An input without a source is null: it hides a variable of an outer scope."""
+    """Return a mapping's expression. An input without a source is null; the null hides a variable of an outer scope."""
     is_null = local_name(mapping) == "input" and mapping.get("source") is None
     return "=null" if is_null else required(mapping, "source")
 
 
 def _camunda_parameter(parameter: Element) -> Assignment:
     if len(parameter):
-        raise Unreadable(
+        raise InvalidValue(
             f"{local_name(parameter)} {shortened(parameter.get('name', ''))} holds a script, a list or a map;"
             " write its value in FEEL, after an ="
         )
@@ -60,30 +60,30 @@ def _camunda_parameter(parameter: Element) -> Assignment:
 
 
 def _passed(element: Element, name: str) -> list[Assignment]:
-    """Read camunda:in and camunda:out of a call activity."""
+    """Read the camunda:in or camunda:out elements of a call activity."""
     passed = []
     for each in camunda_children(element, name):
         variable, expression = each.get("source"), each.get("sourceExpression")
         if variable and expression:
-            raise Unreadable(f"{name} has a source and a sourceExpression; leave one of them out")
+            raise InvalidValue(f"{name} has a source and a sourceExpression; leave one of them out")
         if variable or expression:
             target = (read_name(required(each, "target"), f"{name}'s target"),)
             source = read_variable(variable, f"{name}'s source") if variable else read_text(expression or "")
             passed.append(Assignment(target, source))
         elif each.get("variables") is None:
-            raise Unreadable(f"{name} has no source; write one, or variables=all")
+            raise InvalidValue(f"{name} has no source; write one, or variables=all")
     return passed
 
 
 def required(element: Element, name: str) -> str:
-    """Return an attribute that an element must have."""
+    """Return a required attribute."""
     if value := element.get(name, "").strip():
         return value
-    raise Unreadable(f"{local_name(element)} has no {name}; write one")
+    raise InvalidValue(f"{local_name(element)} has no {name}; write one")
 
 
 def _path(target: str) -> tuple[str, ...]:
     path = tuple(read_name(target, "a mapping's target").split("."))
     if all(path) and len(path) <= PATH_PARTS_MAX:
         return path
-    raise Unreadable(f"{shortened(target)} is not the name of a variable; write one such as order or order.total")
+    raise InvalidValue(f"{shortened(target)} is not the name of a variable; write one such as order or order.total")

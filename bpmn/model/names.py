@@ -1,11 +1,11 @@
-"""Name elements and attributes of BPMN and its extensions, as XML spells them."""
+"""The XML names of elements and attributes of BPMN and its extensions."""
 
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 BPMN = "http://www.omg.org/spec/BPMN/20100524/MODEL"
 ZEEBE = "http://camunda.org/schema/zeebe/1.0"
-# Camunda 7 and its kin share their attributes.
+# Camunda 7 and its forks share their attributes.
 CAMUNDA_7 = (
     "http://camunda.org/schema/1.0/bpmn",
     "http://operaton.org/schema/1.0/bpmn",
@@ -15,7 +15,7 @@ CAMUNDA_7 = (
 
 
 def bpmn(name: str) -> str:
-    """Spell the name of an element of BPMN."""
+    """Return the XML name of an element of BPMN."""
     return f"{{{BPMN}}}{name}"
 
 
@@ -30,7 +30,7 @@ def namespace(element: Element) -> str:
 
 
 def text_of(element: Element | None) -> str:
-    """Return what is written in an element, without the blanks around it."""
+    """Return an element's text, without the blanks around it."""
     return (element.text or "").strip() if element is not None else ""
 
 
@@ -40,7 +40,7 @@ def zeebe_child(element: Element, name: str) -> Element | None:
 
 
 def camunda_children(element: Element, name: str) -> Iterator[Element]:
-    """Find the extension elements of Camunda 7 or its kin that have a name."""
+    """Find the extension elements of Camunda 7 or a fork by their name."""
     for extensions in element.findall(bpmn("extensionElements")):
         for child in extensions:
             if local_name(child) == name and namespace(child) in CAMUNDA_7:
@@ -48,11 +48,11 @@ def camunda_children(element: Element, name: str) -> Iterator[Element]:
 
 
 def camunda_attribute(element: Element, name: str) -> str | None:
-    """Find an attribute of Camunda 7 or its kin."""
+    """Find an attribute of Camunda 7 or a fork."""
     found = (element.get(f"{{{space}}}{name}") for space in CAMUNDA_7)
     return next((value for value in found if value is not None), None)
 
 
 def is_true(written: str | None) -> bool:
-    """Read a boolean of XML Schema; what is not there is false."""
+    """Read a boolean of XML Schema; a missing one is false."""
     return (written or "").strip() in {"true", "1"}

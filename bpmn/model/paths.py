@@ -1,31 +1,30 @@
-"""Find the gateways that join, and from where an inclusive one can be reached."""
+"""Find the gateways that join, and the nodes from which a token can reach an inclusive join."""
 
 from collections.abc import Mapping, Sequence
 
-from shardclock_server.bpmn.model.definition import Kind, Node
+from shardclock_server.bpmn.model.definition import FlowNode, NodeKind
 
-FLOWS_JOINED_MAX = 1_000  # by inclusive gateways: of each flow is kept who can come by it
-JOINS = frozenset({Kind.PARALLEL, Kind.INCLUSIVE})
+FLOWS_JOINED_MAX = 1_000  # flows into all inclusive joins; the nodes before each flow are stored
+JOINS = frozenset({NodeKind.PARALLEL, NodeKind.INCLUSIVE})
 
 
-def joins_of(nodes: Mapping[str, Node]) -> dict[str, Node]:
-    """Find the gateways that wait for more than one flow, by the ids of these flows."""
+def joins_of(nodes: Mapping[str, FlowNode]) -> dict[str, FlowNode]:
+    """Map the id of each flow into a join to the join: a gateway that waits for more than one flow."""
     joins = (node for node in nodes.values() if node.kind in JOINS and len(node.incoming) > 1)
     return {flow_id: node for node in joins for flow_id in node.incoming}
 
 
-def upstream_of(nodes: Mapping[str, Node]) -> dict[str, dict[str, int]]:
-    """Find, for each inclusive join, the nodes from which a token may still come, and by which of its flows.
+def upstream_of(nodes: Mapping[str, FlowNode]) -> dict[str, dict[str, int]]:
+    """Find, for each inclusive join, the nodes from which a token may still come, and the join's flows of its arrival.
 
-    An inclusive gateway waits for those that can still come by a flow that was not taken, and for nobody else. A token
-    comes along flows, or from an activity by one of its boundary events. What can come only through the gateway itself
-    comes too late.
+    An inclusive join waits only for tokens that can still come through a flow that was not taken. A token moves along
+    flows, or leaves an activity through one of its boundary events. A path through the join itself does not count.
 
-    shape:   a bit for each of the join's `incoming`, the first flow's the lowest
+    shape:   one bit per flow of the join's `incoming`, the first flow's the lowest
     """
-    joins = [node for node in nodes.values() if node.kind == Kind.INCLUSIVE and len(node.incoming) > 1]
+    joins = [node for node in nodes.values() if node.kind == NodeKind.INCLUSIVE and len(node.incoming) > 1]
     if sum(len(join.incoming) for join in joins) > FLOWS_JOINED_MAX:
-        return {}  # the checks refuse it
+        return {}  # over the limit: the checks refuse the model
     before = _predecessors(nodes)
     sources = {flow.flow_id: node.node_id for node in nodes.values() for flow in node.outgoing}
     return {
@@ -33,7 +32,7 @@ def upstream_of(nodes: Mapping[str, Node]) -> dict[str, dict[str, int]]:
     }
 
 
-def _predecessors(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
+def _predecessors(nodes: Mapping[str, FlowNode]) -> dict[str, list[str]]:
     before: dict[str, list[str]] = {node_id: [] for node_id in nodes}
     for node in nodes.values():
         for after in (*(flow.target for flow in node.outgoing), *node.boundaries):
@@ -42,7 +41,7 @@ def _predecessors(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
     return before
 
 
-def _reaching(join: Node, sources: Sequence[str | None], before: Mapping[str, Sequence[str]]) -> dict[str, int]:
+def _reaching(join: FlowNode, sources: Sequence[str | None], before: Mapping[str, Sequence[str]]) -> dict[str, int]:
     found: dict[str, int] = {}
     for number, source in enumerate(sources):
         bit = 1 << number

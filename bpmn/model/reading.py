@@ -1,4 +1,4 @@
-"""Read the processes of a model, and gather all that is wrong with them."""
+"""Read the processes of a model, and collect all faults."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -7,9 +7,18 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from shardclock_server.bpmn.model.checks import problems_of
-from shardclock_server.bpmn.model.definition import SCOPES, Definition, Flow, Kind, Node, Trigger, Unknown, Work
+from shardclock_server.bpmn.model.definition import (
+    SCOPES,
+    Definition,
+    Flow,
+    FlowNode,
+    NodeKind,
+    Trigger,
+    UnknownTrigger,
+    Work,
+)
 from shardclock_server.bpmn.model.document import read_document
-from shardclock_server.bpmn.model.expressions import Unreadable, read_expression
+from shardclock_server.bpmn.model.expressions import InvalidValue, read_expression
 from shardclock_server.bpmn.model.extensions import (
     read_call,
     read_loop,
@@ -20,60 +29,63 @@ from shardclock_server.bpmn.model.extensions import (
 from shardclock_server.bpmn.model.mappings import read_mappings
 from shardclock_server.bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
 from shardclock_server.bpmn.model.paths import joins_of, upstream_of
-from shardclock_server.bpmn.model.refusal import InvalidModel, Problem
+from shardclock_server.bpmn.model.refusal import InvalidModel, ModelProblem
+from shardclock_server.bpmn.model.support import apply_default_language, check_child, check_element
 from shardclock_server.bpmn.model.triggers import (
-    Shared,
+    SharedElements,
     has_trigger,
     kind_with,
     read_message,
     read_thrown,
     read_trigger,
 )
-from shardclock_server.bpmn.model.words import check_child, check_said, spread_language
 from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import shortened
 
-ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history
-NAME_CHARS_MAX = 1_000  # of what people read; the rest is left out
+ID_CHARS_MAX = 200  # of a node or flow: timers, tasks and each line of the history store the id
+NAME_CHARS_MAX = 1_000  # a longer name, which is only for people, is cut
 KINDS = {
-    "startEvent": Kind.START, "endEvent": Kind.END, "intermediateCatchEvent": Kind.CATCH,
-    "intermediateThrowEvent": Kind.THROW, "boundaryEvent": Kind.BOUNDARY,
-    "task": Kind.PASS, "manualTask": Kind.PASS, "scriptTask": Kind.SCRIPT, "userTask": Kind.USER,
-    "serviceTask": Kind.SERVICE, "sendTask": Kind.SERVICE, "businessRuleTask": Kind.SERVICE,
-    "receiveTask": Kind.RECEIVE,
-    "exclusiveGateway": Kind.EXCLUSIVE, "parallelGateway": Kind.PARALLEL, "inclusiveGateway": Kind.INCLUSIVE,
-    "eventBasedGateway": Kind.EVENT_BASED, "subProcess": Kind.SUBPROCESS, "callActivity": Kind.CALL,
+    "startEvent": NodeKind.START, "endEvent": NodeKind.END, "intermediateCatchEvent": NodeKind.CATCH,
+    "intermediateThrowEvent": NodeKind.THROW, "boundaryEvent": NodeKind.BOUNDARY,
+    "task": NodeKind.PASS, "manualTask": NodeKind.PASS, "scriptTask": NodeKind.SCRIPT, "userTask": NodeKind.USER,
+    "serviceTask": NodeKind.SERVICE, "sendTask": NodeKind.SERVICE, "businessRuleTask": NodeKind.SERVICE,
+    "receiveTask": NodeKind.RECEIVE, "exclusiveGateway": NodeKind.EXCLUSIVE, "parallelGateway": NodeKind.PARALLEL,
+    "inclusiveGateway": NodeKind.INCLUSIVE,
+    "eventBasedGateway": NodeKind.EVENT_BASED, "subProcess": NodeKind.SUBPROCESS, "callActivity": NodeKind.CALL,
 }  # fmt: skip
 NOT_RUN = frozenset({"transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask"})
 THROWING = frozenset({"endEvent", "intermediateThrowEvent"})
 INTERRUPTS = {"boundaryEvent": "cancelActivity", "startEvent": "isInterrupting"}
 READ_ALONE = frozenset({*KINDS, *NOT_RUN, "sequenceFlow"})
-WORKS: dict[Kind, Callable[[Element], Work]] = {
-    Kind.SERVICE: read_service_work, Kind.USER: read_user_work, Kind.SCRIPT: read_script, Kind.CALL: read_call,
+WORKS: dict[NodeKind, Callable[[Element], Work]] = {
+    NodeKind.SERVICE: read_service_work, NodeKind.USER: read_user_work, NodeKind.SCRIPT: read_script,
+    NodeKind.CALL: read_call,
 }  # fmt: skip
 
 
 def read_model(text: bytes) -> tuple[Definition, ...]:
-    """Read the processes of a model that can be run.
+    """Read the executable processes of a model.
 
     shape:   one definition for each process with isExecutable="true", in the document's order
-    errors:  InvalidModel  with each element that can't be run, and why
+    errors:  InvalidModel  the error names each element that can't be run, and the reason
     """
     root = read_document(text)
     if root.tag != bpmn("definitions"):
-        raise InvalidModel(Problem("", f"the model begins with {shortened(root.tag)}, not with BPMN 2.0's definitions"))
-    spread_language(root)
+        raise InvalidModel(
+            ModelProblem("", f"the model begins with {shortened(root.tag)}, not with BPMN 2.0's definitions")
+        )
+    apply_default_language(root)
     processes = root.findall(bpmn("process"))
-    # First, because other sentences name the elements that they are about.
+    # Check the ids first, because all other messages contain the ids.
     if too_long := [problem for process in processes for problem in _ids_too_long(process)]:
         raise InvalidModel(*too_long)
-    shared = Shared({child.get("id", ""): child for child in root})
+    shared = SharedElements({child.get("id", ""): child for child in root})
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = list(_unread_beside(root))
     if not readings:
-        # What else is wrong is told as well, so that marking the process isn't followed by the next refusal.
+        # Report the other faults as well, so that the author who marks the process does not get a second refusal.
         readings = [_Process(process, shared) for process in processes]
-        problems.append(Problem("", 'the model has no process with isExecutable="true"; mark what is to run'))
+        problems.append(ModelProblem("", 'the model has no process with isExecutable="true"; mark what is to run'))
     definitions = tuple(reading.read() for reading in readings)
     problems += [problem for reading in readings for problem in reading.problems]
     if problems:
@@ -83,12 +95,12 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
 
 @dataclass
 class _Process:
-    """Read one process; what is wrong is gathered in `problems`."""
+    """The reader of one process; it collects the faults in `problems`."""
 
     element: Element
-    shared: Shared
-    problems: list[Problem] = field(default_factory=list)
-    # Elements that could not be read: their other faults may follow from that.
+    shared: SharedElements
+    problems: list[ModelProblem] = field(default_factory=list)
+    # The unread elements: further faults of an element may be consequences of its first fault.
     unread: set[str] = field(default_factory=set)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
@@ -96,9 +108,9 @@ class _Process:
 
     def read(self) -> Definition:
         process_id = self._id_of(self.element)
-        self._read_scope(self.element, Kind.PROCESS, scope_id="")
+        self._read_scope(self.element, NodeKind.PROCESS, scope_id="")
         self._connect()
-        nodes = {node_id: Node(**fields) for node_id, fields in self.nodes.items()}
+        nodes = {node_id: FlowNode(**fields) for node_id, fields in self.nodes.items()}
         definition = Definition(
             process_id=process_id,
             name=self.element.get("name", "")[:NAME_CHARS_MAX],
@@ -110,7 +122,7 @@ class _Process:
         self.problems += problems_of(definition, unread=self.unread)
         return definition
 
-    def _read_scope(self, element: Element, kind: Kind, *, scope_id: str) -> None:
+    def _read_scope(self, element: Element, kind: NodeKind, *, scope_id: str) -> None:
         node = self._add(element, kind, scope_id)
         for child in element:
             if child.tag == bpmn("sequenceFlow"):
@@ -120,22 +132,22 @@ class _Process:
             elif child.get("id") and local_name(child) not in NOT_RUN:
                 self._guarded(child, lambda part: check_child(part, host=element))
 
-    def _kind_of(self, child: Element) -> Kind | None:
+    def _kind_of(self, child: Element) -> NodeKind | None:
         name = local_name(child)
         if namespace(child) != BPMN:
             self._unread(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
         elif name in NOT_RUN:
-            self._unread(child, f"{name} isn't run here; docs/bpmn.md says what is")
+            self._unread(child, f"{name} isn't run here; docs/bpmn.md lists the elements that are")
         return KINDS.get(name) if namespace(child) == BPMN else None
 
-    def _read_node(self, element: Element, kind: Kind, *, scope_id: str) -> None:
-        if kind == Kind.SUBPROCESS:
+    def _read_node(self, element: Element, kind: NodeKind, *, scope_id: str) -> None:
+        if kind == NodeKind.SUBPROCESS:
             is_event = is_true(element.get("triggeredByEvent"))
-            self._read_scope(element, Kind.EVENT_SUBPROCESS if is_event else kind, scope_id=scope_id)
+            self._read_scope(element, NodeKind.EVENT_SUBPROCESS if is_event else kind, scope_id=scope_id)
         else:
             self._add(element, kind, scope_id)
 
-    def _add(self, element: Element, kind: Kind, scope_id: str) -> dict[str, Any]:
+    def _add(self, element: Element, kind: NodeKind, scope_id: str) -> dict[str, Any]:
         node: dict[str, Any] = {
             "node_id": self._id_of(element), "kind": kind, "tag": local_name(element),
             "name": element.get("name", ""), "scope_id": scope_id, "default_flow": element.get("default"),
@@ -150,8 +162,9 @@ class _Process:
 
     def _read_details(self, element: Element, node: dict[str, Any]) -> None:
         if has_trigger(element):
-            node["trigger"] = Unknown()  # until it is read, lest other sentences say that there is none
-        check_said(element, but=READ_ALONE if node["kind"] in SCOPES else frozenset())
+            # Until the trigger is read: otherwise other messages would report it as missing.
+            node["trigger"] = UnknownTrigger()
+        check_element(element, skipped=READ_ALONE if node["kind"] in SCOPES else frozenset())
         if node["kind"] not in SCOPES:
             node["trigger"] = self._trigger_of(element)
             node["kind"] = kind_with(node["kind"], node["trigger"], element)
@@ -174,20 +187,20 @@ class _Process:
         flow = Flow(flow_id, source=element.get("sourceRef", ""), target=element.get("targetRef", ""))
         self.flows[flow_id] = flow
         try:
-            check_said(element)
+            check_element(element)
             self.flows[flow_id] = replace(flow, condition=_condition_of(element))
-        except Unreadable as error:
-            self.problems.append(Problem(flow_id, str(error)))
-            self.unread.add(flow.source)  # its other sentences would say that the flow has no condition
+        except InvalidValue as error:
+            self.problems.append(ModelProblem(flow_id, str(error)))
+            self.unread.add(flow.source)  # otherwise another message would say that the flow has no condition
 
     def _flow_named(self, element: Element) -> str:
-        """Name a flow without an id, which BPMN leaves out at will; no id has blanks, so nothing else is called so."""
+        """Name a flow without an id, which BPMN allows. No id has blanks, so the name is unique."""
         name = f"({element.get('sourceRef', '')} to {element.get('targetRef', '')})"
         self.unnamed[name] += 1
         return name if self.unnamed[name] == 1 else f"{name} {self.unnamed[name]}"
 
     def _connect(self) -> None:
-        """Tell each node its flows, boundary events and inner starts."""
+        """Connect each node with its flows, boundary events and inner starts."""
         outgoing, incoming = defaultdict(list), defaultdict(list)
         for flow in self.flows.values():
             outgoing[flow.source].append(flow)
@@ -195,7 +208,7 @@ class _Process:
             for end in (flow.source, flow.target):
                 if end not in self.nodes and end not in self.unread:
                     self.problems.append(
-                        Problem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
+                        ModelProblem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
                     )
         for node in self.nodes.values():
             node["attached_to"] = self._without_prefix(node["attached_to"])
@@ -204,30 +217,30 @@ class _Process:
             node["outgoing"], node["incoming"] = tuple(outgoing[node_id]), tuple(incoming[node_id])
             node["boundaries"] = tuple(other["node_id"] for other in attached[node_id])
             if node["kind"] in SCOPES:
-                is_event = node["kind"] == Kind.EVENT_SUBPROCESS
-                starts = [other for other in inside[node_id] if other["kind"] == Kind.START]
+                is_event = node["kind"] == NodeKind.EVENT_SUBPROCESS
+                starts = [other for other in inside[node_id] if other["kind"] == NodeKind.START]
                 node["starts"] = tuple(at["node_id"] for at in starts)
                 node["start"] = next((at["node_id"] for at in starts if is_event or not at.get("trigger")), None)
                 node["event_subprocesses"] = tuple(
-                    other["node_id"] for other in inside[node_id] if other["kind"] == Kind.EVENT_SUBPROCESS
+                    other["node_id"] for other in inside[node_id] if other["kind"] == NodeKind.EVENT_SUBPROCESS
                 )
 
     def _without_prefix(self, reference: str | None) -> str | None:
-        """Leave out the prefix that a modeler may write before the id of an activity."""
+        """Return the id of an activity without the prefix that some modelers write."""
         plain = (reference or "").rpartition(":")[2]
         return plain if reference not in self.nodes and plain in self.nodes else reference
 
     def _grouped(self, by: str) -> defaultdict[str | None, list[dict[str, Any]]]:
         groups: defaultdict[str | None, list[dict[str, Any]]] = defaultdict(list)
         for node in self.nodes.values():
-            if by == "scope_id" or node["kind"] == Kind.BOUNDARY:
+            if by == "scope_id" or node["kind"] == NodeKind.BOUNDARY:
                 groups[node[by]].append(node)
         return groups
 
     def _guarded(self, element: Element, read: Callable[[Element], object]) -> None:
         try:
             read(element)
-        except Unreadable as error:
+        except InvalidValue as error:
             self._unread(element, str(error))
 
     def _id_of(self, element: Element) -> str:
@@ -241,27 +254,27 @@ class _Process:
         self.unread.add(element.get("id", ""))
 
     def _problem(self, element: Element, sentence: str) -> None:
-        self.problems.append(Problem(element.get("id", ""), sentence))
+        self.problems.append(ModelProblem(element.get("id", ""), sentence))
 
 
-def _unread_beside(root: Element) -> Iterator[Problem]:
-    """Find the first word of each element beside the processes that would be dropped in silence."""
+def _unread_beside(root: Element) -> Iterator[ModelProblem]:
+    """Find, for each element outside of the processes, the first name that would be ignored silently."""
     for element in (root, *root):
         if namespace(element) == BPMN and local_name(element) != "process":
             try:
                 if element is root:
-                    check_said(root, but=frozenset(local_name(child) for child in root))
+                    check_element(root, skipped=frozenset(local_name(child) for child in root))
                 else:
                     check_child(element, host=root)
-            except Unreadable as error:
-                yield Problem(element.get("id", "") if element is not root else "", str(error))
+            except InvalidValue as error:
+                yield ModelProblem(element.get("id", "") if element is not root else "", str(error))
 
 
-def _ids_too_long(process: Element) -> Iterator[Problem]:
+def _ids_too_long(process: Element) -> Iterator[ModelProblem]:
     for element in process.iter():
         found = element.get("id", "")
         if len(found) > ID_CHARS_MAX and (element is process or local_name(element) in {*KINDS, "sequenceFlow"}):
-            yield Problem(
+            yield ModelProblem(
                 "",
                 f"the id {shortened(found)} of a {local_name(element)} has {len(found):,} characters;"
                 f" it may have {ID_CHARS_MAX}",
@@ -274,8 +287,8 @@ def _condition_of(flow: Element) -> Expression | None:
         return None
     if text := text_of(written):
         return read_expression(text)
-    raise Unreadable("its condition is empty; write one, or leave the conditionExpression out")
+    raise InvalidValue("its condition is empty; write one, or leave the conditionExpression out")
 
 
-def _starts_instances(node: Node, process_id: str) -> bool:
-    return node.kind == Kind.START and node.scope_id == process_id and node.trigger is not None
+def _starts_instances(node: FlowNode, process_id: str) -> bool:
+    return node.kind == NodeKind.START and node.scope_id == process_id and node.trigger is not None

@@ -1,4 +1,4 @@
-"""Refuse a model, with a sentence for each element at fault."""
+"""Define the error for a refused model, with one message for each faulty element."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,8 @@ from shardclock_server.timers.refusal import Refusal
 PROBLEMS_SHOWN_MAX = 20
 
 
-class Problem(NamedTuple):
-    """Say what is wrong with one element: its id, and a sentence with the value, the rule and the way out."""
+class ModelProblem(NamedTuple):
+    """One fault: the element's id, and a message with the value, the rule and the way out."""
 
     element_id: str
     sentence: str
@@ -18,9 +18,9 @@ class Problem(NamedTuple):
 
 
 class InvalidModel(Refusal):
-    """Carry all that is wrong with a model, so that its author needs one deployment to learn it."""
+    """A model is refused. The error has all faults, so that the author can correct them after one deployment."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: ModelProblem) -> None:
         self.problems = problems
         shown = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
         if len(problems) > len(shown):

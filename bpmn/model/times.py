@@ -1,17 +1,17 @@
-"""Read the times of timers and due dates, as a model writes them and as FEEL does."""
+"""Read the times of timers and due dates, as written in a model or returned by FEEL."""
 
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from shardclock_server.bpmn.model.definition import TimerKind
-from shardclock_server.bpmn.model.expressions import Unreadable
+from shardclock_server.bpmn.model.expressions import InvalidValue
 from shardclock_server.timers.duration import parse_duration
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
-# A time of day, and the zone after an @: up to a period, another date-time or the end of the text.
+# Matches a time of day, an @ and a zone. The zone ends at a period, at another date-time or at the end of the text.
 AFTER_AT = re.compile(r"(T[0-9][0-9:.,Zz+-]*)@([^/\[\]]+?(?:/[^/\[\]]+?)*?)(?=/[+-]?[Pp]\+?[0-9Tt]|/[0-9]{4}-|\Z)")
 NEGATIVE = re.compile(r"-P[^-]*|P(?:T?-[0-9.,]+[YMWDHS])+", re.IGNORECASE)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,20 +23,20 @@ READ_BY: dict[TimerKind, Callable[[str], object]] = {
 
 
 def time_text(kind: TimerKind, text: str) -> str:
-    """Return a time in the spelling that timers read.
+    """Return a time in the spelling that `timers` reads.
 
-    errors:  Unreadable  it can't be read as its kind
+    errors:  InvalidValue  the text is not a time of this kind
     """
     spelled = text if kind == TimerKind.DURATION else in_brackets(text)
     try:
         READ_BY[kind](spelled)
     except InvalidTimer as error:
-        raise Unreadable(str(error)) from None
+        raise InvalidValue(str(error)) from None
     return spelled
 
 
 def is_negative(duration: str) -> bool:
-    """Say whether a text is a duration back: with a minus sign before the P, or before each of its numbers."""
+    """Return whether a text is a negative duration: with a minus before the P, or before each of its numbers."""
     if not NEGATIVE.fullmatch(duration):
         return False
     try:
@@ -47,27 +47,27 @@ def is_negative(duration: str) -> bool:
 
 
 def check_occurs(cycle: str) -> None:
-    """Refuse a cycle that never occurs. One that is over is none of these: nothing begins by it any more.
+    """Refuse a cycle that never occurs. A cycle that has ended is accepted: such cycles only start no more instances.
 
-    errors:  Unreadable  it never occurs, or can't be read
+    errors:  InvalidValue  the cycle never occurs, or can't be read
     """
     try:
         first_of(parse_schedule(cycle), LONG_AGO)
     except InvalidTimer as error:
-        raise Unreadable(str(error)) from None
+        raise InvalidValue(str(error)) from None
 
 
 def moment_of(text: str) -> datetime:
     """Read the moment of a due date.
 
-    errors:  InvalidTimer  as of `parse_due_date`
+    errors:  InvalidTimer  as `parse_due_date`
     """
     return parse_due_date(in_brackets(text))
 
 
 def in_brackets(text: str) -> str:
-    """Write each zone of FEEL's 2031-02-01T09:00:00@Europe/Berlin in brackets, as timers read it.
+    """Replace each zone after an @, as in FEEL's 2031-02-01T09:00:00@Europe/Berlin, by a zone in brackets for `timers`.
 
-    shape:   also within a cycle, where the next part begins after the zone, which has slashes of its own
+    shape:   zones inside a cycle are replaced, too; a slash inside a zone's name does not end the name
     """
     return AFTER_AT.sub(r"\1[\2]", text)

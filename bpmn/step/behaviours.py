@@ -1,73 +1,79 @@
-"""Say what a node does when a token comes to it."""
+"""The behaviour of each kind of node when a token enters it."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from shardclock_server.bpmn.model.definition import (
-    Call,
-    Error,
-    Escalation,
-    Kind,
-    Node,
-    Script,
+    CallWork,
+    ErrorTrigger,
+    EscalationTrigger,
+    FlowNode,
+    NodeKind,
+    ScriptWork,
     ServiceWork,
-    Signal,
-    Terminate,
+    SignalTrigger,
+    TerminateTrigger,
     UserWork,
 )
-from shardclock_server.bpmn.model.expressions import Text, Unreadable
+from shardclock_server.bpmn.model.expressions import InvalidValue, Text
 from shardclock_server.bpmn.model.extensions import check_retries
 from shardclock_server.bpmn.model.times import moment_of
 from shardclock_server.bpmn.step.effects import (
     ChildOpened,
-    Ended,
     EscalationThrown,
+    InstanceEnded,
     Outcome,
     ServiceTaskOpened,
     SignalThrown,
     TaskOpened,
 )
 from shardclock_server.bpmn.step.events import catch, caught_around, wait_for, watch
-from shardclock_server.bpmn.step.leaving import finish
 from shardclock_server.bpmn.step.loops import begin_loop, variables_of_execution
-from shardclock_server.bpmn.step.state import ROOT, Entry, Phase, Token
-from shardclock_server.bpmn.step.stepping import Stepping
-from shardclock_server.bpmn.step.variables import Unanswerable, assigned, lookups, text_for, visible
+from shardclock_server.bpmn.step.node_exit import finish
+from shardclock_server.bpmn.step.state import ROOT, Phase, PlannedEntry, Token
+from shardclock_server.bpmn.step.tokens import StepContext
+from shardclock_server.bpmn.step.variables import (
+    EvaluationFailed,
+    describe_lookups,
+    evaluate_inputs,
+    evaluate_text,
+    visible_variables,
+)
 from shardclock_server.feel import Json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
 
 
-def enter(step: Stepping, entry: Entry) -> None:
-    """Let a token enter a node, unless its scope has ended meanwhile."""
+def enter(step: StepContext, entry: PlannedEntry) -> None:
+    """Let a token enter a node, unless its scope has ended in the meantime."""
     scope = step.alive(entry.scope)
     if scope is None or (scope.loop and scope.loop.is_enough):
         return
     node = step.definition.nodes[entry.node_id]
     token = step.add(entry.node_id, entry.scope)
     number_execution(token, scope, node, entry.number)
-    if entry.results is None or node.kind == Kind.EVENT_SUBPROCESS:
+    if entry.results is None or node.kind == NodeKind.EVENT_SUBPROCESS:
         begin_node(step, token, entry.results)
     else:
         finish(step, token, entry.results)
 
 
-def number_execution(token: Token, scope: Token, node: Node, number: int) -> None:
-    """Give one execution of a multi-instance activity its number and its item."""
+def number_execution(token: Token, scope: Token, node: FlowNode, number: int) -> None:
+    """Set the number and the item of one execution of a multi-instance activity."""
     if number:
         assert node.loop, "only executions of a multi-instance activity have numbers"
         token.number, token.variables = number, variables_of_execution(scope, node.loop, number)
 
 
-def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
-    """Do what a token has to do at its node; what an incident stopped goes on where it was."""
+def begin_node(step: StepContext, token: Token, results: Mapping[str, Json] | None = None) -> None:
+    """Run the token's phases at its node; after an incident, continue with the phase that had failed."""
     node = step.node_of(token)
     is_body = step.is_body(token)
     try:
         if token.phase == Phase.ENTERED:
             if node.inputs and not is_body:
-                token.variables = assigned(node.inputs, step.instance, token, step.spending)
+                token.variables = evaluate_inputs(node.inputs, step.instance, token, step.budget)
             token.phase = Phase.HAS_INPUTS
         if token.phase == Phase.HAS_INPUTS:
             if node.boundaries or node.event_subprocesses:
@@ -77,62 +83,64 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
             begin_loop(step, token, node.loop)
         else:
             _behave(step, token, node, results)
-    except Unanswerable as error:
+    except EvaluationFailed as error:
         token.phase = min(token.phase, Phase.IS_WATCHED)
-        token.variables.update(results or {})  # so that what an event has begun has them when it goes on
+        token.variables.update(results or {})  # the event's results are needed when the incident is resolved
         step.raise_incident(token, str(error))
 
 
-def _behave(step: Stepping, token: Token, node: Node, results: Mapping[str, Json] | None) -> None:
+def _behave(step: StepContext, token: Token, node: FlowNode, results: Mapping[str, Json] | None) -> None:
     token.phase = Phase.WAITS
-    if node.kind == Kind.EVENT_SUBPROCESS:
+    if node.kind == NodeKind.EVENT_SUBPROCESS:
         assert node.start, "an event sub-process has a start event"
         step.plan(node.start, token.key, results or {})
-    elif node.kind == Kind.PROCESS and step.instance.start:
+    elif node.kind == NodeKind.PROCESS and step.instance.start:
         step.plan(step.instance.start, token.key, results or {})
     else:
         BEHAVIOURS[node.kind](step, token, node)
 
 
-def _begin_scope(step: Stepping, token: Token, node: Node) -> None:
+def _begin_scope(step: StepContext, token: Token, node: FlowNode) -> None:
     if node.start:
         step.plan(node.start, token.key)
 
 
-def _go_on(step: Stepping, token: Token, _: Node) -> None:
+def _go_on(step: StepContext, token: Token, _: FlowNode) -> None:
     finish(step, token)
 
 
-def _run_script(step: Stepping, token: Token, node: Node) -> None:
-    assert isinstance(node.work, Script), "a script task has a script"
+def _run_script(step: StepContext, token: Token, node: FlowNode) -> None:
+    assert isinstance(node.work, ScriptWork), "a script task has a script"
     value = step.value(node.work.expression, token)
     finish(step, token, {node.work.result_name: value} if node.work.result_name else None)
 
 
-def _wait_here(step: Stepping, token: Token, node: Node) -> None:
+def _wait_here(step: StepContext, token: Token, node: FlowNode) -> None:
     wait_for(step, token, [node.node_id])
 
 
-def _wait_for_one(step: Stepping, token: Token, node: Node) -> None:
+def _wait_for_one(step: StepContext, token: Token, node: FlowNode) -> None:
     wait_for(step, token, [flow.target for flow in node.outgoing])
 
 
-def _open_service_task(step: Stepping, token: Token, node: Node) -> None:
-    assert isinstance(node.work, ServiceWork), "a task that somebody else does says who"
+def _open_service_task(step: StepContext, token: Token, node: FlowNode) -> None:
+    assert isinstance(node.work, ServiceWork), "a service task names its job type"
     work = node.work
     retries = _retries(step, token, work.retries) if work.retries else None
     task_type = _text(step, token, work.task_type, "the task's type")
     if len(task_type) > TYPE_CHARS_MAX or task_type == "log" or task_type.startswith(("job:", "process:")):
-        raise Unanswerable(
+        raise EvaluationFailed(
             f"the task's type {shortened(task_type)} is no handler's; name one, in at most {TYPE_CHARS_MAX} characters"
         )
     step.emit(
-        ServiceTaskOpened(token.key, node.node_id, task_type, retries, work.headers, visible(step.instance, token))
+        ServiceTaskOpened(
+            token.key, node.node_id, task_type, retries, work.headers, visible_variables(step.instance, token)
+        )
     )
 
 
-def _open_task(step: Stepping, token: Token, node: Node) -> None:
-    assert isinstance(node.work, UserWork), "a user task says who may do it"
+def _open_task(step: StepContext, token: Token, node: FlowNode) -> None:
+    assert isinstance(node.work, UserWork), "a user task has a form and candidates"
     work = node.work
     task = TaskOpened(
         token.key,
@@ -146,26 +154,26 @@ def _open_task(step: Stepping, token: Token, node: Node) -> None:
     step.emit(task)
 
 
-def _open_child(step: Stepping, token: Token, node: Node) -> None:
-    assert isinstance(node.work, Call), "a call activity says which process it calls"
+def _open_child(step: StepContext, token: Token, node: FlowNode) -> None:
+    assert isinstance(node.work, CallWork), "a call activity says which process it calls"
     process_id = _text(step, token, node.work.process_id, "the called process")
     if step.instance.depth >= step.calls_depth_max:
-        raise Unanswerable(
+        raise EvaluationFailed(
             f"the process {shortened(process_id)} would be the {step.calls_depth_max + 1}th that calls another in a"
             f" row, and there may be {step.calls_depth_max}; let a process not call itself for ever"
         )
-    variables = visible(step.instance, token) if node.work.passes_all_in else dict(token.variables)
+    variables = visible_variables(step.instance, token) if node.work.passes_all_in else dict(token.variables)
     catches = caught_around(step, token)
     step.emit(ChildOpened(token.key, node.node_id, process_id, variables, step.instance.depth + 1, catches))
 
 
-def _throw(step: Stepping, token: Token, node: Node) -> None:
+def _throw(step: StepContext, token: Token, node: FlowNode) -> None:
     match node.trigger:
-        case Signal(name):
+        case SignalTrigger(name):
             thrown = _text(step, token, name, "the signal's name")
-            # Its own variables alone, those of its input mappings: whoever gets the signal has variables of its own.
+            # Send only the token's own variables, which come from its input mappings: a receiver has its own variables.
             step.emit(SignalThrown(thrown, dict(token.variables)))
-        case Escalation() as escalation:
+        case EscalationTrigger() as escalation:
             if throw_escalation(step, token, escalation):
                 return
         case _:
@@ -174,11 +182,11 @@ def _throw(step: Stepping, token: Token, node: Node) -> None:
         finish(step, token)
 
 
-def _end(step: Stepping, token: Token, node: Node) -> None:
+def _end(step: StepContext, token: Token, node: FlowNode) -> None:
     match node.trigger:
-        case Error() as error:
+        case ErrorTrigger() as error:
             throw_error(step, token, error, {})
-        case Terminate():
+        case TerminateTrigger():
             finish(step, token)
             if scope := step.alive(token.scope):
                 step.terminate_inside(scope)
@@ -186,10 +194,12 @@ def _end(step: Stepping, token: Token, node: Node) -> None:
             finish(step, token)
 
 
-def throw_error(step: Stepping, token: Token, error: Error, payload: Mapping[str, Json], reason: str = "") -> None:
-    """Let an error go up until somebody catches it: inside the instance, or a caller of a child.
+def throw_error(
+    step: StepContext, token: Token, error: ErrorTrigger, payload: Mapping[str, Json], reason: str = ""
+) -> None:
+    """Propagate an error to the nearest catching event in the instance, or to a caller of a child instance.
 
-    If nobody does, its thrower has an incident, and nothing has ended.
+    If no event catches the error, the thrower gets an incident, and no scope ends.
     """
     if catch(step, token, error, payload):
         return
@@ -197,41 +207,41 @@ def throw_error(step: Stepping, token: Token, error: Error, payload: Mapping[str
     if instance.is_child and instance.catches.has_error(error.code):
         root = instance.tokens[ROOT]
         step.terminate(root)
-        step.emit(Ended(Outcome.ERROR, root.variables, error.code, thrown=payload))
+        step.emit(InstanceEnded(Outcome.ERROR, root.variables, error.code, thrown=payload))
         return
     because = f": {reason}" if reason else ""
     step.raise_incident(
         token,
-        f"nobody catches the error {shortened(error.code)}{because}; resolve this to do it again, or move the token",
+        f"no event catches the error {shortened(error.code)}{because}; resolve this to do it again, or move the token",
     )
 
 
-def throw_escalation(step: Stepping, token: Token, escalation: Escalation) -> bool:
-    """Let an escalation go up until somebody catches it; if nobody does, its thrower goes on all the same.
+def throw_escalation(step: StepContext, token: Token, escalation: EscalationTrigger) -> bool:
+    """Propagate an escalation to the nearest catching event; if no event catches the escalation, its thrower continues.
 
-    shape:   True: a caller that catches it ends this child, so nothing goes on here
+    shape:   True: a caller catches it and ends this child, so the child does not continue
     """
     instance = step.instance
     if catch(step, token, escalation, {}) or not instance.is_child:
         return False
-    assert escalation.code, "what is thrown has a code"
+    assert escalation.code, "an escalation has a code"
     step.emit(EscalationThrown(escalation.code))
     return instance.catches.ends_at(escalation.code)
 
 
-def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:
-    return text_for(text, step.instance, token, step.spending, meant=meant)
+def _text(step: StepContext, token: Token, text: Text, subject: str) -> str:
+    return evaluate_text(text, step.instance, token, step.budget, subject=subject)
 
 
-def _retries(step: Stepping, token: Token, text: Text) -> int:
+def _retries(step: StepContext, token: Token, text: Text) -> int:
     try:
         return check_retries(step.value(text, token))
-    except Unreadable as error:
-        raise Unanswerable(f"{error}{lookups(step.instance, token, text)}") from None
+    except InvalidValue as error:
+        raise EvaluationFailed(f"{error}{describe_lookups(step.instance, token, text)}") from None
 
 
-def _names(step: Stepping, token: Token, text: Text | None) -> tuple[str, ...]:
-    """Read names as Camunda has them: a list, or a text with commas."""
+def _names(step: StepContext, token: Token, text: Text | None) -> tuple[str, ...]:
+    """Read names as Camunda does: from a list, or from a text with commas."""
     value = step.value(text, token) if text else None
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
@@ -239,36 +249,36 @@ def _names(step: Stepping, token: Token, text: Text | None) -> tuple[str, ...]:
         return ()
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return tuple(str(name) for name in value)
-    raise Unanswerable(
-        f"the candidates are {shortened(value)}, not a list of names{lookups(step.instance, token, text)}"
+    raise EvaluationFailed(
+        f"the candidates are {shortened(value)}, not a list of names{describe_lookups(step.instance, token, text)}"
     )
 
 
-def _moment(step: Stepping, token: Token, text: Text | None) -> datetime | None:
+def _moment(step: StepContext, token: Token, text: Text | None) -> datetime | None:
     if text is None or (value := step.value(text, token)) is None:
         return None
     try:
         return moment_of(str(value))
     except InvalidTimer as error:
-        raise Unanswerable(f"the task's due date: {error}{lookups(step.instance, token, text)}") from None
+        raise EvaluationFailed(f"the task's due date: {error}{describe_lookups(step.instance, token, text)}") from None
 
 
-BEHAVIOURS: dict[Kind, Callable[[Stepping, Token, Node], None]] = {
-    Kind.PROCESS: _begin_scope,
-    Kind.SUBPROCESS: _begin_scope,
-    Kind.START: _go_on,
-    Kind.PASS: _go_on,
-    Kind.END: _end,
-    Kind.SCRIPT: _run_script,
-    Kind.SERVICE: _open_service_task,
-    Kind.USER: _open_task,
-    Kind.CALL: _open_child,
-    Kind.RECEIVE: _wait_here,
-    Kind.CATCH: _wait_here,
-    Kind.THROW: _throw,
-    Kind.BOUNDARY: _go_on,
-    Kind.EXCLUSIVE: _go_on,
-    Kind.PARALLEL: _go_on,
-    Kind.INCLUSIVE: _go_on,
-    Kind.EVENT_BASED: _wait_for_one,
+BEHAVIOURS: dict[NodeKind, Callable[[StepContext, Token, FlowNode], None]] = {
+    NodeKind.PROCESS: _begin_scope,
+    NodeKind.SUBPROCESS: _begin_scope,
+    NodeKind.START: _go_on,
+    NodeKind.PASS: _go_on,
+    NodeKind.END: _end,
+    NodeKind.SCRIPT: _run_script,
+    NodeKind.SERVICE: _open_service_task,
+    NodeKind.USER: _open_task,
+    NodeKind.CALL: _open_child,
+    NodeKind.RECEIVE: _wait_here,
+    NodeKind.CATCH: _wait_here,
+    NodeKind.THROW: _throw,
+    NodeKind.BOUNDARY: _go_on,
+    NodeKind.EXCLUSIVE: _go_on,
+    NodeKind.PARALLEL: _go_on,
+    NodeKind.INCLUSIVE: _go_on,
+    NodeKind.EVENT_BASED: _wait_for_one,
 }

@@ -1,6 +1,7 @@
-"""Define what follows from a step for the world outside the instance.
+"""The effects of a step outside the instance.
 
-A step makes many of them, so each is a tuple: a tuple of four fields is made three times as fast as a frozen dataclass.
+A step makes many effects, so each effect is a tuple: creating a tuple of four fields is three times as fast as creating
+a frozen dataclass.
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ from shardclock_server.bpmn.step.state import NO_VARIABLES, Catches
 from shardclock_server.feel import Json
 
 
-class Change(StrEnum):
-    """Name what happened to a token at a node."""
+class TokenChange(StrEnum):
+    """An event in the history of a token at a node."""
 
     ENTERED = auto()
     LEFT = auto()
@@ -22,19 +23,19 @@ class Change(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Name how an instance ended."""
+    """How an instance ended."""
 
     COMPLETED = auto()
     CANCELED = auto()
-    ERROR = auto()  # it is a child, and its caller catches the error or doesn't
+    ERROR = auto()  # a child ended with an error, which a caller may catch
 
 
-class Passed(NamedTuple):
+class TokenChanged(NamedTuple):
     """A line of the history: a token entered a node, left it, or was terminated there."""
 
     token: int
     node_id: str
-    change: Change
+    change: TokenChange
 
 
 class TimerOpened(NamedTuple):
@@ -64,7 +65,7 @@ class SignalOpened(NamedTuple):
 
 
 class ServiceTaskOpened(NamedTuple):
-    """A service task waits for whoever does those of its type."""
+    """A service task waits for the handler, endpoint or program of its type."""
 
     token: int
     node_id: str
@@ -75,7 +76,7 @@ class ServiceTaskOpened(NamedTuple):
 
 
 class TaskOpened(NamedTuple):
-    """A task waits for a person."""
+    """A user task waits for a person."""
 
     token: int
     node_id: str
@@ -87,7 +88,7 @@ class TaskOpened(NamedTuple):
 
 
 class ChildOpened(NamedTuple):
-    """A call activity waits for a child process; `depth` is how many wait above that, `catches` what they catch."""
+    """A call activity waits for a child process with `depth` callers, which catch the errors in `catches`."""
 
     token: int
     node_id: str
@@ -98,28 +99,28 @@ class ChildOpened(NamedTuple):
 
 
 class WaitClosed(NamedTuple):
-    """A token waits no more: its timers, subscriptions, tasks and child are to go; or those of one node alone."""
+    """A token's waits end: its timers, subscriptions, tasks and child are removed; with `node_id`, one node's waits."""
 
     token: int
     node_id: str | None = None
-    at: str = ""  # the token's own node, if all of its waits go
+    at: str = ""  # the token's own node, if all its waits end
 
 
 class SignalThrown(NamedTuple):
-    """Whoever waits for a signal of this name gets it."""
+    """All tokens that wait for a signal of this name receive it."""
 
     name: str
     variables: Mapping[str, Json]
 
 
 class EscalationThrown(NamedTuple):
-    """The instance is a child in which nobody catches this escalation: its caller may; the child goes on."""
+    """A child process did not catch this escalation, so a caller may catch it; the child continues."""
 
     code: str
 
 
 class IncidentRaised(NamedTuple):
-    """A token can't go on until somebody has changed something and says so."""
+    """A token is stopped until an operator corrects the cause and resolves the incident."""
 
     token: int
     node_id: str
@@ -127,13 +128,13 @@ class IncidentRaised(NamedTuple):
 
 
 class IncidentResolved(NamedTuple):
-    """A token that couldn't go on goes on."""
+    """A stopped token continues."""
 
     token: int
 
 
-class Ended(NamedTuple):
-    """The instance is over; `variables` are those of the process, `thrown` those of the error that ended it."""
+class InstanceEnded(NamedTuple):
+    """The instance has ended; `variables` are its own variables, `thrown` are the variables of its BPMN error."""
 
     outcome: Outcome
     variables: Mapping[str, Json]
@@ -142,6 +143,6 @@ class Ended(NamedTuple):
 
 
 Effect = (
-    Passed | TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened | WaitClosed
-    | SignalThrown | EscalationThrown | IncidentRaised | IncidentResolved | Ended
+    TokenChanged | TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
+    | WaitClosed | SignalThrown | EscalationThrown | IncidentRaised | IncidentResolved | InstanceEnded
 )  # fmt: skip

@@ -1,37 +1,37 @@
-"""Say when a gateway that joins goes on."""
+"""Let tokens pass a join."""
 
-from shardclock_server.bpmn.model.definition import Kind, Node
+from shardclock_server.bpmn.model.definition import FlowNode, NodeKind
 from shardclock_server.bpmn.step.state import Token
-from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.tokens import StepContext
 
 
-def join(step: Stepping, scope: Token) -> bool:
-    """Let the joins of a scope go on that have all they wait for.
+def join(step: StepContext, scope: Token) -> bool:
+    """Let a token pass each join of a scope at which all expected tokens have arrived.
 
-    shape:   whether one did
+    shape:   True: a token passed a join
     """
     joins = {step.definition.joins[flow_id].node_id: step.definition.joins[flow_id] for flow_id in scope.arrived}
     ready = [node for node in joins.values() if _is_ready(step, scope, node)]
     for node in ready:
-        let_go(scope, node)
+        remove_joined(scope, node)
         step.plan(node.node_id, scope.key)
     return bool(ready)
 
 
-def let_go(scope: Token, node: Node) -> None:
-    """Take away what waits at a node to be joined, if anything does: it goes on as one token."""
-    # Of each flow one token goes on; a second one of the same flow waits for the next time.
+def remove_joined(scope: Token, node: FlowNode) -> None:
+    """Remove the tokens that are joined at a node, because the joined tokens continue as one token."""
+    # One token of each flow is joined; a second token of the same flow waits for the join's next pass.
     for flow_id in set(node.incoming) & set(scope.arrived):
         scope.arrived.remove(flow_id)
 
 
-def _is_ready(step: Stepping, scope: Token, node: Node) -> bool:
+def _is_ready(step: StepContext, scope: Token, node: FlowNode) -> bool:
     taken = set(scope.arrived)
     if taken.issuperset(node.incoming):
         return True
-    if node.kind == Kind.PARALLEL:
+    if node.kind == NodeKind.PARALLEL:
         return False
-    # Who can come by flows that were taken alone is no reason to wait: that token is for the next time.
+    # Don't wait for a token that can only come through taken flows: this token belongs to the join's next pass.
     missing = sum(1 << number for number, flow_id in enumerate(node.incoming) if flow_id not in taken)
     at_joins = {step.definition.joins[flow_id].node_id for flow_id in taken}
     may_come = at_joins | {child.node_id for child in step.instance.children(scope.key)}

@@ -1,13 +1,13 @@
-"""Tokens that somebody moves by hand: some end, and others begin at nodes of his choice."""
+"""Move tokens at an operator's request: terminate some tokens, and begin new tokens at chosen nodes."""
 
-from shardclock_server.bpmn.step.joins import let_go
+from shardclock_server.bpmn.step.joins import remove_joined
 from shardclock_server.bpmn.step.signals import Moved
 from shardclock_server.bpmn.step.state import ROOT, Phase, Token
-from shardclock_server.bpmn.step.stepping import Stepping
+from shardclock_server.bpmn.step.tokens import StepContext
 
 
-def scopes_for(step: Stepping, node_id: str) -> list[Token]:
-    """Find the tokens inside which a node of the definition can begin; it begins where there is one alone."""
+def scopes_for(step: StepContext, node_id: str) -> list[Token]:
+    """Return the tokens inside which a node can begin; the node begins only if there is exactly one such token."""
     scope_id = step.definition.nodes[node_id].scope_id
     return [
         token
@@ -16,8 +16,8 @@ def scopes_for(step: Stepping, node_id: str) -> list[Token]:
     ]
 
 
-def move(step: Stepping, moved: Moved) -> bool:
-    """Terminate tokens and begin others, all or nothing. The process itself ends by a cancellation alone."""
+def move(step: StepContext, moved: Moved) -> bool:
+    """Apply all terminations and all new tokens, or none. Only a cancellation ends the process's own token."""
     if ROOT in moved.terminated or not step.definition.nodes.keys() >= set(moved.begun):
         return False
     ending = [step.alive(key) for key in moved.terminated]
@@ -25,7 +25,7 @@ def move(step: Stepping, moved: Moved) -> bool:
     if None in ending or any(len(scopes) != 1 or step.is_inside(scopes[0], ending) for scopes in found):
         return False
     for node_id, (scope,) in zip(moved.begun, found, strict=True):
-        let_go(scope, step.definition.nodes[node_id])
+        remove_joined(scope, step.definition.nodes[node_id])
         step.plan(node_id, scope.key)
     for token in ending:
         if token and step.alive(token.key):

@@ -1,8 +1,8 @@
-"""Define what can happen to an instance.
+"""The signals that advance an instance.
 
-A signal that is for a token says which: the token's key, and the node that waits, which is another than the token's own
-where a boundary event or the start of an event sub-process waits for the token. A signal whose token is gone, or waits
-no more, is stale.
+A signal for a token has the token's key and the id of the waiting node. At a boundary event, or at the start of an
+event sub-process, the waiting node is not the token's own node. A signal is stale if its token is gone or no longer
+waits.
 """
 
 from collections.abc import Mapping
@@ -15,30 +15,30 @@ from shardclock_server.feel import Json
 Variables = Mapping[str, Json]
 
 
-class Happened(NamedTuple):
-    """A timer is due, a message has come or a signal was thrown, for which a node has waited."""
+class EventOccurred(NamedTuple):
+    """The event that a node waited for has occurred: a timer was due, a message came, or a signal was thrown."""
 
     token: int
     node_id: str
     variables: Variables = NO_VARIABLES
 
 
-class Completed(NamedTuple):
-    """Somebody has done what a task asked for, or a child process has ended."""
+class ActivityCompleted(NamedTuple):
+    """A client or a handler has completed a task, or a child process has ended."""
 
     token: int
     variables: Variables = NO_VARIABLES
 
 
-class Failed(NamedTuple):
-    """Nobody could do what a task asked for, and it is not tried again."""
+class ActivityFailed(NamedTuple):
+    """A task has failed, and has no attempts left."""
 
     token: int
     reason: str
 
 
 class ErrorThrown(NamedTuple):
-    """A task, or a child process, has thrown an error of BPMN."""
+    """A task or a child process has thrown an error of BPMN."""
 
     token: int
     code: str
@@ -47,27 +47,27 @@ class ErrorThrown(NamedTuple):
 
 
 class Escalated(NamedTuple):
-    """A child process has thrown an escalation, and goes on."""
+    """A child process has thrown an escalation, and continues."""
 
     token: int
     code: str
 
 
 class Retried(NamedTuple):
-    """Somebody has resolved an incident, so the token goes on where it stopped."""
+    """An operator has resolved an incident, so the token continues where it stopped."""
 
     token: int
 
 
 class VariablesSet(NamedTuple):
-    """Somebody has set variables, at a token's own scope."""
+    """A client has set variables in a token's own scope."""
 
     token: int
     variables: Variables
 
 
 class Moved(NamedTuple):
-    """Somebody has moved tokens: some are terminated, and at other nodes new ones begin."""
+    """A client has moved tokens: some tokens are terminated, and new tokens begin at other nodes."""
 
     terminated: tuple[int, ...] = ()
     begun: tuple[str, ...] = ()
@@ -75,14 +75,23 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Continued:
-    """An instance goes on with what its last step had no time for."""
+    """The instance executes its continuation."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelAsked:
-    """Somebody has cancelled the instance."""
+    """A client has cancelled the instance."""
 
 
 Signal = (
-    Happened | Completed | Failed | ErrorThrown | Escalated | Retried | VariablesSet | Moved | Continued | CancelAsked
+    EventOccurred
+    | ActivityCompleted
+    | ActivityFailed
+    | ErrorThrown
+    | Escalated
+    | Retried
+    | VariablesSet
+    | Moved
+    | Continued
+    | CancelAsked
 )

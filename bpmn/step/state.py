@@ -1,7 +1,7 @@
-"""Hold what is known of an instance: its tokens, each at a node, and the variables of their scopes.
+"""The state of an instance: its tokens, each at a node, and the variables of their scopes.
 
-The process itself is the first token. A token at a scope, such as a sub-process, contains the tokens inside it. Each
-token has a key that is never used again, so that whoever answers a token that is gone is noticed.
+The process itself is the first token. A token at a scope, such as a sub-process, contains the tokens inside it. A
+token's key is never used again, so a step recognizes an answer to a token that is gone.
 """
 
 import json
@@ -15,29 +15,29 @@ from shardclock_server.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
-# Of the written state. Raise it with each change that an older `read_state` would misread or lose: it then leaves the
-# state to a newer engine.
+# The version of the written state. Raise the version with each change that an older `read_state` would misread or lose.
+# An engine of an older release then leaves the state to a newer engine.
 FORMAT = 1
 NO_VARIABLES: Mapping[str, Json] = MappingProxyType({})
-FIELDS = 9  # of a written token
+FIELDS = 9  # the number of fields of a written token
 NO_FIELDS = [0] * FIELDS
 
 
 class Catches(NamedTuple):
-    """What the callers of a child catch, the nearest first.
+    """The errors and escalations that the callers of a child catch; the nearest caller comes first.
 
-    shape:   each is a code, None for every code, and whether catching it interrupts the call
+    shape:   pairs of a code, None for every code, and whether catching it interrupts the call
     """
 
     errors: tuple[tuple[str | None, bool], ...] = ()
     escalations: tuple[tuple[str | None, bool], ...] = ()
 
     def has_error(self, code: str | None) -> bool:
-        """Say whether some caller catches an error."""
+        """Return whether a caller catches an error."""
         return any(caught in (None, code) for caught, _ in self.errors)
 
     def ends_at(self, escalation: str) -> bool:
-        """Say whether the nearest caller that catches an escalation interrupts its call, which ends the child."""
+        """Return whether the nearest caller that catches an escalation interrupts its call, which ends the child."""
         return next((interrupts for caught, interrupts in self.escalations if caught in (None, escalation)), False)
 
 
@@ -45,14 +45,14 @@ NO_CATCHES = Catches()
 
 
 class Phase(IntEnum):
-    """Say how far a token has come at its node. A token with an incident goes on from its phase when it is retried."""
+    """The progress of a token at its node. After its incident is resolved, the token continues with this phase."""
 
     ENTERED = 0
-    HAS_INPUTS = 1  # its input mappings are done
-    IS_WATCHED = 2  # and its boundary events wait
-    WAITS = 3  # and its behaviour has begun, and waits
-    IS_DONE = 4  # its behaviour is done; its output mappings are not
-    LEAVES = 5  # they are; its outgoing flows are to be chosen
+    HAS_INPUTS = 1  # input mappings done
+    IS_WATCHED = 2  # boundary events opened
+    WAITS = 3  # behaviour begun, and waiting
+    IS_DONE = 4  # behaviour done, output mappings not
+    LEAVES = 5  # output mappings done, outgoing flows not chosen
 
 
 PHASES = tuple(Phase)
@@ -60,10 +60,10 @@ PHASES = tuple(Phase)
 
 @dataclass(slots=True)
 class LoopState:
-    """How far a multi-instance activity has come.
+    """The progress of a multi-instance activity.
 
-    shape:   `outputs` has a value for each item; `next` is the number of items that have begun; `is_enough`: its
-             completion condition holds, so no more begin
+    shape:   `outputs` has a value per item; `next` is the number of items that have begun; `is_enough`: the completion
+             condition is true, so no further item begins
     """
 
     items: list[Json]
@@ -76,8 +76,8 @@ class LoopState:
 class Token:
     """One execution of one node.
 
-    shape:   `scope` is the key of the token that contains it, 0 for the process. `arrived` are flows whose tokens wait
-             at a join inside this scope. `number` tells the executions of a multi-instance activity apart, from 1
+    shape:   `scope` is the key of the containing token, 0 for the process. `arrived` has the flows whose tokens wait at
+             a join inside this scope. `number` is the number of an execution of a multi-instance activity, from 1
     """
 
     key: int
@@ -92,11 +92,11 @@ class Token:
     number: int = 0
 
 
-class Entry(NamedTuple):
-    """A node that a token is about to enter.
+class PlannedEntry(NamedTuple):
+    """A planned entry of a token into a node.
 
-    shape:   `results` are those of an event that has already happened there; `number` tells the executions of a
-             multi-instance activity apart, from 1
+    shape:   `results` are the results of an event that has already occurred at the node; `number` is the number of an
+             execution of a multi-instance activity, from 1
     """
 
     node_id: str
@@ -106,50 +106,50 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """What a step left for the next one, because it had gone on for long enough.
+class Continuation:
+    """The work that a step left to the next one, because `may_continue` ended it.
 
-    shape:   `touched` are keys of scopes in which a token ended or arrived at a join; `entered` counts the nodes that
-             were entered since the instance last had nothing to go on with
+    shape:   `touched` are keys of scopes in which a token ended or arrived at a join; `entered` counts the entered
+             nodes since all tokens last waited
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[PlannedEntry, ...]
     touched: tuple[int, ...]
     entered: int
 
 
 @dataclass(slots=True)
 class Instance:
-    """All tokens of an instance, by their keys; none when it has ended.
+    """All tokens of an instance, by key; after its end the instance has no tokens.
 
-    shape:   `depth` is how many call activities wait above it, 0 if nobody has called it; `start` is the start event at
-             which it began, None for the one without a trigger; `rest` is None if its tokens wait; `catches` is empty
-             without a caller
+    shape:   `depth` is the number of call activities above the instance, 0 without a caller; `start` is its start
+             event, None for the start event without a trigger; `continuation` is None if its tokens wait; `catches` is
+             empty without a caller
     """
 
     tokens: dict[int, Token] = field(default_factory=dict)
     next_key: int = ROOT
     depth: int = 0
     start: str | None = None
-    rest: Rest | None = None
+    continuation: Continuation | None = None
     catches: Catches = NO_CATCHES
 
     @property
     def is_child(self) -> bool:
-        """Say whether a call activity of another instance waits for it."""
+        """Return whether a call activity of another instance waits for this instance."""
         return self.depth > 0
 
     def children(self, key: int) -> list[Token]:
-        """List the tokens directly inside a scope."""
+        """Return the tokens directly inside a scope."""
         return [token for token in self.tokens.values() if token.scope == key]
 
 
 class StateTooLarge(ValueError):
-    """Refuse to keep what is larger than an instance may be."""
+    """The state is larger than an instance may store."""
 
 
 class StateTooNew(ValueError):
-    """Refuse to read what a newer release has written."""
+    """A newer release has written the state."""
 
 
 def write_state(instance: Instance) -> str:
@@ -163,8 +163,8 @@ def write_state(instance: Instance) -> str:
     }  # fmt: skip
     if instance.catches != NO_CATCHES:
         fields["x"] = instance.catches
-    if rest := instance.rest:
-        fields["r"] = [rest.entries, rest.touched, rest.entered]
+    if continuation := instance.continuation:
+        fields["r"] = [continuation.entries, continuation.touched, continuation.entered]
     text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
     if len(text) > STATE_BYTES_MAX // 4 and len(text.encode()) > STATE_BYTES_MAX:
         raise StateTooLarge(
@@ -175,24 +175,26 @@ def write_state(instance: Instance) -> str:
 
 
 def read_state(text: str) -> Instance:
-    """Read what `write_state` wrote.
+    """Read the text that `write_state` wrote.
 
-    errors:  StateTooNew  leave it to a newer release
+    errors:  StateTooNew  leave the state to a newer release
     """
     stored = json.loads(text)
     if (written := stored["f"]) > FORMAT:
         raise StateTooNew(f"the instance's state is of format {written}, and this release reads {FORMAT} at most")
     tokens = {fields[0]: _read(fields) for fields in stored["t"]}
-    rest = None
+    continuation = None
     if "r" in stored:
         entries, touched, entered = stored["r"]
-        rest = Rest(tuple(Entry(*entry) for entry in entries), tuple(touched), entered)
+        continuation = Continuation(tuple(PlannedEntry(*entry) for entry in entries), tuple(touched), entered)
     catches = read_catches(stored.get("x"))
-    return Instance(tokens, stored["k"], depth=stored["c"], start=stored["s"], rest=rest, catches=catches)
+    return Instance(
+        tokens, stored["k"], depth=stored["c"], start=stored["s"], continuation=continuation, catches=catches
+    )
 
 
 def read_catches(stored: Any) -> Catches:
-    """Read the list of a child's callers from JSON; it is left out if they catch nothing."""
+    """Read a child's `Catches` from JSON; None: the callers catch nothing."""
     if stored is None:
         return NO_CATCHES
     errors, escalations = (tuple((code, bool(interrupts)) for code, interrupts in each) for each in stored)
@@ -200,7 +202,7 @@ def read_catches(stored: Any) -> Catches:
 
 
 def _written(token: Token) -> list[object]:
-    """Write a token: what most tokens don't have is left out, from the end."""
+    """Write a token; default values at the end are left out."""
     flags = token.has_incident + 2 * token.is_interrupted
     loop = token.loop and [token.loop.items, token.loop.outputs, token.loop.next, *([True] * token.loop.is_enough)]
     fields = [token.variables or 0, flags, token.arrived or 0, loop or 0, token.number]

@@ -1,8 +1,9 @@
-"""Say which values an expression sees, and where a value is written.
+"""The variables that an expression sees, and the scope into which a value is written.
 
-A variable belongs to a scope: the process, a sub-process, or one execution of an activity. An expression sees the
-nearest one of its name. A result goes to the nearest scope that has the variable, or else to the process: what has the
-name of an input mapping stays within its task. What an output mapping writes is for the scope around the task.
+A variable belongs to a scope: the process, a sub-process, or one execution of an activity. If several scopes have a
+variable of a name, an expression sees the variable of the nearest scope. A result is written to the nearest scope that
+has the variable, or else to the process, so a result with the name of an input mapping stays within its task. An output
+mapping writes to the scope around the task.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,64 +12,66 @@ from dataclasses import replace
 from shardclock.jsonb import DEPTH_MAX, TOO_DEEP
 from shardclock_server.bpmn.model.definition import Assignment
 from shardclock_server.bpmn.model.expressions import Text
-from shardclock_server.bpmn.step.spending import Spending
+from shardclock_server.bpmn.step.evaluation_budget import EvaluationBudget
 from shardclock_server.bpmn.step.state import ROOT, Instance, Token
-from shardclock_server.feel import Expression, Json, TooLong, Unmet, Unstorable
+from shardclock_server.feel import AssertionFailed, Expression, Json, TooLong, Unstorable
 from shardclock_server.timers.refusal import shortened
 
-LOOKUPS_MAX = 3  # variables that one sentence names
+LOOKUPS_MAX = 3  # variables that one message names
 
 
-class Unanswerable(ValueError):
-    """Say why an expression has no value that the node can use: an incident's sentence."""
+class EvaluationFailed(ValueError):
+    """An expression has no value that the node can use; the message becomes the incident's message."""
 
 
-def value_of(text: Text, instance: Instance, token: Token, spending: Spending, *, levels: int = 0) -> Json:
-    """Evaluate what a model wrote as text or as an expression, as JSON.
+def evaluate_value(text: Text, instance: Instance, token: Token, budget: EvaluationBudget, *, levels: int = 0) -> Json:
+    """Evaluate a model's text or expression, as JSON.
 
-    shape:   `levels` are the lists and contexts of its variable into which the value is put
-    errors:  Unanswerable  the expression passed a bound, all of the element did, an assertion in it does not hold, or
-                           its value can't be stored
+    shape:   `levels` is the number of lists and contexts of the target variable around the value
+    errors:  EvaluationFailed  the expression, or all expressions of the element together, exceeded a limit; an
+                               assertion does not hold; or the value can't be stored
     """
     if not isinstance(text, str):
-        return _evaluated(text, instance, token, spending, levels=levels)
+        return _evaluated(text, instance, token, budget, levels=levels)
     if levels >= DEPTH_MAX:
-        raise Unanswerable(f"a value {TOO_DEEP}")
+        raise EvaluationFailed(f"a value {TOO_DEEP}")
     return text
 
 
-def is_true(condition: Expression, instance: Instance, token: Token, spending: Spending, *, meant: str) -> bool:
-    """Say whether a condition is true; `meant` names it in the sentence.
+def is_true(condition: Expression, instance: Instance, token: Token, budget: EvaluationBudget, *, subject: str) -> bool:
+    """Evaluate a condition; `subject` names the condition in the message.
 
-    errors:  Unanswerable  it is neither true nor false, which null is not; or as of `value_of`
+    errors:  EvaluationFailed  the value is neither true nor false, such as null; or as `evaluate_value`
     """
-    value = _evaluated(condition, instance, token, spending)
+    value = _evaluated(condition, instance, token, budget)
     if isinstance(value, bool):
         return value
-    raise Unanswerable(
-        f"{meant}, {shortened(condition.shown)}, is {shortened(value)}, and neither true nor false"
-        f"{lookups(instance, token, condition)}; correct the variables, and resolve this"
+    raise EvaluationFailed(
+        f"{subject}, {shortened(condition.shown)}, is {shortened(value)}, and neither true nor false"
+        f"{describe_lookups(instance, token, condition)}; correct the variables, and resolve this"
     )
 
 
-def text_for(text: Text, instance: Instance, token: Token, spending: Spending, *, meant: str) -> str:
-    """Evaluate what must be a text; `meant` names it in the sentence.
+def evaluate_text(text: Text, instance: Instance, token: Token, budget: EvaluationBudget, *, subject: str) -> str:
+    """Evaluate an expression and require a text as its value; `subject` names the expression in the message.
 
-    errors:  Unanswerable  it is something else, or empty
+    errors:  EvaluationFailed  the value is not a text, or is empty
     """
-    value = value_of(text, instance, token, spending)
+    value = evaluate_value(text, instance, token, budget)
     if isinstance(value, str) and value:
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     wrong = "an empty text" if value == "" else f"{shortened(value)}, not a text"
-    raise Unanswerable(f"{meant} is {wrong}{lookups(instance, token, text)}; correct the variable or the model")
+    raise EvaluationFailed(
+        f"{subject} is {wrong}{describe_lookups(instance, token, text)}; correct the variable or the model"
+    )
 
 
-def lookups(instance: Instance, token: Token, *texts: Text | None) -> str:
-    """Tell the scope and the kind of each variable that expressions read, for an incident's sentence.
+def describe_lookups(instance: Instance, token: Token, *texts: Text | None) -> str:
+    """Describe the scope and the type of each variable that some expressions read, for an incident's message.
 
-    shape:   in parentheses after a space, missing variables first, then null ones; empty if no variable is read
+    shape:   in parentheses after a space, missing variables first, then null ones; '' if the expressions read none
     """
     names = sorted({name for text in texts if text is not None and not isinstance(text, str) for name in text.names})
     scopes = list(scopes_of(instance, token))
@@ -76,13 +79,13 @@ def lookups(instance: Instance, token: Token, *texts: Text | None) -> str:
     found.sort(key=lambda pair: (pair[1] is not None, pair[1] is not None and pair[1].variables[pair[0]] is not None))
     if not found:
         return ""
-    said = [_lookup(name, scope, scopes) for name, scope in found[:LOOKUPS_MAX]]
+    descriptions = [_describe_lookup(name, scope, scopes) for name, scope in found[:LOOKUPS_MAX]]
     if len(found) > LOOKUPS_MAX:
-        said.append(f"and {len(found) - LOOKUPS_MAX:,} more")
-    return f" ({', '.join(said)})"
+        descriptions.append(f"and {len(found) - LOOKUPS_MAX:,} more")
+    return f" ({', '.join(descriptions)})"
 
 
-def _lookup(name: str, scope: Token | None, scopes: Sequence[Token]) -> str:
+def _describe_lookup(name: str, scope: Token | None, scopes: Sequence[Token]) -> str:
     if scope is not None:
         return f"the variable {shortened(name)} of {_title(scope)} is {_kind(scope.variables[name])}"
     *inner, outer = dict.fromkeys(map(_title, scopes))
@@ -114,10 +117,10 @@ def _kind(value: Json) -> str:
 
 
 def _evaluated(
-    expression: Expression, instance: Instance, token: Token, spending: Spending, *, levels: int = 0
+    expression: Expression, instance: Instance, token: Token, budget: EvaluationBudget, *, levels: int = 0
 ) -> Json:
     try:
-        return spending.evaluate(
+        return budget.evaluate(
             expression,
             (
                 (name, scope.variables[name])
@@ -126,14 +129,14 @@ def _evaluated(
             ),
             levels=levels,
         )
-    except Unmet as error:
-        raise Unanswerable(f"{error}{lookups(instance, token, expression)}") from None
+    except AssertionFailed as error:
+        raise EvaluationFailed(f"{error}{describe_lookups(instance, token, expression)}") from None
     except (TooLong, Unstorable) as error:
-        raise Unanswerable(str(error)) from None
+        raise EvaluationFailed(str(error)) from None
 
 
 def _scope_with(name: str, instance: Instance, token: Token) -> Token | None:
-    """Find the nearest scope that has a variable."""
+    """Return the nearest scope that has a variable."""
     at: Token | None = token
     while at is not None and name not in at.variables:
         at = instance.tokens.get(at.scope)
@@ -141,66 +144,70 @@ def _scope_with(name: str, instance: Instance, token: Token) -> Token | None:
 
 
 def scopes_of(instance: Instance, token: Token) -> Iterator[Token]:
-    """Give the token and all that contain it, the nearest first."""
+    """Yield a token and its containing tokens, the nearest first."""
     at: Token | None = token
     while at is not None:
         yield at
         at = instance.tokens.get(at.scope)
 
 
-def visible(instance: Instance, token: Token) -> dict[str, Json]:
-    """Gather all variables that a token sees."""
+def visible_variables(instance: Instance, token: Token) -> dict[str, Json]:
+    """Return all variables that a token sees."""
     seen: dict[str, Json] = {}
     for scope in reversed(list(scopes_of(instance, token))):
         seen |= scope.variables
     return seen
 
 
-def spread(variables: Mapping[str, Json], instance: Instance, begin: Token) -> None:
-    """Write each variable into the nearest scope that has it, beginning at one. If none has it, the process gets it."""
+def propagate(variables: Mapping[str, Json], instance: Instance, begin: Token) -> None:
+    """Write each variable into the nearest scope, from `begin` on, that has the variable, or else into the process."""
     for name, value in variables.items():
         (_scope_with(name, instance, begin) or instance.tokens[ROOT]).variables[name] = value
 
 
-def assigned(inputs: Iterable[Assignment], instance: Instance, token: Token, spending: Spending) -> dict[str, Json]:
-    """Evaluate input mappings, each of which sees those before it.
+def evaluate_inputs(
+    inputs: Iterable[Assignment], instance: Instance, token: Token, budget: EvaluationBudget
+) -> dict[str, Json]:
+    """Evaluate input mappings; each mapping sees the results of the earlier mappings.
 
-    shape:   all variables that the token is to have. It has none of them yet, so that a retry sees no half of them
-    errors:  Unanswerable  as of `value_of`
+    shape:   the token's new variables. The token itself is unchanged, so that a retry sees no partial result
+    errors:  EvaluationFailed  as `evaluate_value`
     """
     given = replace(token, variables=dict(token.variables))
     for assignment in inputs:
-        value = value_of(assignment.source, instance, given, spending, levels=len(assignment.target) - 1)
-        _place(given.variables, assignment.target, value, spending)
+        value = evaluate_value(assignment.source, instance, given, budget, levels=len(assignment.target) - 1)
+        _write_path(given.variables, assignment.target, value, budget)
     return given.variables
 
 
-def mapped(outputs: Sequence[Assignment], instance: Instance, token: Token, spending: Spending) -> dict[str, Json]:
-    """Evaluate output mappings, each of which sees those before it. A path keeps what else its variable holds.
+def evaluate_outputs(
+    outputs: Sequence[Assignment], instance: Instance, token: Token, budget: EvaluationBudget
+) -> dict[str, Json]:
+    """Evaluate output mappings; each sees the results of earlier mappings. A path keeps the variable's other content.
 
-    errors:  Unanswerable  as of `value_of`
+    errors:  EvaluationFailed  as `evaluate_value`
     """
     written = Token(0, token.node_id, token.key)
     has_paths = any(len(assignment.target) > 1 for assignment in outputs)
-    around = visible(instance, instance.tokens.get(token.scope, token)) if has_paths else {}
+    around = visible_variables(instance, instance.tokens.get(token.scope, token)) if has_paths else {}
     for assignment in outputs:
-        value = value_of(assignment.source, instance, written, spending, levels=len(assignment.target) - 1)
+        value = evaluate_value(assignment.source, instance, written, budget, levels=len(assignment.target) - 1)
         head, *inside = assignment.target
         if inside and head in around:
             written.variables.setdefault(head, around[head])
-        _place(written.variables, assignment.target, value, spending)
+        _write_path(written.variables, assignment.target, value, budget)
     return written.variables
 
 
-def _place(variables: dict[str, Json], path: tuple[str, ...], value: Json, spending: Spending) -> None:
-    """Write a value at a path; what is on the way and no context becomes one."""
+def _write_path(variables: dict[str, Json], path: tuple[str, ...], value: Json, budget: EvaluationBudget) -> None:
+    """Write a value at a path; a part of the path that is missing or not a context becomes a context."""
     *outer, name = path
     for part in outer:
         inside = variables.get(part)
         try:
-            # A copy, because the value may be shared with another scope.
-            variables[part] = inside = spending.copy(inside) if isinstance(inside, dict) else {}
+            # Copy: another scope may share the value.
+            variables[part] = inside = budget.copy(inside) if isinstance(inside, dict) else {}
         except TooLong as error:
-            raise Unanswerable(str(error)) from None
+            raise EvaluationFailed(str(error)) from None
         variables = inside
     variables[name] = value

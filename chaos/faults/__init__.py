@@ -1,6 +1,6 @@
-"""What can be broken, and how: one function a fault. It returns when all is mended again that it broke.
+"""Define the faults: each fault is one function, which returns when the fault's effect is over.
 
-Each gets the stage, a source of chance, and how long it is to last; it says whom it hit.
+Each function gets the sandbox, a random generator and a duration, and returns the holders that the fault hit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from chaos.faults.engines import (
 )
 from chaos.faults.fault import FaultType
 from chaos.faults.flood import OVERLOAD_PER_S, herd, overload, poison
-from chaos.faults.hosts import PARTITIONS
+from chaos.faults.heads import (
+    freeze_fork_server,
+    freeze_local_host,
+    kill_fork_server,
+    lose_head,
+    lose_local_host,
+    lose_up,
+)
 from chaos.faults.machine import fill_disk, set_clock
 from chaos.faults.network import (
     cut_clients,
@@ -28,6 +35,7 @@ from chaos.faults.network import (
     lose_fire_reply,
     slow_shard,
 )
+from chaos.faults.partitions import PARTITIONS
 from chaos.faults.postgres import (
     hold_snapshot,
     kill_backend,
@@ -45,7 +53,6 @@ from chaos.faults.processes import (
     kill_process,
     kill_shard,
     kill_shard_at,
-    lose_head,
 )
 from chaos.faults.workers import freeze_worker, kill_handler, kill_run, kill_worker, replace_frozen_worker
 
@@ -66,6 +73,10 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("kill raylet", "head", lose_head("raylet "), only="ray"),
         FaultType("kill GCS", "head", lose_head("gcs_server "), only="ray"),
         FaultType("kill host", "head", lose_head("shardclock_server.cluster.host"), only="ray"),
+        FaultType("kill up", "head", lose_up, only="up"),
+        # The keepers go on until new keepers have registered; then the slots of all keepers move at once.
+        FaultType("kill local host", "head", lose_local_host, recovers_within_s=1.0, leaderless=True, only="local"),
+        FaultType("kill fork server", "kill", kill_fork_server, disturbs=False, only="local"),
         FaultType("freeze shard before a claim", "freeze", freeze_shard_at("claim_due", "before"), takeover=True),
         FaultType("freeze shard after a claim", "freeze", freeze_shard_at("claim_due", "after"), takeover=True),
         FaultType("freeze shard in a firing", "freeze", freeze_shard_at("fire_due", "inside"), takeover=True),
@@ -81,6 +92,15 @@ TYPES: Mapping[str, FaultType] = {
             leaderless=True,
             only="ray",
         ),
+        FaultType(
+            "freeze local host",
+            "freeze",
+            freeze_local_host,
+            disturbs=False,
+            leaderless=True,
+            only="local",
+        ),
+        FaultType("freeze fork server", "freeze", freeze_fork_server, disturbs=False, only="local"),
         FaultType("kill worker", "kill", kill_worker, disturbs=False),
         FaultType("kill handler", "kill", kill_handler, disturbs=False),
         FaultType("kill run", "kill", kill_run, disturbs=False, only="ray"),

@@ -1,4 +1,4 @@
-"""What a fault is, and what it says of itself when it is over."""
+"""Define the type of a fault, and the result of one injection."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from chaos.away import until
-from chaos.history import Call, FaultKind
-from chaos.stage import Stage
+from chaos.history.calls import Call
+from chaos.history.faults import WHOLE_S, FaultKind
+from chaos.sandbox import Sandbox
+from chaos.waiting import until
 
-BACK_S = 30.0  # until a server that was killed, or a Ray that was, has come back
+BACK_S = 30.0  # the limit for the restart of a killed server or Ray
 
 
 @dataclass(slots=True)
 class Hit:
-    """Whom a fault hit, and when, where that differs from when it was asked for."""
+    """Hold the victims of a fault, and the fault's start and end if these differ from the call's start and end.
+
+    `led` is false if the fault hit a coordinator that stood by: the fault delays no timer, because another coordinator
+    leads.
+    """
 
     victims: tuple[int, ...] = ()
     began_at: float | None = None
@@ -23,37 +28,39 @@ class Hit:
     detail: Mapping[str, object] = field(default_factory=dict)
     calls: tuple[Call, ...] = ()
     poisoned: frozenset[int] = frozenset()
+    led: bool = True
+    whole_within_s: float = WHOLE_S
 
 
-Act = Callable[[Stage, random.Random, float], Awaitable[Hit]]
+Injection = Callable[[Sandbox, random.Random, float], Awaitable[Hit]]
 
 
 @dataclass(frozen=True, slots=True)
 class FaultType:
-    """A fault by name: what it is, and what is promised about the timers' lag.
+    """Describe a fault by name: its kind, its function, and the promised lateness of timers.
 
-    `takeover` says that the promise is the cluster's for a shard that is lost; otherwise `recovers_within_s` holds.
-    `leaderless` says that nobody leads meanwhile.
+    `takeover` makes the cluster's promise for a lost shard apply; otherwise `recovers_within_s` applies. During a
+    `leaderless` fault no coordinator leads.
     """
 
     name: str
     kind: FaultKind
-    act: Act
+    inject: Injection
     recovers_within_s: float = 5.0
     takeover: bool = False
     disturbs: bool = True
     leaderless: bool = False
-    only: str | None = None  # on which cluster it can be made, if not on any
+    only: str | None = None  # the only cluster that supports the fault; None: all clusters do
 
 
 class NothingToBreak(Exception):
-    """What was to be broken is not there; the run goes on, and says so."""
+    """Signal that a fault has no target; the run goes on and reports the missing target."""
 
 
-async def until_postgres_answers(stage: Stage) -> None:
-    """Wait until connections are accepted.
+async def until_postgres_answers(sandbox: Sandbox) -> None:
+    """Wait until Postgres accepts connections.
 
-    errors:  NothingToBreak  they never are
+    errors:  NothingToBreak  Postgres accepts no connection within BACK_S
     """
-    if not await until(stage.answers, within_s=BACK_S):
+    if not await until(sandbox.answers, within_s=BACK_S):
         raise NothingToBreak(f"Postgres did not come back in {BACK_S:.0f} s")

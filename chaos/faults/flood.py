@@ -1,4 +1,4 @@
-"""Too much at once, and timers that can't be fired."""
+"""Flood the cluster with timers, and write timers that can't be fired."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from chaos.away import until
-from chaos.faults.fault import BACK_S, Act, Hit
-from chaos.history import Asked, Call
-from chaos.stage import Stage
+from chaos.faults.fault import BACK_S, Hit, Injection
+from chaos.history.calls import Call, TimerRequest
+from chaos.sandbox import Sandbox
+from chaos.waiting import until
 
 HERD = 100_000
 HERD_TENANT = "herd"
@@ -19,13 +19,13 @@ OVERLOAD_PER_S = 2_000
 TICKS_A_S = 10
 
 
-def overload(*, tenant_id: str, per_s: int) -> Act:
-    """Schedule timers that are due at once, more than the cluster can fire, for a while; wait until they have."""
+def overload(*, tenant_id: str, per_s: int) -> Injection:
+    """Schedule more timers than the cluster can fire, all due at once, for a while; wait until all have fired."""
 
-    async def act(stage: Stage, _: random.Random, for_s: float) -> Hit:
+    async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         calls: list[Call] = []
         began_at = time.time()
-        async with stage.admin() as admin:
+        async with sandbox.admin() as admin:
             for tick in range(int(for_s * TICKS_A_S)):
                 await asyncio.sleep(began_at + tick / TICKS_A_S - time.time())
                 rows = await admin.fetch(
@@ -34,19 +34,19 @@ def overload(*, tenant_id: str, per_s: int) -> Act:
                     tenant_id,
                     per_s // TICKS_A_S,
                 )
-                timers = [Asked(row["timer_key"], due_date=row["due_date"]) for row in rows]
+                timers = [TimerRequest(row["timer_key"], due_date=row["due_date"]) for row in rows]
                 calls.append(_call(tenant_id, began_at + tick / TICKS_A_S, timers))
-        await _until_gone(stage, tenant_id, within_s=4 * for_s + BACK_S)
+        await _until_gone(sandbox, tenant_id, within_s=4 * for_s + BACK_S)
         return Hit(began_at=began_at, ended_at=time.time(), calls=tuple(calls))
 
-    return act
+    return inject
 
 
-async def herd(stage: Stage, _: random.Random, __: float) -> Hit:
+async def herd(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
     """Schedule 100,000 timers of one tenant that are all due in the same instant."""
     at = datetime.now(UTC) + timedelta(seconds=4)
     called_at = time.time()
-    async with stage.admin() as admin:
+    async with sandbox.admin() as admin:
         rows = await admin.fetch(
             "insert into shardclock.timers (due_date, tenant_id) select $1, $2 from generate_series(1, $3::integer)"
             " returning timer_key",
@@ -54,31 +54,31 @@ async def herd(stage: Stage, _: random.Random, __: float) -> Hit:
             HERD_TENANT,
             HERD,
         )
-    call = _call(HERD_TENANT, called_at, [Asked(row["timer_key"], due_date=at) for row in rows])
-    await _until_gone(stage, HERD_TENANT, within_s=BACK_S)
+    call = _call(HERD_TENANT, called_at, [TimerRequest(row["timer_key"], due_date=at) for row in rows])
+    await _until_gone(sandbox, HERD_TENANT, within_s=BACK_S)
     return Hit(began_at=at.timestamp(), ended_at=time.time(), detail={"tenant": HERD_TENANT}, calls=(call,))
 
 
-def _call(tenant_id: str, began_at: float, timers: Sequence[Asked]) -> Call:
-    """Write down what was scheduled past the clients, as one call of theirs; its number is like no other's."""
+def _call(tenant_id: str, began_at: float, timers: Sequence[TimerRequest]) -> Call:
+    """Record timers that bypassed the clients as one call of a client, with a unique number."""
     return Call(-timers[0].timer_key, "schedule", tenant_id, began_at, time.time(), "ok", timers=timers)
 
 
-async def _until_gone(stage: Stage, tenant_id: str, *, within_s: float) -> None:
+async def _until_gone(sandbox: Sandbox, tenant_id: str, *, within_s: float) -> None:
     async def gone() -> bool:
-        async with stage.admin() as admin:
+        async with sandbox.admin() as admin:
             text = "select not exists (select from shardclock.timers where tenant_id = $1)"
             return bool(await admin.fetchval(text, tenant_id))
 
     await until(gone, within_s=within_s)
 
 
-async def poison(stage: Stage, _: random.Random, __: float) -> Hit:
-    """Write down schedules that no shard can fire: one that can't be read, and one that never occurs."""
+async def poison(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
+    """Write schedules that no shard can fire: a rule that can't be read, and a rule that never occurs."""
     name = f"poison {time.time():.3f}"
-    async with stage.admin() as admin:
+    async with sandbox.admin() as admin:
         rows = await admin.fetch(
-            # Past the check that refuses them; no shard has planned them yet.
+            # This statement bypasses the check that refuses such rows; no shard has planned the rows yet.
             "insert into shardclock.timers (due_date, schedule, anchor, anchor_occurrence, name, repetitions)"
             " select now(), rule, now(), null, $1 || kind, -1"
             " from (values ('R/often', ' unreadable'), ('0 0 30 2 *', ' never')) as poison (rule, kind)"

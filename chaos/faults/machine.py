@@ -1,4 +1,4 @@
-"""The database's clock and its disk: these need root."""
+"""Change the database's clock and fill its disk; these faults need root."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from chaos.faults.fault import Act, Hit
-from chaos.stage import Stage
+from chaos.faults.fault import Hit, Injection
+from chaos.sandbox import Sandbox
 
 CLOCK = "clock"
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")  # where Debian puts it
+FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")  # Debian's path
 DISK_MIB = 320
 MIB = 1024 * 1024
 
 
-def set_clock(offset: str) -> Act:
-    """Set Postgres's clock an hour off for a while; the stage must have been prepared with `a_clock_of_its_own`."""
+def set_clock(offset: str) -> Injection:
+    """Set Postgres's clock an hour ahead or back for a while; the sandbox needs `a_clock_of_its_own`."""
 
-    async def act(stage: Stage, _: random.Random, for_s: float) -> Hit:
-        clock = stage.place / CLOCK
+    async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
+        clock = sandbox.directory / CLOCK
         clock.write_text(f"{offset}\n")
         await asyncio.sleep(for_s)
         clock.write_text("+0s\n")
         return Hit(detail={"offset_s": 3600.0 if offset == "+1h" else -3600.0})
 
-    return act
+    return inject
 
 
-async def fill_disk(stage: Stage, _: random.Random, for_s: float) -> Hit:
-    """Fill up the disk for a while; the stage must have been prepared with `a_disk_of_its_own`."""
-    ballast = stage.postmaster.data_dir / "ballast"
+async def fill_disk(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
+    """Fill the disk for a while; the sandbox needs `a_disk_of_its_own`."""
+    ballast = sandbox.postmaster.data_dir / "ballast"
     try:
         with suppress(OSError), ballast.open("wb") as file:
             while True:
@@ -44,15 +44,15 @@ async def fill_disk(stage: Stage, _: random.Random, for_s: float) -> Hit:
         await asyncio.sleep(for_s)
     finally:
         ballast.unlink()
-    await stage.restart_postgres()
+    await sandbox.restart_postgres()
     return Hit(ended_at=time.time())
 
 
 @contextmanager
-def a_clock_of_its_own(place: Path) -> Iterator[None]:
-    """Let Postgres read the time through libfaketime, off by what a file says."""
-    clock = place / CLOCK
-    place.chmod(0o755)  # the server runs as somebody else
+def a_clock_of_its_own(directory: Path) -> Iterator[None]:
+    """Let Postgres read the time through libfaketime, with an offset from a file."""
+    clock = directory / CLOCK
+    directory.chmod(0o755)  # the server runs as another user
     clock.write_text("+0s\n")
     clock.chmod(0o644)
     faked = {
@@ -70,9 +70,9 @@ def a_clock_of_its_own(place: Path) -> Iterator[None]:
 
 
 @contextmanager
-def a_disk_of_its_own(place: Path) -> Iterator[None]:
+def a_disk_of_its_own(directory: Path) -> Iterator[None]:
     """Put Postgres's data on a small file system in memory."""
-    disk = place / "postgres"
+    disk = directory / "postgres"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", disk], check=True)
     try:

@@ -1,4 +1,4 @@
-"""The network cut, half-open, slow; single answers lost."""
+"""Cut, hold and slow connections, and lose single answers."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ import random
 
 from chaos.faults.fault import Hit
 from chaos.proxy import Link
-from chaos.stage import Stage
+from chaos.sandbox import Sandbox
 
 
-async def cut_shard(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-    """Break a shard's connections off, and refuse it new ones for a while."""
-    place = chance.choice(await stage.shards())
-    await stage.proxy.cut(place.owns, for_s=for_s)
-    return Hit((place.holder,))
+async def cut_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Break a shard's connections off, and refuse new connections for a while."""
+    keeper = chance.choice(await sandbox.shards())
+    await sandbox.proxy.cut(keeper.owns, for_s=for_s)
+    return Hit((keeper.holder,))
 
 
-async def half_open_shard(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-    """Let nothing of a shard's through for a while, and tell nobody."""
-    place = chance.choice(await stage.shards())
-    await stage.proxy.half_open(place.owns, for_s=for_s)
-    return Hit((place.holder,))
+async def half_open_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Hold all traffic of a shard for a while, without closing its connections."""
+    keeper = chance.choice(await sandbox.shards())
+    await sandbox.proxy.half_open(keeper.owns, for_s=for_s)
+    return Hit((keeper.holder,))
 
 
-async def slow_shard(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-    """Hold up all that a shard says and hears."""
-    place, delay_s = chance.choice(await stage.shards()), chance.uniform(0.02, 0.2)
-    await stage.proxy.slow(place.owns, delay_s=delay_s, for_s=for_s)
-    return Hit(detail={"holder": place.holder, "delay_s": round(delay_s, 3)})
+async def slow_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Delay all traffic of a shard."""
+    keeper, delay_s = chance.choice(await sandbox.shards()), chance.uniform(0.02, 0.2)
+    await sandbox.proxy.slow(keeper.owns, delay_s=delay_s, for_s=for_s)
+    return Hit(detail={"holder": keeper.holder, "delay_s": round(delay_s, 3)})
 
 
-async def cut_clients(stage: Stage, _: random.Random, for_s: float) -> Hit:
-    """Break the clients' connections off, and refuse new ones for a while."""
-    await stage.proxy.cut(_is_client, for_s=for_s)
+async def cut_clients(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
+    """Break the clients' connections off, and refuse new connections for a while."""
+    await sandbox.proxy.cut(_is_client, for_s=for_s)
     return Hit()
 
 
-async def lose_fire_reply(stage: Stage, chance: random.Random, _: float) -> Hit:
-    """Lose the answer to a firing that has committed."""
-    place = chance.choice(await stage.shards())
-    stage.proxy.lose_reply(place.owns, "fire_due")
-    return Hit(detail={"holder": place.holder})
+async def lose_fire_reply(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Lose the answer to a committed firing."""
+    keeper = chance.choice(await sandbox.shards())
+    sandbox.proxy.lose_reply(keeper.owns, "fire_due")
+    return Hit(detail={"holder": keeper.holder})
 
 
-async def lose_claim_reply(stage: Stage, chance: random.Random, _: float) -> Hit:
-    """Lose the answer to a claim that has committed."""
-    place = chance.choice(await stage.shards())
-    stage.proxy.lose_reply(place.owns, "claim_due")
-    return Hit(detail={"holder": place.holder})
+async def lose_claim_reply(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Lose the answer to a committed claim."""
+    keeper = chance.choice(await sandbox.shards())
+    sandbox.proxy.lose_reply(keeper.owns, "claim_due")
+    return Hit(detail={"holder": keeper.holder})
 
 
-async def lose_commit_replies(stage: Stage, _: random.Random, __: float) -> Hit:
+async def lose_commit_replies(sandbox: Sandbox, _: random.Random, __: float) -> Hit:
     """Lose the answer to the next COMMIT of every client."""
-    stage.proxy.lose_reply(_is_client, "commit")
+    sandbox.proxy.lose_reply(_is_client, "commit")
     return Hit()
 
 

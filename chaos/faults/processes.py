@@ -1,4 +1,4 @@
-"""Processes of the cluster, killed or stopped: wherever they are, or at a certain place of their work."""
+"""Kill and freeze processes of the cluster, at any moment or at a certain statement."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from contextlib import suppress
 
 import psutil
 
-from chaos.away import until
-from chaos.faults.fault import BACK_S, Act, Hit, NothingToBreak
+from chaos.faults.fault import Hit, Injection, NothingToBreak
 from chaos.proxy import Link, Moment
-from chaos.stage import Place, Stage
+from chaos.sandbox import Keeper, Sandbox
 from tests.support.processes import kill
 
 END = """
@@ -22,43 +21,50 @@ END = """
     set ended_at = now(), ended_why = 'dead', part = null, part_count = null
     where holder = $1
 """
-CATCH_S = 4.0  # for a trap to be walked into; a shard that has nothing to fire is hit as it is
+CATCH_S = 4.0  # the limit for a trap; after it a shard without a timer to fire is hit at any moment
 
 
-async def kill_shard(stage: Stage, chance: random.Random, _: float) -> Hit:
-    """Kill a shard with -9, wherever it is."""
-    place = chance.choice(await stage.shards())
-    stage.send(place.pid, signal.SIGKILL)
-    return Hit((place.holder,))
+async def kill_shard(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Kill a shard with -9 at any moment."""
+    keeper = chance.choice(await sandbox.shards())
+    sandbox.send(keeper.pid, signal.SIGKILL)
+    return Hit((keeper.holder,))
 
 
-def kill_shard_at(statement: str, moment: Moment) -> Act:
-    """Kill a shard with -9 at a certain place of its work."""
+def kill_shard_at(statement: str, moment: Moment) -> Injection:
+    """Kill a shard with -9 before, during or after a statement."""
 
-    async def act(stage: Stage, chance: random.Random, _: float) -> Hit:
-        place = chance.choice(await stage.shards())
-        began_at, exact = await trapped(stage, place, (statement, moment), signal.SIGKILL, for_s=0.0)
-        return Hit((place.holder,), began_at, detail={"exact": exact})
+    async def inject(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+        keeper = chance.choice(await sandbox.shards())
+        began_at, exact = await trapped(sandbox, keeper, (statement, moment), signal.SIGKILL, for_s=0.0)
+        return Hit((keeper.holder,), began_at, detail={"exact": exact})
 
-    return act
+    return inject
 
 
-def kill_process(word: str) -> Act:
+def kill_process(word: str) -> Injection:
     """Kill one of the cluster's processes with -9, by a word of its command line."""
 
-    async def act(stage: Stage, chance: random.Random, _: float) -> Hit:
-        found = without_forks(stage.cluster.processes(word))
-        if not found:
-            raise NothingToBreak(f"no process {word!r}")
-        victim = chance.choice(found)
-        kill([victim])
+    async def inject(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+        kill([named(sandbox, chance, word)])
         return Hit(detail={"process": word.strip()})
 
-    return act
+    return inject
+
+
+def named(sandbox: Sandbox, chance: random.Random, word: str) -> psutil.Process:
+    """Choose one of the cluster's processes by a word of its command line.
+
+    errors:  NothingToBreak  there is none
+    """
+    found = without_forks(sandbox.cluster.processes(word))
+    if not found:
+        raise NothingToBreak(f"no process {word!r}")
+    return chance.choice(found)
 
 
 def without_forks(found: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Leave out children: between its fork and its exec a new worker looks like the raylet that starts it."""
+    """Leave out children: between its fork and its exec a new Ray worker has the command line of its raylet."""
     pids = {process.pid for process in found}
     kept = []
     for process in found:
@@ -68,47 +74,31 @@ def without_forks(found: Sequence[psutil.Process]) -> list[psutil.Process]:
     return kept
 
 
-def lose_head(word: str) -> Act:
-    """Kill a process without which this Ray can't be; wait until the shards of the next one serve."""
-    kill = kill_process(word)
+def freeze_shard_at(statement: str, moment: Moment) -> Injection:
+    """Freeze a shard at a moment of a statement for a while."""
 
-    async def act(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-        before = {place.holder for place in await stage.shards()}
-        killed_at = time.time()
-        hit = await kill(stage, chance, for_s)
+    async def inject(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+        keeper = chance.choice(await sandbox.shards())
+        began_at, exact = await trapped(sandbox, keeper, (statement, moment), signal.SIGSTOP, for_s=for_s)
+        return Hit((keeper.holder,), began_at, detail={"exact": exact, "for_s": round(for_s, 1)})
 
-        async def whole() -> bool:
-            now = {place.holder for place in await stage.shards()}
-            return len(now) >= len(before) and not now & before
-
-        back = await until(whole, within_s=3 * BACK_S)
-        return Hit(began_at=killed_at, detail={**hit.detail, "whole": back})
-
-    return act
-
-
-def freeze_shard_at(statement: str, moment: Moment) -> Act:
-    """Stop a shard at a certain place of its work, and let it go on after a while."""
-
-    async def act(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-        place = chance.choice(await stage.shards())
-        began_at, exact = await trapped(stage, place, (statement, moment), signal.SIGSTOP, for_s=for_s)
-        return Hit((place.holder,), began_at, detail={"exact": exact, "for_s": round(for_s, 1)})
-
-    return act
+    return inject
 
 
 async def trapped(
-    stage: Stage, place: Place, where: tuple[str, Moment], number: signal.Signals, *, for_s: float
+    sandbox: Sandbox, keeper: Keeper, where: tuple[str, Moment], number: signal.Signals, *, for_s: float
 ) -> tuple[float, bool]:
-    """Send a keeper a signal at a place of its work, and hold its connection there; when that was, and if there."""
+    """Send a keeper a signal at a moment of a statement, and hold the keeper's connection at that moment.
+
+    shape:   the time of the signal, and whether the keeper had reached that moment
+    """
 
     def spring(link: Link) -> None:
-        stage.send(place.pid, number)
+        sandbox.send(keeper.pid, number)
         if number == signal.SIGKILL:
-            link.close()  # what it had not said yet, nobody hears
+            link.close()  # the server must not receive the rest
 
-    trap = stage.proxy.trap(place.owns, *where, spring=spring)
+    trap = sandbox.proxy.trap(keeper.owns, *where, spring=spring)
     try:
         try:
             async with asyncio.timeout(CATCH_S):
@@ -116,49 +106,50 @@ async def trapped(
             exact = True
         except TimeoutError:
             exact = False
-            stage.send(place.pid, number)
+            sandbox.send(keeper.pid, number)
         began_at = time.time()
         await asyncio.sleep(for_s)
     finally:
-        stage.go_on(place.pid)
-        stage.proxy.lift(trap)
+        sandbox.go_on(keeper.pid)
+        sandbox.proxy.lift(trap)
     return began_at, exact
 
 
-async def declare_dead(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-    """End a shard that goes on firing, for it doesn't hear of it, while its stand-in claims what it holds: a zombie."""
-    place = chance.choice(await stage.shards())
-    await stage.cluster.stand_in(place.holder)
+async def declare_dead(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Declare a running shard dead; the shard goes on firing without notice, while its successor claims its timers."""
+    keeper = chance.choice(await sandbox.shards())
+    await sandbox.cluster.start_successor(keeper.holder)
     deaf = asyncio.create_task(
-        stage.proxy.half_open(lambda link: " beats " in link.application and place.owns(link), for_s=for_s)
+        sandbox.proxy.half_open(lambda link: " beats " in link.application and keeper.owns(link), for_s=for_s)
     )
     began_at = time.time()
-    async with stage.admin() as admin:
-        await admin.execute(END, place.holder)
+    async with sandbox.admin() as admin:
+        await admin.execute(END, keeper.holder)
     await deaf
-    return Hit((place.holder,), began_at)
+    return Hit((keeper.holder,), began_at)
 
 
-async def jump_clock(stage: Stage, chance: random.Random, _: float) -> Hit:
-    """Put a shard's own clock ahead, as it is when a machine has slept: it will believe that timers are due."""
-    place = chance.choice(await stage.shards())
-    stage.send(place.pid, signal.SIGUSR1)
-    return Hit(detail={"holder": place.holder})
+async def jump_clock(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Set a shard's own clock ahead, as after a machine's sleep, so that timers look due."""
+    keeper = chance.choice(await sandbox.shards())
+    sandbox.send(keeper.pid, signal.SIGUSR1)
+    return Hit(detail={"holder": keeper.holder})
 
 
-def freeze_process(word: str) -> Act:
-    """Stop one of the cluster's processes, and let it go on after a while."""
+def freeze_process(word: str) -> Injection:
+    """Freeze one of the cluster's processes for a while."""
 
-    async def act(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-        found = without_forks(stage.cluster.processes(word))
-        if not found:
-            raise NothingToBreak(f"no process {word!r}")
-        victim = chance.choice(found)
-        victim.suspend()
-        try:
-            await asyncio.sleep(for_s)
-        finally:
-            stage.go_on(victim.pid)
+    async def inject(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+        await freeze(sandbox, named(sandbox, chance, word), for_s=for_s)
         return Hit(detail={"process": word.strip()})
 
-    return act
+    return inject
+
+
+async def freeze(sandbox: Sandbox, victim: psutil.Process, *, for_s: float) -> None:
+    """Freeze a process for a while."""
+    victim.suspend()
+    try:
+        await asyncio.sleep(for_s)
+    finally:
+        sandbox.go_on(victim.pid)

@@ -1,4 +1,4 @@
-"""Workers and the processes below them, killed or stopped. No timer fires later for it, so none is a victim."""
+"""Kill and freeze workers and their child processes. Timers do not wait for workers, so workers are no victims."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ import time
 
 from chaos.faults.fault import Hit, NothingToBreak
 from chaos.faults.processes import END
-from chaos.stage import Stage
+from chaos.sandbox import Sandbox
 from tests.support.processes import kill
 
-HANDLERS = ("HandlerActor", "shardclock.executor handler")  # on Ray, and without
+HANDLERS = ("HandlerActor", "shardclock.executor handler")  # the names of handler processes on Ray, and without Ray
 RUNS = "RunActor"
-STOPPED_S = 2.0  # less than a slow handler takes: the successor must still have in hand what it took over
+STOPPED_S = 2.0  # less than a slow handler's time, so that the successor still has the claims of its takeover
 
 
-async def kill_worker(stage: Stage, chance: random.Random, _: float) -> Hit:
-    """Kill a worker with -9, wherever it is."""
-    place = chance.choice(await stage.workers())
-    stage.send(place.pid, signal.SIGKILL)
-    return Hit(detail={"worker": place.holder})
+async def kill_worker(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Kill a worker with -9 at any moment."""
+    keeper = chance.choice(await sandbox.workers())
+    sandbox.send(keeper.pid, signal.SIGKILL)
+    return Hit(detail={"worker": keeper.holder})
 
 
-async def kill_handler(stage: Stage, chance: random.Random, _: float) -> Hit:
-    """Kill the process of a handler with -9, whatever calls are in it."""
-    found = [process for word in HANDLERS for process in stage.cluster.processes(word)]
+async def kill_handler(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Kill the process of a handler with -9, during any calls."""
+    found = [process for word in HANDLERS for process in sandbox.cluster.processes(word)]
     if not found:
         raise NothingToBreak("no handler has a process")
     kill([chance.choice(found)])
     return Hit()
 
 
-async def kill_run(stage: Stage, chance: random.Random, _: float) -> Hit:
-    """Kill a process in which runs of jobs are made with -9, whether one is being made or not."""
-    found = stage.cluster.processes(RUNS)
+async def kill_run(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Kill a process for runs of jobs with -9, with or without a run in it."""
+    found = sandbox.cluster.processes(RUNS)
     if not found:
         raise NothingToBreak("no run has a process")
     kill([chance.choice(found)])
     return Hit()
 
 
-async def freeze_worker(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-    """Stop a worker, and let it go on after a while; its handlers go on all the time."""
-    place = chance.choice(await stage.workers())
-    stage.send(place.pid, signal.SIGSTOP)
+async def freeze_worker(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Freeze a worker for a while; its handlers go on during the freeze."""
+    keeper = chance.choice(await sandbox.workers())
+    sandbox.send(keeper.pid, signal.SIGSTOP)
     began_at = time.time()
     try:
         await asyncio.sleep(for_s)
     finally:
-        stage.go_on(place.pid)
-    return Hit(began_at=began_at, detail={"worker": place.holder, "for_s": round(for_s, 1)})
+        sandbox.go_on(keeper.pid)
+    return Hit(began_at=began_at, detail={"worker": keeper.holder, "for_s": round(for_s, 1)})
 
 
-async def replace_frozen_worker(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-    """Stop a worker, declare it dead while its successor is at work, and let it go on."""
-    place = chance.choice(await stage.workers())
-    await stage.cluster.stand_in(place.holder)
-    stage.send(place.pid, signal.SIGSTOP)
+async def replace_frozen_worker(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Freeze a worker, declare the worker dead while its successor works, and let the worker go on."""
+    keeper = chance.choice(await sandbox.workers())
+    await sandbox.cluster.start_successor(keeper.holder)
+    sandbox.send(keeper.pid, signal.SIGSTOP)
     began_at = time.time()
     try:
-        async with stage.admin() as admin:
-            await admin.execute(END, place.holder)
+        async with sandbox.admin() as admin:
+            await admin.execute(END, keeper.holder)
         await asyncio.sleep(min(for_s, STOPPED_S))
     finally:
-        stage.go_on(place.pid)
-    return Hit(began_at=began_at, detail={"worker": place.holder})
+        sandbox.go_on(keeper.pid)
+    return Hit(began_at=began_at, detail={"worker": keeper.holder})

@@ -1,7 +1,5 @@
-"""Break everything while an app's jobs run, and say whether their promises held.
+"""Inject faults while an app's jobs run, and judge the promises about jobs.
 
-app         the jobs: they write down how each run goes, in a file that no part of the product touches
-running     one run: the cluster, the faults, and what is read at the end
-record      what a run has recorded
-promises    the promises, one check each, from the record alone
+app the jobs, which record their runs in a file that no part of the product touches running one run: the cluster, the
+faults, and the queries at the end record the recording of a run promises the checks, which read the recording alone
 """

@@ -1,6 +1,6 @@
-"""Kill everything while jobs run, and say whether their promises held: python -m chaos.jobs --of ray.
+"""Kill processes while jobs run, and judge the promises about jobs: python -m chaos.jobs --of ray.
 
-exit:    0 valid, 1 a promise was broken, 2 nothing can be said (too little was killed, or nothing ran)
+exit:    0 valid, 1 a promise was broken, 2 unknown (too few kills, or nothing ran)
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from pathlib import Path
 
 import uvloop
 
-from chaos.clusters import RayCluster
+from chaos.clusters import UpCluster
+from chaos.fault_options import JOB_FAULTS, RAY_FAULTS
 from chaos.jobs.promises import Finding, judge
 from chaos.jobs.record import JobsRecord
 from chaos.jobs.running import FILE, run
-from chaos.menus import HEADS, RUNNING
-from chaos.plan import Menu
-from chaos.stage import stage_for
+from chaos.plan import FaultOption
+from chaos.sandbox import sandbox_for
 
 APP = Path(__file__).with_name("app.py")
 SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Of:
-    """What is killed in a run, by what each fault counts as, and how long 50 kills of each take."""
+class RunKind:
+    """Describe a kind of run: its faults, the process that each fault kills, and the minutes for 50 kills each."""
 
-    menu: Sequence[Menu]
+    fault_options: Sequence[FaultOption]
     kinds: Mapping[str, str]
     minutes: float
 
 
 RUNS = {
-    "processes": Of(
-        RUNNING,
+    "processes": RunKind(
+        JOB_FAULTS,
         {
             "kill worker": "worker",
             "kill run": "run's process",
@@ -51,26 +51,28 @@ RUNS = {
         },
         14.0,
     ),
-    "ray": Of(HEADS, {"kill raylet": "Ray", "kill GCS": "Ray"}, 57.0),
+    "ray": RunKind(RAY_FAULTS, {"kill raylet": "Ray", "kill GCS": "Ray"}, 57.0),
 }
 
 
 def main() -> int:
-    """Read the arguments, do the run, tell what it came to."""
+    """Read the arguments, do the run, print the results."""
     given = _arguments()
     given.to.mkdir(parents=True, exist_ok=True)
-    of, minutes = RUNS[given.of], given.minutes or RUNS[given.of].minutes
+    kind, minutes = RUNS[given.of], given.minutes or RUNS[given.of].minutes
     _tell(f"the same run again: python -m chaos.jobs --of {given.of} --minutes {minutes:g} --seed {given.seed}")
-    with tempfile.TemporaryDirectory(prefix="sc-") as place, (given.to / "cluster.log").open("wb") as log:
-        record = uvloop.run(_run(RayCluster(Path(place), app=APP, log=log), given, of.menu, minutes * 60))
+    with tempfile.TemporaryDirectory(prefix="sc-") as directory, (given.to / "cluster.log").open("wb") as log:
+        record = uvloop.run(
+            _run(UpCluster("ray", Path(directory), app=APP, log=log), given, kind.fault_options, minutes * 60)
+        )
     (given.to / "record.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
-    return tell_all(record, judge(record), of.kinds, kills_min=given.kills_min)
+    return tell_all(record, judge(record), kind.kinds, kills_min=given.kills_min)
 
 
 def tell_all(record: JobsRecord, findings: Sequence[Finding], kinds: Mapping[str, str], *, kills_min: int) -> int:
-    """Tell what was broken and what each promise came to; return how to exit."""
+    """Print the faults and the result of each promise; return the exit code."""
     kills = Counter(dict.fromkeys(kinds.values(), 0))
-    # One that was broken off, because Postgres was away, may have killed nothing.
+    # An interrupted fault may have killed nothing.
     kills.update(kinds[fault.name] for fault in record.faults if "broken_off" not in fault.detail)
     begun = {line.run for line in record.lines}
     crashed = sum(end.outcome == "CRASHED" and end.run in begun for end in record.ends)
@@ -87,7 +89,7 @@ def tell_all(record: JobsRecord, findings: Sequence[Finding], kinds: Mapping[str
     if few := [
         f"{kind} {count}" for kind, count in [*kills.items(), ("runs that crashed", crashed)] if count < kills_min
     ]:
-        _tell(f"unknown: killed too seldom ({kills_min} each): {', '.join(few)}")
+        _tell(f"unknown: too few kills ({kills_min} each): {', '.join(few)}")
         return 2
     if empty := [it.promise for it in findings if not it.cases]:
         _tell(f"unknown: {', '.join(empty)} had no case")
@@ -98,9 +100,7 @@ def tell_all(record: JobsRecord, findings: Sequence[Finding], kinds: Mapping[str
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos.jobs", description=__doc__)
-    parser.add_argument(
-        "--of", choices=RUNS, default="processes", help="what is killed: single processes, or all of Ray"
-    )
+    parser.add_argument("--of", choices=RUNS, default="processes", help="kill single processes, or all of Ray")
     parser.add_argument(
         "--minutes", type=float, help="how long faults go on; by default until there were 50 of each kind"
     )
@@ -110,13 +110,15 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _run(cluster: RayCluster, given: argparse.Namespace, menu: Sequence[Menu], length_s: float) -> JobsRecord:
-    async with stage_for(cluster) as stage:
+async def _run(
+    cluster: UpCluster, given: argparse.Namespace, fault_options: Sequence[FaultOption], length_s: float
+) -> JobsRecord:
+    async with sandbox_for(cluster) as sandbox:
         try:
-            return await run(stage, menu, seed=given.seed, length_s=length_s, tell=_tell)
+            return await run(sandbox, fault_options, seed=given.seed, length_s=length_s, tell=_tell)
         finally:
-            if (stage.place / FILE).exists():
-                shutil.copy(stage.place / FILE, given.to / FILE)
+            if (sandbox.directory / FILE).exists():
+                shutil.copy(sandbox.directory / FILE, given.to / FILE)
 
 
 def _tell(words: str) -> None:

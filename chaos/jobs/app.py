@@ -1,7 +1,7 @@
-"""The jobs of a chaos run. Each run writes a line when it begins, while it goes on, and when it ends.
+"""Define the jobs of a chaos run. Each run writes a line at its start, during it, and at its end.
 
-A line is one write to a file that only grows, in the run's own directory: so the order of lines is the order of what
-happened, on one machine. This file needs nothing of the rig, for a cluster runs it as any user's app.
+A line is one write to an append-only file in the run's directory, so on one machine the order of lines is the order of
+events. This file imports nothing of the rig, because a cluster runs this file as a user's app.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import shardclock
 
-PLACE = "CHAOS_OF_SHARDCLOCK"  # names the run's directory, in the environment of all that the run has started
+DIRECTORY = "CHAOS_DIRECTORY"  # names the run's directory, in the environment of all processes of the run
 FILE = "runs.ndjson"
 BEAT_S = 0.05
 
@@ -77,7 +77,7 @@ async def replaces(run: shardclock.Run) -> None:
 
 
 async def live(run: shardclock.Run, length_s: float) -> None:
-    """Take so long, and write a line every 50 ms."""
+    """Run for a time, and write a line every 50 ms."""
     end_s = time.monotonic() + length_s
     while time.monotonic() < end_s:
         await asyncio.sleep(BEAT_S)
@@ -86,7 +86,7 @@ async def live(run: shardclock.Run, length_s: float) -> None:
 
 @contextmanager
 def written(run: shardclock.Run) -> Iterator[None]:
-    """Write down how a run begins and ends."""
+    """Record the start and the end of a run."""
     write_down(run, "begin")
     try:
         yield
@@ -96,12 +96,12 @@ def written(run: shardclock.Run) -> Iterator[None]:
     write_down(run, "end")
 
 
-def write_down(run: shardclock.Run, what: str) -> None:
-    """Append a line, in the order of `record.Line`."""
-    line = [what, run.job, run.run_id, time.time(), os.getpid()]
+def write_down(run: shardclock.Run, event: str) -> None:
+    """Append a line, in the field order of `record.Line`."""
+    line = [event, run.job, run.run_id, time.time(), os.getpid()]
     os.write(_file(), f"{json.dumps(line)}\n".encode())
 
 
 @cache
 def _file() -> int:
-    return os.open(Path(os.environ[PLACE]) / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    return os.open(Path(os.environ[DIRECTORY]) / FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -1,7 +1,6 @@
-"""What is promised of jobs, one check each: a pure function of the record that goes through its cases.
+"""Check the promises about jobs, with one generator each, from the record alone.
 
-A check yields once for each thing that it has checked: None if the promise was kept, else a line that says how it was
-broken.
+A check yields once for each case: None if the promise was kept, else a line about the violation.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from chaos.history import Fault
-from chaos.jobs.record import Change, JobsRecord, Line
+from chaos.history.faults import Fault
+from chaos.jobs.record import JobsRecord, Line, RunRecord
 from chaos.promises.wording import clock
 
-# What an outcome may be, by the last line that the function wrote. A run whose answer was lost is a crash, however it
-# had ended.
+# The possible outcomes by the last line of the function. A run with a lost answer is a crash, even if the run had
+# ended.
 POSSIBLE = {
     "end": {"CRASHED", "SUCCEEDED"},
     "raise": {"CRASHED", "FAILED"},
@@ -25,18 +24,18 @@ POSSIBLE = {
     "begin": {"CRASHED", "CANCELED"},
     "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # a process that had made another run died before this one
 }
-LEFT = "its worker left"  # and so its run was interrupted, whatever it wrote
-REPLACED = "a later start replaces it"  # until the jobs are disabled nobody else cancels a run
-# After faults, until a job runs again: the lease of the run that crashed, the rest after a crash, and the start of a
-# worker with its processes.
+LEFT = "its worker left"  # the run was interrupted; its last line may be any line
+REPLACED = "a later start replaces it"  # before the jobs are disabled, this is the only reason for a cancellation
+# The time after a fault until a job runs again: the lease of the crashed run, the pause after a crash, and the start of
+# a worker with its processes.
 AGAIN_S = 20.0 + 5.0 + 10.0
-LATE_S = 2.0  # of a start that nothing has disturbed, on a machine that is busy with new clusters
-LAST_S = 40.0  # of the quiet at the end, in which each job must begin a run
-LATER_OF = 100  # one pause of so many may be up to twice as long: who recovers may be hit, too
+LATE_S = 2.0  # the allowed delay of a start without a fault, on a machine that is busy with new clusters
+LAST_S = 40.0  # the length of the quiet end, in which each job must begin a run
+LATER_OF = 100  # one pause of this number may be up to twice as long, because a fault can hit a recovery, too
 
 
 class Finding(NamedTuple):
-    """What one promise came to: how many things were checked, and the lines of those that broke it."""
+    """Hold the result of one promise: the number of cases, and the lines of the violations."""
 
     promise: str
     title: str
@@ -48,7 +47,7 @@ Check: TypeAlias = Callable[[JobsRecord], Iterator[str | None]]
 
 
 def judge(record: JobsRecord) -> list[Finding]:
-    """Hold a record against every promise."""
+    """Check a record against every promise."""
     findings = []
     for promise, title, check in PROMISES:
         told = list(check(record))
@@ -57,7 +56,7 @@ def judge(record: JobsRecord) -> list[Finding]:
 
 
 def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
-    """A run of a job begins after the last sign of life of the one before it. No run is made twice."""
+    """Check that a job's run begins after the last line of the job's previous run, and that no run is made twice."""
     going: dict[str, str] = {}
     made: dict[str, int] = {}
     over: dict[str, set[str]] = defaultdict(set)
@@ -65,8 +64,8 @@ def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
     for line in record.lines:
         fault = None
         if line.run in over[line.job]:
-            fault = f"run {line.run} of {line.job} still lived at {clock(line.at)}, beside run {going[line.job]}"
-        elif line.run in made and (line.what == "begin" or line.pid != made[line.run]):
+            fault = f"run {line.run} of {line.job} still wrote at {clock(line.at)}, during run {going[line.job]}"
+        elif line.run in made and (line.event == "begin" or line.pid != made[line.run]):
             fault = f"run {line.run} of {line.job} was made twice, by process {line.pid}, too, at {clock(line.at)}"
         elif going.get(line.job) != line.run:
             if line.job in going:
@@ -79,7 +78,7 @@ def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
 
 
 def recorded(record: JobsRecord) -> Iterator[str | None]:
-    """Each run was begun once and has ended once, by the log; and nothing was called that was not begun."""
+    """Check that the log has one start and one end of each run, also of each run in the app's file."""
     starts, ends = Counter(it.run for it in record.starts), Counter(it.run for it in record.ends)
     called = {line.run: line for line in record.lines}
     for run in sorted(starts.keys() | ends.keys() | called.keys()):
@@ -91,20 +90,20 @@ def recorded(record: JobsRecord) -> Iterator[str | None]:
 
 
 def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
-    """Each run's outcome is what its function did, or a crash; none that died is told as something else."""
+    """Check that each run's outcome is the function's, or a crash, and that each death is a crash."""
     last: dict[str, Line] = {line.run: line for line in record.lines}
     for end in record.ends:
-        what, reason = last[end.run].what if end.run in last else "nothing", end.reason or ""
-        may_be = POSSIBLE[what] | ({"INTERRUPTED"} if LEFT in reason else set())
+        event, reason = last[end.run].event if end.run in last else "nothing", end.reason or ""
+        may_be = POSSIBLE[event] | ({"INTERRUPTED"} if LEFT in reason else set())
         is_asked = REPLACED in reason or end.at > record.watched_until
         if end.outcome in may_be and (end.outcome != "CANCELED" or is_asked):
             yield None
         else:
-            yield f"run {end.run} of {end.job} wrote {what!r} last, and is {end.outcome}: {reason}"
+            yield f"run {end.run} of {end.job} wrote {event!r} last, and is {end.outcome}: {reason}"
 
 
 def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
-    """A job's counts are those of its records."""
+    """Compare a job's counts with its records."""
     begun = Counter(it.job for it in record.starts)
     outcomes = Counter((it.job, it.outcome) for it in record.ends)
     for job in record.counted:
@@ -122,7 +121,7 @@ def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
 
 
 def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
-    """When all has ended, no job bears a mark. Each job has begun a run shortly before that."""
+    """Check that at the end no job is marked as running, and that each job has begun a run shortly before."""
     since = {it.job for it in record.starts if record.watched_until - LAST_S < it.at <= record.watched_until}
     for job in record.counted:
         if job.is_marked:
@@ -134,7 +133,7 @@ def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
 
 
 def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
-    """A job begins nothing before the moment that the end of its last run has told: no start is made twice."""
+    """Check that a job begins no run before the next start in its last run's end record: no start is made twice."""
     for job, changes in _by_job(record.changes).items():
         for end, start in pairwise(changes):
             if job not in record.counted_from_end or end.next_start is None or start.outcome is not None:
@@ -146,7 +145,10 @@ def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
 
 
 def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
-    """Between two starts of a job there is a run and its pause, and what faults cost: their length, one recovery."""
+    """Check that the time between two starts of a job is its run, its pause, and the cost of faults.
+
+    The cost of faults is the length of the faults and of one recovery.
+    """
     late: list[tuple[bool, str]] = []
     cases = 0
     for job, starts in _by_job(record.starts).items():
@@ -167,8 +169,8 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
 
 
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
-    """Return how much longer than usual a job may be quiet: no longer than until a recovery after the last fault."""
-    # The crash of a run that a fault hit is found later: so a fault from before the last start matters, too.
+    """Return the extra time for which a job may begin no run: at most until a recovery after the last fault."""
+    # The cluster notices a crash later, so a fault from before the last start counts, too.
     felt = [it for it in faults if it.began_at < after and it.ended_at + AGAIN_S > before]
     if not felt:
         return 0.0
@@ -179,8 +181,8 @@ def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
     return min(AGAIN_S + broken_s, max(it.ended_at for it in felt) + AGAIN_S - before)
 
 
-def _by_job(changes: Sequence[Change]) -> dict[str, list[Change]]:
-    found: dict[str, list[Change]] = defaultdict(list)
+def _by_job(changes: Sequence[RunRecord]) -> dict[str, list[RunRecord]]:
+    found: dict[str, list[RunRecord]] = defaultdict(list)
     for change in changes:
         found[change.job].append(change)
     return found

@@ -1,4 +1,4 @@
-"""What a run of jobs under faults has recorded."""
+"""Hold the recording of a run of jobs under faults."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chaos.history import Fault
+from chaos.history.faults import Fault
 
 
 class Line(NamedTuple):
-    """What a job's function wrote down: begin, beat, and end, raise (its own error) or break (it was told to end)."""
+    """Hold a line of a job's function: begin, beat, and end, raise (its own error) or break (the run had to end)."""
 
-    what: str
+    event: str
     job: str
     run: str
     at: float
     pid: int
 
 
-class Change(NamedTuple):
-    """One record of the log about a run: STARTING, or with an outcome its end, why, and when the job starts next.
+class RunRecord(NamedTuple):
+    """Hold one log record about a run: STARTING, or its end with outcome, reason and the job's next start.
 
     units:   moments are seconds since 1970
     """
@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What the table of jobs counts of one job, and whether it still bears the mark of a run."""
+    """Hold the counts of one job in the table of jobs, and whether the job is still marked as running."""
 
     job: str
     runs: int
@@ -47,15 +47,15 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobsRecord:
-    """All of it. `lines` stand in the order in which they were written, `changes` in that of the log.
+    """Hold the whole recording. `lines` are in the order of writing; `changes` are in the order of the log.
 
-    Each job has made a run by `warm_at`, and so has a process; the first fault comes later. `watched_until` is when the
-    jobs were disabled, long after the last fault. `takes_s` says how long a job's run and the pause after it take
-    together, if nothing is broken. The jobs in `counted_from_end` have an interval, which counts from the end of a run.
+    At `warm_at` each job has made a run, so each job has a process; the first fault comes later. At `watched_until`,
+    long after the last fault, the jobs were disabled. `takes_s` is the time of a job's run and of the pause after the
+    run, if no fault occurs. The jobs in `counted_from_end` have an interval, which counts from the end of a run.
     """
 
     lines: Sequence[Line]
-    changes: Sequence[Change]
+    changes: Sequence[RunRecord]
     counted: Sequence[Counted]
     faults: Sequence[Fault]
     takes_s: Mapping[str, float]
@@ -64,11 +64,11 @@ class JobsRecord:
     watched_until: float
 
     @property
-    def starts(self) -> list[Change]:
-        """Return when runs were begun."""
+    def starts(self) -> list[RunRecord]:
+        """Return the starts of runs."""
         return [it for it in self.changes if it.outcome is None]
 
     @property
-    def ends(self) -> list[Change]:
-        """Return how runs ended."""
+    def ends(self) -> list[RunRecord]:
+        """Return the ends of runs."""
         return [it for it in self.changes if it.outcome is not None]

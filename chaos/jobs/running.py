@@ -1,4 +1,4 @@
-"""One run of jobs under faults: the cluster, the faults, and what is read at the end."""
+"""Run jobs under faults: the cluster, the faults, and the queries at the end."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaos.away import until
-from chaos.jobs.record import Change, Counted, JobsRecord, Line
+from chaos.jobs.record import Counted, JobsRecord, Line, RunRecord
 from chaos.nemesis import Nemesis
-from chaos.plan import Menu, Plan, draw_breaks
+from chaos.plan import FaultOption, Plan, draw_faults
 from chaos.running import Tell
-from chaos.stage import Stage
+from chaos.sandbox import Sandbox
+from chaos.waiting import until
 from tests.support.roles import as_role
 
-WARM_S = 60.0  # for each job to make its first run, whose process must be started
-QUIET_S = 90.0  # after the last fault, so that each job shows that it has its cadence back
-ENDED_S = 60.0  # for the last runs to end, once all jobs are disabled
-FILE = "runs.ndjson"  # where `app` writes
-# A run and the pause after it: of jobs on a grid, its period, or of one that is replaced its grace, too.
+WARM_S = 60.0  # the limit for the first run of each job, with the start of its process
+QUIET_S = 90.0  # the time after the last fault in which each job shows its cadence again
+ENDED_S = 60.0  # the limit for the end of the last runs after all jobs are disabled
+FILE = "runs.ndjson"  # written by `app`
+# The time of a run and the pause after it. Jobs on a grid also have their period, and a replaced job its grace.
 TAKES_S = {
     "quick": 0.6, "second": 2.0, "plain": 2.2, "long": 13.0, "fails": 1.2, "grid": 2.5, "queues": 3.5, "replaces": 6.0,
 }  # fmt: skip
@@ -43,27 +43,29 @@ ALL_RAN = "select bool_and(last_finish is not null) from shardclock.jobs"
 MARKED = "select count(*) from shardclock.jobs where run_timer_key is not null"
 
 
-async def run(stage: Stage, menu: Sequence[Menu], *, seed: int, length_s: float, tell: Tell) -> JobsRecord:
-    """Break things beside the jobs, then leave the jobs alone for a while, and read what was recorded."""
-    breaks = draw_breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
-    nemesis = Nemesis(stage, Plan(seed, length_s, (), breaks))
-    tell(f"starting the cluster ({stage.cluster.name})")
-    await stage.cluster.start(as_role(stage.dsn, "shard"), stage.direct_dsn)
-    await until(lambda: _all_ran(stage), within_s=WARM_S)
+async def run(
+    sandbox: Sandbox, fault_options: Sequence[FaultOption], *, seed: int, length_s: float, tell: Tell
+) -> JobsRecord:
+    """Inject faults while the jobs run, let the jobs run without faults for a while, and read the recording."""
+    faults = draw_faults(random.Random(f"{seed} breaks"), length_s=length_s, fault_options=fault_options)
+    nemesis = Nemesis(sandbox, Plan(seed, length_s, (), faults))
+    tell(f"starting the cluster ({sandbox.cluster.name})")
+    await sandbox.cluster.start(as_role(sandbox.dsn, "shard"), sandbox.direct_dsn)
+    await until(lambda: _all_ran(sandbox), within_s=WARM_S)
     warm_at = time.time()
-    tell(f"{length_s:.0f} s, {len(breaks)} faults, seed {seed}")
+    tell(f"{length_s:.0f} s, {len(faults)} faults, seed {seed}")
     await nemesis.run()
-    tell(f"all is mended; the jobs are left alone for {QUIET_S:.0f} s")
+    tell(f"all faults are over; the jobs are left alone for {QUIET_S:.0f} s")
     await asyncio.sleep(QUIET_S)
     watched_until = time.time()
-    await _end_all(stage)
+    await _end_all(sandbox)
     for missed in nemesis.missed:
-        tell(f"not broken: {missed}")
-    async with stage.admin() as admin:
-        changes = [Change(*row) for row in await admin.fetch(CHANGES)]
+        tell(f"not injected: {missed}")
+    async with sandbox.admin() as admin:
+        changes = [RunRecord(*row) for row in await admin.fetch(CHANGES)]
         counted = [Counted(*row) for row in await admin.fetch(COUNTED)]
     return JobsRecord(
-        lines=read_lines(stage.place / FILE),
+        lines=read_lines(sandbox.directory / FILE),
         changes=changes,
         counted=counted,
         faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
@@ -75,30 +77,30 @@ async def run(stage: Stage, menu: Sequence[Menu], *, seed: int, length_s: float,
 
 
 def read_lines(file: Path) -> list[Line]:
-    """Read what runs wrote down; nothing if none was made.
+    """Read the lines of runs; the result is empty if no job has run.
 
-    errors:  ValueError, TypeError  a line is not whole: each is written at once, so the file was damaged
+    errors:  ValueError, TypeError  a line is incomplete: the file was damaged, because each line is one write
     """
     if not file.exists():
         return []
     return [Line(*json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-async def _all_ran(stage: Stage) -> bool:
-    async with stage.admin() as admin:
+async def _all_ran(sandbox: Sandbox) -> bool:
+    async with sandbox.admin() as admin:
         return bool(await admin.fetchval(ALL_RAN))
 
 
-async def _end_all(stage: Stage) -> None:
-    """Disable all jobs, and wait until no run is under way; bounded, the judge finds those that go on."""
+async def _end_all(sandbox: Sandbox) -> None:
+    """Disable all jobs, and wait, within a limit, until no run is active; the judge finds the remaining runs."""
 
     async def disabled() -> bool:
-        async with stage.admin() as admin:
+        async with sandbox.admin() as admin:
             await admin.execute(DISABLE)
         return True
 
     async def ended() -> bool:
-        async with stage.admin() as admin:
+        async with sandbox.admin() as admin:
             return not await admin.fetchval(MARKED)
 
     await until(disabled, within_s=ENDED_S)

@@ -1,17 +1,17 @@
-"""L2 and L4: each call comes to an end, and each reader of the log gets each record once, in order."""
+"""Check L2 and L4: each call returns, and each reader of the log gets each record once, in order."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from chaos.history import Recorded
-from chaos.lives import Run
+from chaos.history.changes import Recorded
 from chaos.promises.wording import call_of
+from chaos.run_index import RunIndex
 
 
-def nobody_waits_for_ever(run: Run) -> Iterator[str | None]:
-    """Hold how long each call took against the bound; one without an end hangs."""
+def each_call_returns(run: RunIndex) -> Iterator[str | None]:
+    """Compare the duration of each call with the bound; a call without an end counts as hanging."""
     answer_s = run.history.bounds.answer_s
     for call in run.history.calls:
         if call.ended_at is None:
@@ -21,22 +21,22 @@ def nobody_waits_for_ever(run: Run) -> Iterator[str | None]:
             yield f"{call_of(call)}: it took {took_s:.1f} s" if took_s > answer_s else None
 
 
-def read_once(run: Run) -> Iterator[str | None]:
-    """Hold what each reader got against all that was recorded: ascending by position, and nothing left out.
+def read_once(run: RunIndex) -> Iterator[str | None]:
+    """Compare the records of each reader with the commits: positions ascend, and no position is missing.
 
-    And the records of one timer have the order in which their transactions committed.
+    The records of one timer are also in the order of their commits.
     """
     records = [it for commit in run.history.commits for it in commit.changes if type(it) is Recorded]
     missing = defaultdict[str, set[int]](lambda: {it.position for it in records})
     last: dict[str, int] = {}
     for read in run.history.reads:
-        place = read.position
+        position = read.position
         before = last.get(read.reader, -1)
-        missing[read.reader].discard(place)
-        last[read.reader] = place
-        yield None if place > before else f"{read.reader}: read {place} after {before}"
-    for reader, places in missing.items():
-        yield from (f"{reader}: never read {place}" for place in sorted(places))
+        missing[read.reader].discard(position)
+        last[read.reader] = position
+        yield None if position > before else f"{read.reader}: read {position} after {before}"
+    for reader, positions in missing.items():
+        yield from (f"{reader}: never read {position}" for position in sorted(positions))
     latest: dict[int, Recorded] = {}
     for record in records:
         before_it = latest.get(record.timer_key)

@@ -1,21 +1,21 @@
-"""P1, P2 and P5: each instance that was started begins once and comes to its end, and nothing comes after that."""
+"""Check P1, P2 and P5: each started instance begins once and ends, and nothing follows its end."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from chaos.history import Call
-from chaos.instances import BEGIN, InstanceLife
-from chaos.lives import Run
-from chaos.models import PROCESSES
+from chaos.history.calls import Call
+from chaos.process_index import BEGIN, InstanceHistory
+from chaos.process_models import PROCESSES
 from chaos.promises.wording import call_of, clock, instance_of
+from chaos.run_index import RunIndex
 
 
-def ended(run: Run) -> Iterator[str | None]:
-    """Look for each instance that was acknowledged, and for its end once its client has done what it waits for.
+def ended(run: RunIndex) -> Iterator[str | None]:
+    """Check that each acknowledged instance began, and that it ended once its client had acted.
 
-    One that has an incident has stopped: none of the models gives a cause for that.
+    An instance with an incident has stopped, so an incident is a violation: the models give no cause for an incident.
     """
     asked: defaultdict[int, list[Call]] = defaultdict(list)
     for call in run.history.calls:
@@ -23,22 +23,22 @@ def ended(run: Run) -> Iterator[str | None]:
             continue
         asked[call.instance_key].append(call)
         if call.verb == "start":
-            life = run.processes.instances.get(call.instance_key)
-            yield None if life and life.rows else f"{call_of(call)}: it never began"
-    for life in run.processes.instances.values():
-        if not life.rows:
+            instance = run.processes.instances.get(call.instance_key)
+            yield None if instance and instance.rows else f"{call_of(call)}: it never began"
+    for instance in run.processes.instances.values():
+        if not instance.rows:
             continue
-        if life.incidents:
-            first = life.incidents[0]
-            yield f"{instance_of(life)}: it stopped at {first.node_id}: {first.sentence}"
-        elif life.ended is None and _is_driven(life, asked[life.instance_key]):
-            yield f"{instance_of(life)}: it has not ended by {clock(run.history.ended_at)}"
+        if instance.incidents:
+            first = instance.incidents[0]
+            yield f"{instance_of(instance)}: it stopped at {first.node_id}: {first.sentence}"
+        elif instance.ended is None and _is_driven(instance, asked[instance.instance_key]):
+            yield f"{instance_of(instance)}: it has not ended by {clock(run.history.ended_at)}"
         else:
             yield None
 
 
-def one_start_one_instance(run: Run) -> Iterator[str | None]:
-    """Count the instances that each start made, however often it was sent, and look for the start of each instance."""
+def one_start_one_instance(run: RunIndex) -> Iterator[str | None]:
+    """Count the instances of each start call and its repetitions, and check that each instance has a start."""
     starts: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
     for call in run.history.calls:
         if call.verb == "start":
@@ -46,42 +46,42 @@ def one_start_one_instance(run: Run) -> Iterator[str | None]:
     made: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for signal in run.processes.signals.values():
         if signal.kind == BEGIN and signal.sent is not None:
-            made[signal.tenant_id, str(signal.said.get("variables", {}).get("order"))].append(signal.instance_key)
+            made[signal.tenant_id, str(signal.payload.get("variables", {}).get("order"))].append(signal.instance_key)
     for (tenant_id, name), calls in starts.items():
         keys = made.get((tenant_id, name), [])
         told = {call.instance_key for call in calls if call.outcome == "ok"}
         if len(keys) > 1:
             yield f"{call_of(calls[0])}: it made {len(keys)} instances, {keys}"
         elif told - set(keys):
-            yield f"{call_of(calls[-1])}: told {sorted(map(str, told))}, and it made {keys}"
+            yield f"{call_of(calls[-1])}: answered with {sorted(map(str, told))}, and it made {keys}"
         else:
             yield None
     for start, keys in made.items():
         for key in keys:
-            life = run.processes.instances.get(key)
-            yield _stranger(life, starts.get(start, [])) if life and life.rows else None
+            instance = run.processes.instances.get(key)
+            yield _without_start(instance, starts.get(start, [])) if instance and instance.rows else None
 
 
-def nothing_after_the_end(run: Run) -> Iterator[str | None]:
-    """See that an instance that has ended takes no step, makes nothing, and leaves nothing that waits for it."""
+def nothing_after_the_end(run: RunIndex) -> Iterator[str | None]:
+    """Check that an ended instance takes no step, creates nothing, and leaves nothing behind."""
     left = _left(run)
-    for life in run.processes.instances.values():
-        if life.ended is None:
+    for instance in run.processes.instances.values():
+        if instance.ended is None:
             continue
-        late = _late(life, life.ended)
-        told = f"{instance_of(life)}: ended at {clock(run.committed_s[life.ended])}"
+        late = _late(instance, instance.ended)
+        told = f"{instance_of(instance)}: ended at {clock(run.committed_s[instance.ended])}"
         if late is not None:
             yield f"{told}, and went on at {clock(run.committed_s[late])}"
-        elif life.instance_key in left:
-            yield f"{told}, and left {left[life.instance_key]}"
+        elif instance.instance_key in left:
+            yield f"{told}, and left {left[instance.instance_key]}"
         else:
             yield None
 
 
-def _left(run: Run) -> dict[int, str]:
-    """Name by instance something that was still there for it at the end."""
+def _left(run: RunIndex) -> dict[int, str]:
+    """Return, for each instance, one of its items that remained at the end."""
     left: dict[int, str] = {}
-    for key, timer in run.lives.items():
+    for key, timer in run.timers.items():
         if timer.pending and timer.row is not None and timer.row.instance_key is not None:
             left[timer.row.instance_key] = f"timer {key}"
     for key, task in run.processes.tasks.items():
@@ -92,9 +92,9 @@ def _left(run: Run) -> dict[int, str]:
     return left
 
 
-def _is_driven(life: InstanceLife, calls: list[Call]) -> bool:
-    """Say whether clients have done all that an instance waits for, so that it must end by itself."""
-    process = PROCESSES.get(life.row.process_id)
+def _is_driven(instance: InstanceHistory, calls: list[Call]) -> bool:
+    """Return whether clients have done all that an instance waits for, so that it must end."""
+    process = PROCESSES.get(instance.row.process_id)
     if process is None or process.boundary:
         return True
     return any(
@@ -103,14 +103,14 @@ def _is_driven(life: InstanceLife, calls: list[Call]) -> bool:
     )
 
 
-def _stranger(life: InstanceLife, calls: list[Call]) -> str | None:
-    row = life.row
+def _without_start(instance: InstanceHistory, calls: list[Call]) -> str | None:
+    row = instance.row
     if any((call.tenant_id, call.process) == (row.tenant_id, row.process_id) for call in calls):
         return None
-    return f"{instance_of(life)}: nobody started it"
+    return f"{instance_of(instance)}: no client started it"
 
 
-def _late(life: InstanceLife, ended_in: int) -> int | None:
-    """Find the first commit after its end in which an instance did anything."""
-    numbers = [number for number, _ in (*life.rows, *life.steps, *life.made) if number > ended_in]
+def _late(instance: InstanceHistory, ended_in: int) -> int | None:
+    """Find the first commit after an instance's end that concerns the instance."""
+    numbers = [number for number, _ in (*instance.rows, *instance.steps, *instance.created) if number > ended_in]
     return min(numbers, default=None)

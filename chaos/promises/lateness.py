@@ -1,29 +1,28 @@
-"""L1, L3, L6, T1 and T2: nothing is late for longer than what was broken explains, and nothing stays behind."""
+"""Check L1, L3, L6, T1 and T2: faults explain all lateness, and no timer is left behind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chaos.history import Fault
-from chaos.lives import Run
-from chaos.orphans import Orphans, orphans_of, waits_for_takeover
+from chaos.fault_windows import Window, deadline_s, fired_by_a_wrong_clock, is_set_by, windows_of
+from chaos.history.faults import Fault
+from chaos.orphaned_slots import OrphanedSlots, orphaned_slots_of, waits_for_takeover
 from chaos.promises.wording import clock, record_of, row_of
+from chaos.run_index import RunIndex
 from chaos.takeover import takeovers
-from chaos.windows import Window, deadline_s, fired_by_a_wrong_clock, is_set_by, windows_of
 
 FLOOD_TAIL_S = 5.0
-WHOLE_S = 90.0
-FLOODED_S = 2.0  # how late another tenant's timers may be in a flood
+UP_KILLED = "kill up"  # the name of the fault, see `fault_options`
 
 
-def bounded_lag(run: Run) -> Iterator[str | None]:
-    """Hold how late each timer fired against what is normal, and against the windows of faults that it fell into.
+def bounded_lag(run: RunIndex) -> Iterator[str | None]:
+    """Compare the lateness of each timer with the normal lag, and with the windows of faults.
 
-    Late is counted from the due date, or from the commit that made the timer due if that came later. Within a window a
-    timer may wait until the window's end, and then as long as is normal. While nobody keeps a lost shard's slots, each
-    of their timers may be as late as a takeover.
+    Lateness counts from the due date, or from the commit that made the timer due, if the commit is later. In a window a
+    timer may wait until the window's end, and then for the normal lag. Timers in the slots of a lost shard may be as
+    late as a takeover.
     """
-    history, orphans = run.history, orphans_of(run)
+    history, orphaned = run.history, orphaned_slots_of(run)
     windows = windows_of(history.faults, history.bounds)
     for firing in run.firings:
         if firing.record.timer_key in run.poisoned:
@@ -35,7 +34,7 @@ def bounded_lag(run: Run) -> Iterator[str | None]:
         deadline = deadline_s(windows, firing.ready_s, allowed_s=history.bounds.normal_s)
         excused = (
             firing.fired_s <= deadline
-            or waits_for_takeover(orphans, firing, allowed_s=history.bounds.normal_s)
+            or waits_for_takeover(orphaned, firing, allowed_s=history.bounds.normal_s)
             or fired_by_a_wrong_clock(history.faults, firing.fired_s, history.bounds)
             or is_set_by(history.faults, late_s, give_or_take_s=history.bounds.back_within_s)
         )
@@ -46,33 +45,33 @@ def bounded_lag(run: Run) -> Iterator[str | None]:
         )
 
 
-def drained(run: Run) -> Iterator[str | None]:
-    """Look for timers that are left in the table, and should have fired by the end; what fired is a case too."""
+def drained(run: RunIndex) -> Iterator[str | None]:
+    """Check that no timer that should have fired is left in the table; each firing is a case, too."""
     history = run.history
     windows = windows_of(history.faults, history.bounds)
     yield from (None for _ in run.firings)
     for pending in history.pending:
         if pending.paused or pending.timer_key in run.poisoned or pending.due_date.timestamp() > history.ended_at:
             continue
-        life = run.lives.get(pending.timer_key)
-        known_s = run.committed_s[life.ready] if life else 0.0
+        timer = run.timers.get(pending.timer_key)
+        known_s = run.committed_s[timer.ready] if timer else 0.0
         deadline = deadline_s(windows, max(pending.due_date.timestamp(), known_s), allowed_s=history.bounds.normal_s)
-        told = row_of(life.row) if life and life.row else f"timer {pending.timer_key}"
+        told = row_of(timer.row) if timer and timer.row else f"timer {pending.timer_key}"
         left = f"{told}: due {clock(pending.due_date)}, not fired by {clock(history.ended_at)}"
         yield left if deadline < history.ended_at else None
 
 
-def unflooded(run: Run) -> Iterator[str | None]:
-    """Hold the timers of other tenants that fall due in a tenant's flood against a bound of their own."""
-    history, orphans = run.history, orphans_of(run)
+def floods_apart(run: RunIndex) -> Iterator[str | None]:
+    """Compare the lateness of other tenants' timers in one tenant's flood with a separate bound."""
+    history, orphaned = run.history, orphaned_slots_of(run)
     windows = windows_of(history.faults, history.bounds)
     for flood in (fault for fault in history.faults if fault.kind == "load" and "tenant" in fault.detail):
         others = [window for window in windows if window.fault is not flood]
-        yield from _late_in(run, flood, others, orphans)
+        yield from _late_in(run, flood, others, orphaned)
 
 
-def taken_over(run: Run) -> Iterator[str | None]:
-    """Hold each takeover against what was promised for it; one in a hundred may take longer."""
+def taken_over(run: RunIndex) -> Iterator[str | None]:
+    """Compare each takeover with its promised time; one takeover in a hundred may take longer."""
     measured = [it for it in takeovers(run.history, run=run) if it.seconds is not None and it.bound_s is not None]
     slow = [it for it in measured if (it.seconds or 0.0) > (it.bound_s or 0.0)]
     yield from (None for _ in range(len(measured) - len(slow)))
@@ -83,25 +82,39 @@ def taken_over(run: Run) -> Iterator[str | None]:
         yield told if len(slow) > len(measured) // 100 else None
 
 
-def whole_again(run: Run) -> Iterator[str | None]:
-    """Hold how long it took until as many shards served as before a head was lost."""
-    for fault in run.history.faults:
-        if fault.kind == "head":
-            took_s = fault.ended_at - fault.began_at
-            late = f"{fault.name} at {clock(fault.began_at)}: whole again after {took_s:.1f} s, promised {WHOLE_S} s"
-            yield late if took_s > WHOLE_S or not fault.detail.get("whole", True) else None
+def serve_again(run: RunIndex) -> Iterator[str | None]:
+    """Check the time until as many shards served as before the loss of a head.
+
+    While `up` is down, no process starts new shards, so the time counts from the return of `up`.
+    """
+    heads = [fault for fault in run.history.faults if fault.kind == "head"]
+    for fault in heads:
+        started_s = max((it.ended_at for it in heads if _delays(it, fault)), default=fault.began_at)
+        took_s = fault.ended_at - started_s
+        late = (
+            f"{fault.name} at {clock(fault.began_at)}: whole again after {took_s:.1f} s, promised"
+            f" {fault.whole_within_s} s"
+        )
+        yield late if took_s > fault.whole_within_s or not fault.detail.get("whole", True) else None
 
 
-def _late_in(run: Run, flood: Fault, others: Sequence[Window], orphans: Sequence[Orphans]) -> Iterator[str | None]:
-    end = flood.ended_at + FLOOD_TAIL_S
+def _delays(other: Fault, fault: Fault) -> bool:
+    """Return whether `up` was killed and came back while the shards of a lost head were being replaced."""
+    return other.name == UP_KILLED and fault.began_at < other.ended_at < fault.ended_at
+
+
+def _late_in(
+    run: RunIndex, flood: Fault, others: Sequence[Window], orphaned: Sequence[OrphanedSlots]
+) -> Iterator[str | None]:
+    end, allowed_s = flood.ended_at + FLOOD_TAIL_S, run.history.bounds.flooded_s
     for firing in run.firings:
         record = firing.record
         if record.tenant_id == flood.detail["tenant"] or not flood.began_at <= record.due_date.timestamp() <= end:
             continue
         late_s = firing.fired_s - firing.ready_s
-        if late_s <= FLOODED_S:
+        if late_s <= allowed_s:
             yield None
             continue
-        in_time = firing.fired_s <= deadline_s(others, firing.ready_s, allowed_s=FLOODED_S)
-        excused = in_time or waits_for_takeover(orphans, firing, allowed_s=FLOODED_S)
+        in_time = firing.fired_s <= deadline_s(others, firing.ready_s, allowed_s=allowed_s)
+        excused = in_time or waits_for_takeover(orphaned, firing, allowed_s=allowed_s)
         yield None if excused else f"{record_of(record)}: {late_s:.3f} s late in a flood"

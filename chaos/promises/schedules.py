@@ -1,21 +1,21 @@
-"""S5 and S6: a schedule's occurrences come in order, none is missing without a record, and each when it should."""
+"""Check S5 and S6: a schedule's occurrences come in order, without a gap, each at its due date."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
 
-from chaos.history import Recorded, TimerWritten
-from chaos.lives import Life, Run, Wanted, commits_of
+from chaos.history.changes import Recorded, TimerWritten
 from chaos.oracle import Rule, read_rule
-from chaos.promises.firing import CLOCK_SLACK_S
+from chaos.promises.firings import CLOCK_SLACK_S
 from chaos.promises.wording import clock, record_of, row_of
+from chaos.run_index import RequestHistory, RunIndex, TimerHistory, commits_of
 
 
-def in_order(run: Run) -> Iterator[str | None]:
-    """Count each schedule's occurrences in commit order: 1, 2, 3 …, where SKIPPED ones stand for as many as they say.
+def in_order(run: RunIndex) -> Iterator[str | None]:
+    """Count each schedule's occurrences in commit order: 1, 2, 3 …
 
-    What fires a second time, S3 names.
+    A SKIPPED record stands for the number in its detail. S3 reports an occurrence that fires again.
     """
     for steps in run.schedules.values():
         expected = 1
@@ -35,51 +35,51 @@ def in_order(run: Run) -> Iterator[str | None]:
                     expected = row.occurrence
 
 
-def as_the_oracle_says(run: Run) -> Iterator[str | None]:
-    """Hold each occurrence's due date, and how many fire in all, against an oracle that shares no code.
+def agrees_with_oracle(run: RunIndex) -> Iterator[str | None]:
+    """Compare each occurrence's due date, and the number of firings, with an independent oracle.
 
-    An occurrence that a client moved counts with the date that it had before. The first one comes as long after the
-    schedule was made as the rule says, at the latest.
+    For a moved occurrence the date before the move counts. The rule limits the time from the creation of the schedule
+    to the first occurrence.
     """
     for schedule, steps in run.schedules.items():
-        wanted = run.wanted_of(0, schedule)
-        rule = rule_of(wanted)
+        request = run.request_of(0, schedule)
+        rule = rule_of(request)
         rows = [change for _, change in steps if isinstance(change, TimerWritten)]
-        if wanted is None or rule is None or not rows:
+        if request is None or rule is None or not rows:
             continue
-        first = planned_of(run.lives[rows[0].timer_key])
+        first = planned_of(run.timers[rows[0].timer_key])
         if run.clock_is_true:
             latest = rule.latest_first(run.history.commits[steps[0][0]].committed_at).timestamp() + CLOCK_SLACK_S
             late = first.due_date.timestamp() > latest
             yield f"{row_of(first)}: due {clock(first.due_date)}, not after {clock(latest)}" if late else None
         for row in rows:
-            yield from _as_the_rule_says(run.lives[row.timer_key], first, rule)
+            yield from _agrees_with_rule(run.timers[row.timer_key], first, rule)
             number = row.occurrence - skipped_before(steps, row.occurrence)
             if rule.count is not None and number > rule.count:
                 yield f"{row_of(row)}: there are {rule.count} firings in all"
 
 
 def covers(record: Recorded) -> int:
-    """Say how many occurrences a record stands for: a SKIPPED one for as many as its detail counts."""
+    """Return the number of occurrences that a record stands for; a SKIPPED record has the number in its detail."""
     return int(json.loads(record.detail or "{}").get("count", 1)) if record.intent == "SKIPPED" else 1
 
 
 def skipped_before(steps: Iterable[tuple[int, object]], number: int) -> int:
-    """Count the occurrences below a number that were skipped: they use up none of a rule's firings."""
+    """Count the skipped occurrences below a number; skipped occurrences do not count as firings of the rule."""
     records = [it for _, it in steps if isinstance(it, Recorded) and it.intent == "SKIPPED" and it.occurrence < number]
     return sum(map(covers, records))
 
 
-def rule_of(wanted: Wanted | None) -> Rule | None:
-    """Read the rule as the client wrote it; None if there is none that the oracle knows."""
-    return read_rule(wanted.asked.rule) if wanted and wanted.asked.rule else None
+def rule_of(request: RequestHistory | None) -> Rule | None:
+    """Read the rule of a request; None if the oracle does not support the rule."""
+    return read_rule(request.timer.rule) if request and request.timer.rule else None
 
 
-def planned_of(life: Life) -> TimerWritten:
-    """Find the row as the schedule planned it, before a client moved it."""
+def planned_of(timer: TimerHistory) -> TimerWritten:
+    """Find the row that the schedule planned, before a client moved the occurrence."""
     planned = None
-    moved = {number for number, _ in life.records("RESCHEDULED")}
-    for number, change in life.steps:
+    moved = {number for number, _ in timer.records("RESCHEDULED")}
+    for number, change in timer.steps:
         if isinstance(change, TimerWritten) and not change.paused and (planned is None or number not in moved):
             planned = change
         if number in moved and planned is not None:
@@ -88,11 +88,11 @@ def planned_of(life: Life) -> TimerWritten:
     return planned
 
 
-def _as_the_rule_says(life: Life, first: TimerWritten, rule: Rule) -> Iterator[str | None]:
-    row = planned_of(life)
+def _agrees_with_rule(timer: TimerHistory, first: TimerWritten, rule: Rule) -> Iterator[str | None]:
+    row = planned_of(timer)
     due = rule.due(first.due_date, row.occurrence)
     told = f"due {clock(row.due_date)}, by the oracle {'never' if due is None else clock(due)}"
     yield None if row.due_date == due else f"{row_of(row)}: {told}"
-    if not life.records("RESCHEDULED"):
-        for _, record in life.records("TRIGGERED"):
+    if not timer.records("RESCHEDULED"):
+        for _, record in timer.records("TRIGGERED"):
             yield None if record.due_date == row.due_date else f"{record_of(record)}: {told}"

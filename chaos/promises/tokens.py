@@ -1,4 +1,4 @@
-"""P4: the tokens of an instance go as its model says, and what each node waits for is made once."""
+"""Check P4: the tokens of an instance follow a path of its model, and each node on the path creates its item once."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from chaos.instances import InstanceLife, Passed
-from chaos.lives import Run
-from chaos.models import PROCESSES, Made, Process, Way
+from chaos.process_index import InstanceHistory, TokenMove
+from chaos.process_models import PROCESSES, ModelPath, NodeItem, Process
 from chaos.promises.wording import instance_of
+from chaos.run_index import RunIndex
 
 OF_INSTANCE = ("begin", "cancel", "continued", "closed")  # signals that move no token out of its node
 
 
-def as_the_model_says(run: Run) -> Iterator[str | None]:
-    """Hold how each instance went against the ways through its model, which are written by hand.
+def agrees_with_model(run: RunIndex) -> Iterator[str | None]:
+    """Compare each instance with the hand-written paths through its model.
 
-    One that has completed went one of these ways whole: it left these nodes, each once, and one after the other; it
-    took these signals, made these timers, tasks and jobs, and its scripts counted so far. So of a task and the timer at
-    its boundary one won. Any other instance is on one of these ways.
+    A completed instance followed one whole path: its tokens left these nodes, each once and in order; it took these
+    signals and created these timers, tasks and jobs; and its scripts ran that often. So either a task or the timer at
+    its boundary won. The tokens of an instance that is not completed are on one of these paths.
     """
-    for life in run.processes.instances.values():
-        process = PROCESSES.get(life.row.process_id) if life.rows else None
+    for instance in run.processes.instances.values():
+        process = PROCESSES.get(instance.row.process_id) if instance.rows else None
         if process is None:
             continue
-        passes = [it for it in life.passes() if it.node_id != process.process_id]
-        offence = _wrong_pass(passes) or _too_much(life)
-        if not offence:
-            offences = [_off_the_way(life, passes, process, way) for way in process.ways]
-            offence = "" if "" in offences else _likeliest(process, passes, offences)
-        yield f"{instance_of(life)}: {offence}" if offence else None
+        moves = [it for it in instance.moves() if it.node_id != process.process_id]
+        violation = _wrong_pass(moves) or _too_much(instance)
+        if not violation:
+            violations = [_off_path(instance, moves, process, path) for path in process.paths]
+            violation = "" if "" in violations else _likeliest(process, moves, violations)
+        yield f"{instance_of(instance)}: {violation}" if violation else None
 
 
-def _wrong_pass(passes: Sequence[Passed]) -> str:
-    """Say where a token went as no token can: into a node twice, or out of one in which it was not."""
+def _wrong_pass(moves: Sequence[TokenMove]) -> str:
+    """Describe a move that no token can make: into a node twice, or out of a node that the token had not entered."""
     inside: dict[tuple[int, str], bool] = {}
     times: Counter[str] = Counter()
-    for token, node_id, change in passes:
+    for token, node_id, change in moves:
         if change == "entered":
             times[node_id] += 1
             if times[node_id] > 1:
@@ -48,28 +48,28 @@ def _wrong_pass(passes: Sequence[Passed]) -> str:
     return ""
 
 
-def _too_much(life: InstanceLife) -> str:
-    """Say what was made more than once."""
-    (most,) = Counter(made for _, made in life.made).most_common(1) or [(Made("", ""), 0)]
-    return f"{most[0].kind} of {most[0].node_id} was made {most[1]} times" if most[1] > 1 else ""
+def _too_much(instance: InstanceHistory) -> str:
+    """Describe an item that was created more than once."""
+    (most,) = Counter(item for _, item in instance.created).most_common(1) or [(NodeItem("", ""), 0)]
+    return f"{most[0].kind} of {most[0].node_id} was created {most[1]} times" if most[1] > 1 else ""
 
 
-def _off_the_way(life: InstanceLife, passes: Sequence[Passed], process: Process, way: Way) -> str:
-    """Say how an instance left a way, or where it stopped short of its end; nothing if it is on it."""
-    entered = [it.node_id for it in passes if it.change == "entered"]
-    known = {*way.left, *way.terminated}
+def _off_path(instance: InstanceHistory, moves: Sequence[TokenMove], process: Process, path: ModelPath) -> str:
+    """Describe the difference between an instance and a path; the text is empty if the instance is on the path."""
+    entered = [it.node_id for it in moves if it.change == "entered"]
+    known = {*path.left, *path.terminated}
     if strange := [node_id for node_id in entered if node_id not in known]:
-        return f"{strange[0]} is not on the way"
+        return f"{strange[0]} is not on the path"
     return (
-        _out_of_turn(passes, way.after)
-        or (_unlike_its_end(life, passes, process, way) if life.row.outcome == "COMPLETED" else "")
-        or (_left_inside(passes) if life.row.outcome is not None else "")
+        _out_of_turn(moves, path.after)
+        or (_unlike_its_end(instance, moves, process, path) if instance.row.outcome == "COMPLETED" else "")
+        or (_left_inside(moves) if instance.row.outcome is not None else "")
     )
 
 
-def _out_of_turn(passes: Sequence[Passed], after: Mapping[str, Sequence[str]]) -> str:
+def _out_of_turn(moves: Sequence[TokenMove], after: Mapping[str, Sequence[str]]) -> str:
     done: set[str] = set()
-    for _, node_id, change in passes:
+    for _, node_id, change in moves:
         if change == "entered":
             if missing := [early for early in after.get(node_id, ()) if early not in done]:
                 return f"{node_id} was entered before {missing[0]} was left"
@@ -78,43 +78,44 @@ def _out_of_turn(passes: Sequence[Passed], after: Mapping[str, Sequence[str]]) -
     return ""
 
 
-def _unlike_its_end(life: InstanceLife, passes: Sequence[Passed], process: Process, way: Way) -> str:
-    left = {it.node_id for it in passes if it.change == "left"}
-    terminated = {it.node_id for it in passes if it.change == "terminated"}
-    if missing := [node_id for node_id in way.left if node_id not in left]:
+def _unlike_its_end(instance: InstanceHistory, moves: Sequence[TokenMove], process: Process, path: ModelPath) -> str:
+    left = {it.node_id for it in moves if it.change == "left"}
+    terminated = {it.node_id for it in moves if it.change == "terminated"}
+    if missing := [node_id for node_id in path.left if node_id not in left]:
         return f"it has completed, and never left {missing[0]}"
-    if terminated != set(way.terminated):
-        return f"terminated at {sorted(terminated)}, on this way {sorted(way.terminated)}"
-    made = {made for _, made in life.made}
-    if made != set(way.made):
-        return f"made {sorted(made)}, on this way {sorted(way.made)}"
-    taken = _taken(life, process)
-    if sorted(taken) != sorted(way.takes):
-        return f"went on by {sorted(taken)}, on this way {sorted(way.takes)}"
-    counted = json.loads(life.row.result or "{}").get("n")
-    return f"its scripts counted {counted}, on this way {way.counted}" if counted != way.counted else ""
+    if terminated != set(path.terminated):
+        return f"terminated at {sorted(terminated)}, on this path {sorted(path.terminated)}"
+    created = {item for _, item in instance.created}
+    if created != set(path.created):
+        return f"created {sorted(created)}, on this path {sorted(path.created)}"
+    taken = _taken(instance, process)
+    if sorted(taken) != sorted(path.takes):
+        return f"went on by {sorted(taken)}, on this path {sorted(path.takes)}"
+    counted = json.loads(instance.row.result or "{}").get("n")
+    return f"its scripts counted {counted}, on this path {path.counted}" if counted != path.counted else ""
 
 
-def _taken(life: InstanceLife, process: Process) -> list[Made]:
-    """List the signals that had an effect, each with the node that it was for; a person's completion names none."""
+def _taken(instance: InstanceHistory, process: Process) -> list[NodeItem]:
+    """List the signals with an effect, each with its node; a user task's completion names none."""
     return [
-        Made(told.kind, told.node_id or process.task or "")
-        for told in life.told()
-        if not told.stale and told.kind not in OF_INSTANCE
+        NodeItem(signal.kind, signal.node_id or process.task or "")
+        for signal in instance.signals()
+        if not signal.stale and signal.kind not in OF_INSTANCE
     ]
 
 
-def _left_inside(passes: Sequence[Passed]) -> str:
-    inside = {(it.token, it.node_id) for it in passes if it.change == "entered"}
-    inside -= {(it.token, it.node_id) for it in passes if it.change != "entered"}
+def _left_inside(moves: Sequence[TokenMove]) -> str:
+    inside = {(it.token, it.node_id) for it in moves if it.change == "entered"}
+    inside -= {(it.token, it.node_id) for it in moves if it.change != "entered"}
     return f"it has ended, and token {min(inside)[0]} is still at {min(inside)[1]}" if inside else ""
 
 
-def _likeliest(process: Process, passes: Sequence[Passed], offences: Sequence[str]) -> str:
-    """Choose the way of which an instance has most in common, and say what is wrong with that."""
-    nodes = {it.node_id for it in passes}
+def _likeliest(process: Process, moves: Sequence[TokenMove], violations: Sequence[str]) -> str:
+    """Choose the path that an instance has most in common with, and describe the difference between the two."""
+    nodes = {it.node_id for it in moves}
     common = [
-        len(nodes & {*way.left, *way.terminated}) - len(nodes - {*way.left, *way.terminated}) for way in process.ways
+        len(nodes & {*path.left, *path.terminated}) - len(nodes - {*path.left, *path.terminated})
+        for path in process.paths
     ]
     best = common.index(max(common))
-    return f"{offences[best]} (the way {process.ways[best].name!r})"
+    return f"{violations[best]} (the path {process.paths[best].name!r})"

@@ -1,11 +1,12 @@
-"""What a check found, in a line that a reader can look up by."""
+"""Describe rows, records, calls and instances in one line that a reader can search for."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from chaos.history import Call, Recorded, TimerWritten
-from chaos.instances import InstanceLife, SignalLife
+from chaos.history.calls import Call
+from chaos.history.changes import Recorded, TimerWritten
+from chaos.process_index import InstanceHistory, SignalHistory
 
 
 def clock(moment: datetime | float) -> str:
@@ -20,32 +21,32 @@ def row_of(row: TimerWritten) -> str:
 
 
 def record_of(record: Recorded) -> str:
-    """Name a record by its timer, and say what it says."""
+    """Name a record by its timer, with its intent, holder and moments."""
     by = "" if record.holder is None else f" by {record.holder:x}"
     timer = _timer(record.timer_key, record.tenant_id, record.name, record.occurrence)
     return f"{timer}: {record.intent}{by} at {clock(record.recorded_at)}, due {clock(record.due_date)}"
 
 
 def call_of(call: Call) -> str:
-    """Name a call by its number, and say what it asked for and was told."""
+    """Name a call by its number, with its verb, its object and its answer."""
     if call.process is not None:
         about = "" if call.instance_key is None else f" of instance {call.instance_key}"
         asked = f"{call.verb} {call.process} {call.tenant_id}/{call.name}{about}"
         return f"call {call.number} at {clock(call.began_at)}: {asked}, {call.answer or call.outcome}"
     which = f"timer {call.timer_key}" if call.name is None else f"{call.tenant_id}/{call.name}"
-    what = f"{len(call.timers)} timers" if call.verb == "schedule" else which
-    return f"call {call.number} at {clock(call.began_at)}: {call.verb} {what}, {call.answer or call.outcome}"
+    about = f"{len(call.timers)} timers" if call.verb == "schedule" else which
+    return f"call {call.number} at {clock(call.began_at)}: {call.verb} {about}, {call.answer or call.outcome}"
 
 
-def instance_of(life: InstanceLife) -> str:
+def instance_of(instance: InstanceHistory) -> str:
     """Name an instance by its key, tenant and process."""
-    if not life.rows:
-        return f"instance {life.instance_key}"
-    return f"instance {life.instance_key} of {life.row.tenant_id}/{life.row.process_id}"
+    if not instance.rows:
+        return f"instance {instance.instance_key}"
+    return f"instance {instance.instance_key} of {instance.row.tenant_id}/{instance.row.process_id}"
 
 
-def signal_of(signal: SignalLife) -> str:
-    """Name a signal by its key, its kind, and the instance that it is for."""
+def signal_of(signal: SignalHistory) -> str:
+    """Name a signal by its key, its kind, and its instance."""
     return f"signal {signal.signal_key} ({signal.kind}) to instance {signal.instance_key}"
 
 

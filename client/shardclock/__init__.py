@@ -3,37 +3,37 @@
     @shardclock.on_timer("order.expired", max_attempts=5)
     async def expire(timer: shardclock.Timer) -> None: ...
 
-A handler returns: the timer is done. It raises: it is called again later, as its policy says; `Discard`: never again;
-`RetryIn`: after this time; `Partly`: for some timers of a batch. The same timer may come more than once, so a handler
-must bear that.
+If a handler returns, its timer is done. If a handler raises an exception, Shardclock calls the handler again later,
+under the handler's policy; `Discard` ends the retries, `RetryIn` sets the pause, `Partly` retries some timers of a
+batch. A handler may get the same timer more than once, so its work must be idempotent.
 
     @shardclock.job(every="PT15M", max_runtime="PT5M")
     async def refresh(run: shardclock.Run) -> dict: ...
 
-A job is run again and again, one run at a time, each in a process of its own.
+A job runs repeatedly, one run at a time, each run in a separate process.
 
     async with shardclock.AsyncClient() as client:
         await client.schedule(delay="PT15M", target="order.expired", payload={"order": 42})
 
-A client of the HTTP API, with the extra `http`; `Client` is the same without an event loop. All that belongs to it is
-in `shardclock.http`.
+`AsyncClient` is a client of the HTTP API, and needs the extra `http`; `Client` has the same methods for programs
+without an event loop. `shardclock.http` has the other classes of the HTTP clients.
 
     shardclock.sql.timers(connection).schedule(delay="PT15M", target="order.expired", payload={"order": 42})
 
-The same in the transaction that is open on a connection of yours, with `import shardclock.sql`. What both clients have
-in common is in `shardclock.api`.
+This call schedules the timer in the open transaction of your own connection, after `import shardclock.sql`.
+`shardclock.api` has the common classes of the HTTP and SQL clients.
 
     await shardclock.consume(lambda: asyncpg.connect(DSN), "billing", bill)
 
-Work for each record of the log, exactly once, with connections of yours: `shardclock.log`.
+`consume` processes each record of the log exactly once, on your own connections; `shardclock.log` describes it.
 
-`timer` is what a handler gets, `handler` declares it (with `policy`, `durations` and `signature`), `app` finds the
-handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` says how an attempt ended (with
-`raised`, `result`, `recorded` and `reason`), `testing` calls them in a user's tests (with `stepping`, which finds a
-cluster whose clock a test moves). `jobs` declares a job (with `job_policy`, and `outline`, which says what its
-configurations look like), `run` is what its function gets, `job_calling` runs it (with `captured`, which keeps what it
-prints). What can't be a handler or a job is refused when it is declared, with `InvalidHandler` (`refusal`): one
-sentence with the value, the rule and the way out.
+The modules for handlers: `handler` declares a handler (with `policy`, `durations` and `signature`), `timer` is its
+argument, `app` finds the handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` holds
+the end of an attempt (with `raised`, `result`, `recorded` and `reason`), and `testing` calls them in a user's tests
+(with `stepping`, which finds a cluster with a clock that a test moves). The modules for jobs: `jobs` declares a job
+(with `job_policy`, and `outline`, a schema of its configuration), `run` is the argument of its function, and
+`job_calling` runs it (with `captured`, which keeps its output). An invalid handler or job is refused at its declaration
+with `InvalidHandler` (`refusal`): one sentence with the value, the rule and the way out.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 from shardclock.app import describe, describe_jobs, find_declared, find_handlers, find_jobs, handlers_of, installed_apps
 from shardclock.calling import call_async, call_batch_async, call_batch_plain, call_plain
 from shardclock.handler import Handler, on_timer
-from shardclock.job_calling import CallOutcome, Canceled, JobCall, RunOrder, Seen
+from shardclock.job_calling import CallOutcome, Canceled, JobCall, ReportSnapshot, RunOrder
 from shardclock.job_policy import JobPolicy
 from shardclock.jobs import Job, job
 from shardclock.outcome import COMPLETED, Completed, Discarded, Failed, Outcome, RetryLater
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from shardclock.log import consume_once as consume_once
     from shardclock.log import read_log as read_log
 
-# What a handler does not need is imported when it is asked for: handlers must import `shardclock` cheaply.
+# These names are imported at their first use, because handlers must import `shardclock` cheaply.
 OF_HTTP = ("ApiError", "AsyncClient", "Client")
 OF_LOG = ("LogRecord", "consume", "consume_leased", "consume_once", "read_log")
 
@@ -82,12 +82,12 @@ __all__ = [
     "Outcome",
     "Partly",
     "Policy",
+    "ReportSnapshot",
     "RetryIn",
     "RetryLater",
     "Run",
     "RunCanceled",
     "RunOrder",
-    "Seen",
     "Timer",
     "call_async",
     "call_batch_async",
@@ -108,7 +108,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the client of the HTTP API, or the consumers of the log, at their first use.
 
-    errors:  ImportError  httpx2 is not installed; it says how to install it
+    errors:  ImportError  httpx2 is not installed; the message says how to install it
     """
     if name in OF_LOG:
         from shardclock import log

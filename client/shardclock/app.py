@@ -1,4 +1,4 @@
-"""Find the handlers and jobs of an app: of a module, of the modules below it, or a single function."""
+"""Find the handlers and jobs of an app: a module with the modules below it, or a single function."""
 
 import importlib
 import re
@@ -26,19 +26,19 @@ LIBRARIES = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib",
 
 
 @dataclass(slots=True)
-class Found:
-    """Hold what an app has declared: its handlers by target, its jobs by name."""
+class Declarations:
+    """The declarations of an app: its handlers by target, its jobs by name."""
 
     handlers: dict[str, Handler] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
 
 
-def find_declared(apps: Iterable[str]) -> Found:
-    """Import apps, each named as `package.module` or `package.module:function`, and return what they have declared.
+def find_declared(apps: Iterable[str]) -> Declarations:
+    """Import apps, each named as `package.module` or `package.module:function`, and return their declarations.
 
-    errors:  InvalidHandler  an app can't be imported, declares nothing, or another process could not find a function
+    errors:  InvalidHandler  an app can't be imported or declares nothing, or another process could not find a function
     """
-    found = Found()
+    found = Declarations()
     for app in apps:
         reference = REFERENCE.fullmatch(app.strip())
         if reference is None:
@@ -64,11 +64,11 @@ def find_jobs(apps: Iterable[str]) -> dict[str, Job]:
 
 
 def handlers_of(module: ModuleType) -> dict[str, Handler]:
-    """Return the handlers of a module, by target: its own, those of the modules below it, and those it imports by name.
+    """Return the handlers of a module, by target: its own, those of modules below it, and those it imports by name.
 
-    Modules below it count when they have been imported: a package's `__init__` imports those that it wants served.
+    A module below it counts if it is imported: a package's `__init__` imports the modules with its handlers.
 
-    errors:  InvalidHandler  it declares nothing, or another process could not find one of them
+    errors:  InvalidHandler  the module declares nothing, or another process could not find one of the handlers
     """
     return _declared_in(module).handlers
 
@@ -79,9 +79,9 @@ def installed_apps() -> list[str]:
 
 
 def describe(handlers: Iterable[Handler]) -> list[dict[str, Any]]:
-    """Write handlers as JSON values, for a process that doesn't import the app.
+    """Convert handlers to JSON values, for a process that doesn't import the app.
 
-    units:   the policy's lengths of time are in seconds
+    units:   the durations of the policy are in seconds
     """
     return [
         {
@@ -96,9 +96,9 @@ def describe(handlers: Iterable[Handler]) -> list[dict[str, Any]]:
 
 
 def describe_jobs(jobs: Iterable[Job]) -> list[dict[str, Any]]:
-    """Write jobs as JSON values, for a process that doesn't import the app.
+    """Convert jobs to JSON values, for a process that doesn't import the app.
 
-    units:   lengths of time are in seconds
+    units:   durations are in seconds
     """
     return [
         {
@@ -126,8 +126,8 @@ def _imported(app: str, name: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise InvalidHandler(
-                f"app {shown(app)} can't be imported: there is no module {shown(error.name)}; {_meant(app, name)} that"
-                " its folder is on the Python path"
+                f"app {shown(app)} can't be imported: there is no module {shown(error.name)};"
+                f" {_suggestion(app, name)} that its folder is on the Python path"
             ) from None
         last_line = one_line(traceback.format_exception_only(error)[-1])
         raise InvalidHandler(
@@ -135,8 +135,8 @@ def _imported(app: str, name: str) -> ModuleType:
         ) from error
 
 
-def _meant(app: str, name: str) -> str:
-    """Say what to write instead of a module that is not there: who gives a file means its module."""
+def _suggestion(app: str, name: str) -> str:
+    """Suggest a correction for a missing module: if the name is a file's, the module's name."""
     module = name.removesuffix(".py")
     if module == name:
         return "check its name, and"
@@ -144,7 +144,7 @@ def _meant(app: str, name: str) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """Say at which line of the user's own code an import failed, and not of a library that it calls."""
+    """Return the line of the user's own code at which an import failed, not a line of a library that it calls."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f", in {one_line(error.filename)}:{error.lineno}"
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
@@ -157,7 +157,7 @@ def _is_below(file: Path, *folders: Path) -> bool:
     return any(file.is_relative_to(folder) for folder in folders)
 
 
-def _declared_in(module: ModuleType) -> Found:
+def _declared_in(module: ModuleType) -> Declarations:
     name = module.__name__
     named = {id(value) for value in vars(module).values()}
 
@@ -175,12 +175,12 @@ def _declared_in(module: ModuleType) -> Found:
         _require_findable(handler)
     for job in jobs:
         _require_findable(job)
-    return Found({it.target: it for it in handlers}, {it.name: it for it in jobs})
+    return Declarations({it.target: it for it in handlers}, {it.name: it for it in jobs})
 
 
-def _single(module: ModuleType, name: str, whole: Found) -> Found:
+def _single(module: ModuleType, name: str, whole: Declarations) -> Declarations:
     function = getattr(module, name, None)
-    found = Found(
+    found = Declarations(
         {target: it for target, it in whole.handlers.items() if it.function is function},
         {name: it for name, it in whole.jobs.items() if it.function is function},
     )

@@ -1,9 +1,9 @@
-"""How long to wait before another try: longer after each failure in a row."""
+"""The pause before the next retry: longer after each failure in a row."""
 
 import random
 from dataclasses import dataclass
 
-DOUBLINGS_MAX = 60  # a pause is at its longest long before; 2.0 ** 1024 would overflow
+DOUBLINGS_MAX = 60  # the longest pause is reached long before; 2.0 ** 1024 would overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,11 +14,11 @@ class Backoff:
     max_s: float
 
     def pause_s(self, failures: int) -> float:
-        """Say how long to wait after so many failures in a row; without one, not at all."""
+        """Return the pause after this number of failures in a row; 0 without a failure."""
         if failures < 1:
             return 0.0
         return min(self.first_s * 2.0 ** min(failures - 1, DOUBLINGS_MAX), self.max_s)
 
     def scattered_s(self, failures: int) -> float:
-        """Say it for one of many that failed together: at random from half of it on, so that they don't try at once."""
-        return self.pause_s(failures) * random.uniform(0.5, 1.0)  # noqa: S311 - nobody must guess it
+        """Return the same pause with 50 % jitter, so that callers that failed together don't retry together."""
+        return self.pause_s(failures) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter is no secret

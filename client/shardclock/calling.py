@@ -1,8 +1,9 @@
-"""Call handlers, and say how each attempt ended; workers and tests call them in this one way.
+"""Call handlers, and return how each attempt ended; workers and tests use the same functions.
 
-A timer comes as it was delivered: its payload is JSON text, or None. The handler gets it read. Nothing that a handler
-raises comes out of here, but for a cancellation by the caller. What no code in this process can end, such as a handler
-that never awaits or that swallows its cancellation and goes on, must be ended from outside, by ending the process.
+A timer's payload is JSON text as it was delivered, or None; the handler gets the parsed value. An exception of a
+handler never leaves this module, except a cancellation by the caller. Code in this process can't end some calls: a
+handler that never awaits, or one that catches its cancellation and goes on. To end these calls, the caller ends the
+process.
 """
 
 import asyncio
@@ -19,12 +20,12 @@ from shardclock.result import completed, with_variables
 from shardclock.timer import Timer
 
 Delivered: TypeAlias = Timer[str | None]
-SERVICE_TASK = "SERVICE_TASK"  # the type of a timer whose handler does a task of a process
-Ended: TypeAlias = tuple[object, BaseException | None]  # what a handler returned, or what it raised
+SERVICE_TASK = "SERVICE_TASK"  # the type of a timer of a process's service task
+Ended: TypeAlias = tuple[object, BaseException | None]  # the handler's result and its exception; one of them is None
 
 
 async def call_async(handler: Handler, timer: Delivered) -> Outcome:
-    """Call an async handler with one timer, for as long as its timeout.
+    """Call an async handler with one timer, within its timeout.
 
     errors:  CancelledError  the caller was cancelled
     """
@@ -36,7 +37,7 @@ async def call_async(handler: Handler, timer: Delivered) -> Outcome:
 
 
 def call_plain(handler: Handler, timer: Delivered) -> Outcome:
-    """Call a plain handler with one timer; only ending its process can end it."""
+    """Call a plain handler with one timer; only the end of its process can end the call early."""
     read = read_payload(handler.payload, timer)
     if not isinstance(read, Timer):
         return read
@@ -45,9 +46,9 @@ def call_plain(handler: Handler, timer: Delivered) -> Outcome:
 
 
 async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
-    """Call an async handler with a batch of timers, for as long as its timeout.
+    """Call an async handler with a batch of timers, within its timeout.
 
-    shape:   an outcome for each timer, in their order; the handler doesn't see a timer whose payload doesn't fit
+    shape:   an outcome for each timer, in their order; timers with unfit payloads are not passed to the handler
     errors:  CancelledError  the caller was cancelled
     """
     read = [read_payload(handler.payload, timer) for timer in timers]
@@ -56,9 +57,9 @@ async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> lis
 
 
 def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
-    """Call a plain handler with a batch of timers; only ending its process can end it.
+    """Call a plain handler with a batch of timers; only the end of its process can end the call early.
 
-    shape:   an outcome for each timer, in their order; the handler doesn't see a timer whose payload doesn't fit
+    shape:   an outcome for each timer, in their order; timers with unfit payloads are not passed to the handler
     """
     read = [read_payload(handler.payload, timer) for timer in timers]
     fit = [timer for timer in read if isinstance(timer, Timer)]
@@ -78,16 +79,16 @@ async def _run_async(handler: Handler, argument: object) -> Ended:
 def _run_plain(handler: Handler, argument: object) -> Ended:
     try:
         result = handler.function(argument)
-    except BaseException as error:  # noqa: BLE001 - also SystemExit: it is the handler's failed attempt
+    except BaseException as error:  # noqa: BLE001 - SystemExit, too, is a failed attempt of the handler
         return None, error
     if inspect.iscoroutine(result):
         result.close()
-        return None, TypeError("it returned a coroutine, which nobody awaits; declare it by async def")
+        return None, TypeError("it returned a coroutine that is not awaited; declare it by async def")
     return result, None
 
 
 def _is_the_callers(error: BaseException) -> bool:
-    """Say whether the caller is cancelled: a handler may also await something that was cancelled by itself."""
+    """Return whether the caller was cancelled: a handler may also await a task that was cancelled by itself."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
@@ -108,7 +109,7 @@ def _of_batch(read: Sequence[Timer[Any] | Outcome], ended: Ended) -> list[Outcom
 
 
 def _of_whole_batch(timer: Timer[Any], result: object) -> Outcome:
-    # A list of those that failed would be lost here, and so is told: other services expect one.
+    # A returned list of failed timers would be ignored, so the note mentions it: other queue services expect a list.
     if result is None:
         return COMPLETED
     if timer.timer_type == SERVICE_TASK:

@@ -1,4 +1,4 @@
-"""Keep the last lines that a run prints or logs, however many there are."""
+"""Keep the last lines that a run prints or logs."""
 
 import io
 import logging
@@ -14,7 +14,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class Lines:
-    """Keep the last lines of a text, each cut at 500 characters; `count` is how many there were in all."""
+    """Keep the last 200 lines of a text, each cut at 500 characters; `count` is the number of all lines."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -22,9 +22,9 @@ class Lines:
         self._lock = threading.Lock()
 
     def add(self, text: str) -> None:
-        """Keep a text's lines."""
+        """Add the lines of a text."""
         with self._lock:
-            # Of a text of a gigabyte only the end is looked at.
+            # A text may have a gigabyte: only its end is split into lines.
             for line in text[-LINES_MAX * LINE_CHARS_MAX :].splitlines() or [""]:
                 self._kept.append(_storable(line[:LINE_CHARS_MAX]))
                 self.count += 1
@@ -40,7 +40,7 @@ class Lines:
 
 
 class Sink(io.TextIOBase):
-    """Take what is printed, and give each whole line to `lines`."""
+    """A file for printed text that passes each whole line to `lines`."""
 
     def __init__(self, lines: Lines) -> None:
         super().__init__()
@@ -49,23 +49,23 @@ class Sink(io.TextIOBase):
         self._writing = threading.Lock()
 
     def writable(self) -> bool:
-        """Say that it is there to be written."""
+        """Return True: the file can be written."""
         return True
 
     def write(self, text: str) -> int:
-        """Take a part of a line, or several lines."""
+        """Add a part of a line, or several lines."""
         with self._writing:
             whole, newline, rest = (self._begun + text).rpartition("\n")
             if newline:
                 self._lines.add(whole)
-            if len(rest) > LINE_CHARS_MAX:  # who prints without end and without a new line
+            if len(rest) > LINE_CHARS_MAX:  # an endless line would fill the memory
                 self._lines.add(rest)
                 rest = ""
             self._begun = rest
         return len(text)
 
     def finish(self) -> None:
-        """Keep the last line, though nobody ended it."""
+        """Keep the last line, even if it has no line end."""
         with self._writing:
             if self._begun:
                 self._lines.add(self._begun)
@@ -74,7 +74,7 @@ class Sink(io.TextIOBase):
 
 @contextmanager
 def captured(lines: Lines) -> Iterator[None]:
-    """Keep what the whole process prints and logs during a block, instead of showing it."""
+    """Collect all output and logs of the process during a block, instead of showing them."""
     sink = Sink(lines)
     handler = logging.StreamHandler(sink)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))

@@ -1,7 +1,7 @@
-"""End async calls that take longer than their timeout, with one alarm for all calls of one timeout.
+"""End async calls that exceed their timeout, with one alarm for all calls with the same timeout.
 
-A timer of the loop for each call would cost more than most calls. Calls of one timeout run out in the order in which
-they began, so a look at the oldest is enough, and it is taken when the oldest would run out.
+A timer of the event loop for each call would cost more than most calls. Calls with the same timeout expire in the order
+of their starts, so one alarm for the oldest call is enough.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from shardclock.outcome import TookTooLong
 
 
 class Deadline:
-    """Cancel the task when the time is over, and raise `TookTooLong` then; as `asyncio.timeout`, but cheaper.
+    """Cancel the task after the timeout, and then raise `TookTooLong`; like `asyncio.timeout`, but cheaper.
 
-    A block that swallows the cancellation and returns was interrupted all the same, so that raises `TookTooLong`, too.
+    A block that catches the cancellation and returns was still interrupted, so it also ends with `TookTooLong`.
 
-    errors:  TookTooLong     the time was over before the block ended
-             CancelledError  somebody else cancelled the task
+    errors:  TookTooLong     the timeout passed before the block ended
+             CancelledError  other code cancelled the task
     """
 
-    __slots__ = ("_cancelling", "_passed", "_queue", "at_s", "task")
+    __slots__ = ("_cancelling", "_expired", "_queue", "at_s", "task")
 
     def __init__(self, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -29,7 +29,7 @@ class Deadline:
         self.at_s = loop.time() + timeout_s
         self.task = task
         self._cancelling = task.cancelling()
-        self._passed = False
+        self._expired = False
         self._queue = _queue_of(loop, timeout_s)
 
     def __enter__(self) -> None:
@@ -38,21 +38,21 @@ class Deadline:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if not self._passed:
+        if not self._expired:
             self._queue.remove(self)
             return
         if self.task.uncancel() > self._cancelling and isinstance(error, asyncio.CancelledError):
             return
         raise TookTooLong(f"it took longer than its timeout, {self._queue.timeout_s:g} s") from error
 
-    def pass_(self) -> None:
-        """Cancel the task: the time is over."""
-        self._passed = True
+    def expire(self) -> None:
+        """Cancel the task after the timeout."""
+        self._expired = True
         self.task.cancel()
 
 
-class _Queue:
-    """Hold the deadlines of one timeout on one loop, the soonest first."""
+class _DeadlineQueue:
+    """The deadlines of one timeout on one event loop, the soonest first."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
@@ -63,33 +63,33 @@ class _Queue:
         self._deadlines[deadline] = None
         if not self._is_armed:
             self._is_armed = True
-            asyncio.get_running_loop().call_at(deadline.at_s, self._look)
+            asyncio.get_running_loop().call_at(deadline.at_s, self._expire_due)
 
     def remove(self, deadline: Deadline) -> None:
         self._deadlines.pop(deadline, None)
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         while self._deadlines:
             soonest = next(iter(self._deadlines))
             if soonest.at_s > now_s:
-                loop.call_at(soonest.at_s, self._look)
+                loop.call_at(soonest.at_s, self._expire_due)
                 return
             del self._deadlines[soonest]
-            soonest.pass_()
+            soonest.expire()
         self._is_armed = False
 
 
-# A queue holds no loop, so a loop that is gone takes its queues along. There are as many as handlers have timeouts.
-_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _Queue]] = WeakKeyDictionary()
+# A queue has no reference to its loop, so a closed loop frees its queues. Each timeout has one queue.
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, _DeadlineQueue]] = WeakKeyDictionary()
 
 
-def _queue_of(loop: asyncio.AbstractEventLoop, timeout_s: float) -> _Queue:
+def _queue_of(loop: asyncio.AbstractEventLoop, timeout_s: float) -> _DeadlineQueue:
     of_loop = _queues.get(loop)
     if of_loop is None:
         of_loop = _queues[loop] = {}
     queue = of_loop.get(timeout_s)
     if queue is None:
-        queue = of_loop[timeout_s] = _Queue(timeout_s)
+        queue = of_loop[timeout_s] = _DeadlineQueue(timeout_s)
     return queue

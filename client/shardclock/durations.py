@@ -1,4 +1,4 @@
-"""Read how long something takes: an ISO 8601 duration of fixed length, or a timedelta."""
+"""Parse a duration: an ISO 8601 duration of fixed length, or a timedelta."""
 
 import re
 from datetime import timedelta
@@ -11,16 +11,16 @@ DURATION = re.compile(
     r"(?:(?P<seconds>[0-9]{1,9})(?:[.,](?P<fraction>[0-9]{1,6}))?S)?)?"
 )
 ON_THE_CALENDAR = re.compile(r"P(?=[0-9]+[YM])(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?(?:T[0-9HMS.,]+)?")
-# As people type it, and the command line takes it.
+# Matches short forms such as 2h30m, which the command line accepts.
 SHORT = re.compile(r"(?=.)((?:[0-9]{1,9}d)?)((?:[0-9]{1,9}h)?(?:[0-9]{1,9}m)?(?:[0-9]{1,9}s)?)")
 UNIT_S = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 
 
 def seconds_of(length: str | timedelta) -> float:
-    """Read a length of time, such as PT30S, P1DT12H, PT0.5S or timedelta(seconds=30); a day has 24 hours.
+    """Convert a duration such as PT30S, P1DT12H, PT0.5S or timedelta(seconds=30) to seconds; a day has 24 hours.
 
     units:   seconds, exact to a microsecond
-    errors:  ValueError  not a duration of fixed length, or a negative one; it begins with the value
+    errors:  ValueError  not a duration of fixed length, or a negative one; the message begins with the value
     """
     if isinstance(length, timedelta):
         if length < timedelta(0):

@@ -22,7 +22,7 @@ FunctionT = TypeVar("FunctionT", bound=FunctionOfTimer)
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """Hold a function that timers call, and how; `reference` says where another process finds it."""
+    """A function that timers call, with its policy; another process imports it by its `reference`."""
 
     target: str
     reference: str
@@ -36,7 +36,7 @@ class Handler:
 _handlers: dict[str, Handler] = {}
 
 
-def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default that fits most
+def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default that fits most
     target: str,
     *,
     max_attempts: int = 20,
@@ -52,25 +52,26 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
     num_cpus: float | None = None,
     memory_mib: int | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
-    """Declare that timers of a target call this function, which stays as it is.
+    """Declare that timers of a target call this function; the function itself is unchanged.
 
     The function takes one `Timer`, or a list of at most `batch` timers. It is called at least once for each timer. If
-    it raises, it is called again, after a wait that grows from `retry_min` to `retry_max`: at most `max_attempts` times
-    in all, and not after `give_up_after` from the firing. A delivery whose first call has not begun `expires_after` its
-    due date is discarded, without a call. `Discard` and `RetryIn` say otherwise.
+    the function raises an exception, it is called again, after a pause that grows from `retry_min` to `retry_max`: at
+    most `max_attempts` times in total, and not later than `give_up_after` from the firing. A delivery is discarded
+    without a call if its first call has not begun `expires_after` the due date. `Discard` and `RetryIn` override these
+    rules.
 
     In one worker at most `concurrency` calls run at once, and at most `rate_per_s` begin in a second. `num_cpus` and
-    `memory_mib` are what a process for it needs. Where CPU is short, the handlers of `priority` 1 get it
-    before those of 2, 3 and 4.
+    `memory_mib` are the resources that one process of the handler needs. When processor time is scarce, handlers of
+    `priority` 1 get processor time before handlers of 2, 3 and 4.
 
-    units:   lengths of time are ISO 8601 durations such as "PT30S", or timedeltas; memory is in MiB
-    errors:  InvalidHandler  says in one sentence what is wrong with the target, a number or the function
+    units:   durations are ISO 8601 texts such as "PT30S", or timedeltas; memory is in MiB
+    errors:  InvalidHandler  one sentence names the fault in the target, a number or the function
     """
     _check_target(target)
     policy = Policy(
         max_attempts=whole("max_attempts", max_attempts, 1, 1_000),
         timeout_s=length("timeout", timeout, "PT0.01S", "P1D"),
-        # A retry at once would meet the same fault.
+        # An immediate retry would meet the same fault.
         retry_min_s=length("retry_min", retry_min, "PT0.1S", "P1D"),
         retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
         give_up_after_s=given(length, "give_up_after", give_up_after, "PT0.1S", "P365D"),
@@ -146,6 +147,6 @@ def _made(target: str, function: FunctionOfTimer, policy: Policy) -> Handler:
 
 
 def _is_again(known: FunctionOfTimer, function: FunctionOfTimer) -> bool:
-    """Say whether a function is a known one, imported again: reloaded, or as `__main__` and by its module's name."""
+    """Return whether `function` is `known`, imported again: reloaded, or as `__main__` and by its module's name."""
     modules = {known.__module__, function.__module__}
     return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

@@ -1,7 +1,7 @@
-"""Run a job's function in this process, look at it from other threads meanwhile, and say how it ended.
+"""Run a job's function in this process, watch the run from other threads, and return its outcome.
 
-Nothing that the function raises comes out of here. What no code in this process can end, such as a function that never
-looks whether it is to end, must be ended from outside, by ending the process.
+An exception of the function never leaves this module. Code in this process can't end a function that never checks
+whether it was cancelled: only the end of the process ends the function.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater
 from shardclock.payload import DECODER
 from shardclock.reason import misfit, one_line, reason_of
 from shardclock.result import completed
-from shardclock.run import Run, RunCanceled, Told
+from shardclock.run import Run, RunCanceled, RunReports
 
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """Hold what a process is told of the run that it is to make.
+    """The parameters of one run.
 
     shape:   `function` is package.module:function, which several jobs may run; `config` is JSON text, or None
     """
@@ -39,18 +39,18 @@ class RunOrder:
 
 @dataclass(frozen=True, slots=True)
 class Canceled:
-    """The function ended because it was told to."""
+    """The function ended after a cancellation."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Hold what a run has said so far; `log` is its last lines, `said` and `lines` count up."""
+class ReportSnapshot:
+    """The reports of a run so far; `log` has the run's last lines, `report_count` and `lines` are growing counts."""
 
     progress: float | None = None
     message: str | None = None
-    said: int = 0
+    report_count: int = 0
     lines: int = 0
     log: str = ""
 
@@ -59,38 +59,40 @@ CallOutcome: TypeAlias = Completed | Discarded | RetryLater | Failed | Canceled
 
 
 class JobCall:
-    """Make one run of a job: `run` in a thread of its own, `look` and `cancel` from others."""
+    """One run of a job: `run` is called in a separate thread, `poll` and `cancel` from other threads."""
 
     def __init__(self, job: Job, order: RunOrder) -> None:
         self._job = job
         self._order = order
-        self._told = Told()
+        self._reports = RunReports()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
 
     def run(self) -> CallOutcome:
-        """Call the function, and say how it ended; takes as long as the function."""
+        """Call the function, and return the outcome after the function's end."""
         try:
             config = self._config()
         except ValidationError as error:
             return Failed(one_line(f"the config does not fit {error.title}: {misfit(error)}"), "payload")
-        except BaseException as error:  # noqa: BLE001 - a model's validators are the user's code, as the function is
+        except BaseException as error:  # noqa: BLE001 - a model's validators are the user's code, like the function
             return outcome_of(error)
         order = self._order
-        run = Run(order.job, order.run_id, order.attempt, order.scheduled_at, config, self._told)
-        with captured(self._told.lines):
+        run = Run(order.job, order.run_id, order.attempt, order.scheduled_at, config, self._reports)
+        with captured(self._reports.lines):
             return self._call(run)
 
-    def look(self) -> Seen:
-        """Say what the run has said so far."""
-        told = self._told
-        return Seen(told.progress, told.message, told.said, told.lines.count, told.lines.text)
+    def poll(self) -> ReportSnapshot:
+        """Return the reports of the run so far."""
+        reports = self._reports
+        return ReportSnapshot(
+            reports.progress, reports.message, reports.report_count, reports.lines.count, reports.lines.text
+        )
 
     def cancel(self) -> None:
-        """Tell the function to end: an async one is cancelled, a plain one may look at `run.canceled`."""
+        """Cancel the run: an async function is cancelled, a plain one may check `run.canceled`."""
         with self._lock:
-            self._told.is_to_end.set()
+            self._reports.cancel_requested.set()
             if self._task is not None and self._loop is not None and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._task.cancel)
 
@@ -103,17 +105,17 @@ class JobCall:
     def _call(self, run: Run[Any]) -> CallOutcome:
         try:
             result = asyncio.run(self._await(run)) if self._job.is_async else self._job.function(run)
-        except BaseException as error:  # noqa: BLE001 - also SystemExit: it is this run's failure
-            return self._judged(error)
+        except BaseException as error:  # noqa: BLE001 - SystemExit, too, is a failure of this run
+            return self._outcome_of_error(error)
         if inspect.iscoroutine(result):
             result.close()
-            return Failed("TypeError: it returned a coroutine, which nobody awaits; declare it by async def")
+            return Failed("TypeError: it returned a coroutine that is not awaited; declare it by async def")
         return completed(result)
 
     async def _await(self, run: Run[Any]) -> Any:
         with self._lock:
             self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-            if self._told.is_to_end.is_set():
+            if self._reports.cancel_requested.is_set():
                 raise RunCanceled
         try:
             return await self._job.function(run)
@@ -121,8 +123,8 @@ class JobCall:
             with self._lock:
                 self._task = None
 
-    def _judged(self, error: BaseException) -> CallOutcome:
-        if not self._told.is_to_end.is_set():
+    def _outcome_of_error(self, error: BaseException) -> CallOutcome:
+        if not self._reports.cancel_requested.is_set():
             judged: Outcome = outcome_of(error)
             return judged
         said = "" if isinstance(error, RunCanceled | asyncio.CancelledError) else f": {reason_of(error)}"

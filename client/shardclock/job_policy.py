@@ -1,4 +1,4 @@
-"""Hold how long a job's run may take, how it is tried again, and what its process needs."""
+"""The limits of a job's run: its duration, its retries, and the needs of its process."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,11 @@ from shardclock.refusal import InvalidHandler
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPolicy:
-    """Hold what a worker keeps to when it runs a job; None is nothing that the job asks for.
+    """The limits that a worker enforces for a job's runs; None means that the job sets none.
 
-    units:   `max_runtime_s` is for one run, without the start of its process; `grace_s` is the time to end after it was
-             told to. The pause before attempt n + 1 is at random up to `retry_period_s` times 2 to the power of n - 1
+    units:   `max_runtime_s` is for one run, without the start of its process; `grace_s` is the time to end after a
+             cancellation. The pause before attempt n + 1 is random, up to `retry_period_s` times 2 to the power of
+             n - 1
     errors:  InvalidHandler  two of the numbers contradict each other
     """
 

@@ -30,9 +30,9 @@ FunctionT = TypeVar("FunctionT", bound=Callable[[Any], Any])
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Hold a function that is run again and again, and when; `reference` says where another process finds it.
+    """A function that runs repeatedly, with its schedule; another process imports it by its `reference`.
 
-    shape:   `every_s` or `schedule`, or neither: then it runs on request alone. `config` is JSON text or None
+    shape:   `every_s` or `schedule` is given; without them the job runs only on request. `config` is JSON text or None
     """
 
     name: str
@@ -51,8 +51,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """Hold when a job runs, as its decorator says it."""
+class JobSchedule:
+    """The schedule of a job, as its decorator gives it."""
 
     every_s: float | None
     schedule: str | None
@@ -65,7 +65,7 @@ class Rule:
 _jobs: dict[str, Job] = {}
 
 
-def job(  # noqa: PLR0913 - each is a word of the user's, with a default that fits most
+def job(  # noqa: PLR0913 - each is a term of the user's, with a default that fits most
     name: str | None = None,
     *,
     every: str | timedelta | None = None,
@@ -85,18 +85,20 @@ def job(  # noqa: PLR0913 - each is a word of the user's, with a default that fi
     num_gpus: float | None = None,
     memory_mib: int | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
-    """Declare that this function, which stays as it is, is run again and again.
+    """Declare that this function runs repeatedly; the function itself is unchanged.
 
-    `every` is counted from the end of a run, `cron` and `repeat` (R/PT1H) keep to their grid in `zone`. Without any of
-    them the job runs on request alone. It has one run at a time: what is due meanwhile is skipped, waits (`queue`), or
-    ends the run (`replace`). A run that fails is tried again `max_retries` times. One that takes longer than
-    `max_runtime` is cancelled, and its process is killed `grace` later.
+    With `every`, the next start follows the end of a run after this time. With `cron` or `repeat` (R/PT1H), the start
+    times are fixed, in `zone`. Without any of the three, the job runs only on request. A job has one run at a time. If
+    a start is due during a run, `overlap` decides: `skip` skips the start, `queue` delays the start, and `replace` ends
+    the run. A failed run is retried `max_retries` times. A run that takes longer than `max_runtime` is cancelled, and
+    its process is killed `grace` later.
 
-    The function takes one `Run`; `Run[Settings]` has its `config` read as Settings. `num_cpus`, `num_gpus` and
-    `memory_mib` are what its process needs. Where places are short, jobs of `priority` 1 come before those of 2, 3, 4.
+    The function takes one `Run`; with `Run[Settings]` the run's `config` is parsed as Settings. `num_cpus`, `num_gpus`
+    and `memory_mib` are the resources that the process of a run needs. When processes are scarce, jobs of `priority` 1
+    start before jobs of 2, 3 and 4.
 
-    units:   lengths of time are ISO 8601 durations such as "PT30S", or timedeltas; memory is in MiB
-    errors:  InvalidHandler  says in one sentence what is wrong with the name, a number or the function
+    units:   durations are ISO 8601 texts such as "PT30S", or timedeltas; memory is in MiB
+    errors:  InvalidHandler  one sentence names the fault in the name, a number or the function
     """
     if callable(name):
         raise InvalidHandler(f'@job is written without its schedule above {shown(name)}; write @job(every="PT15M")')
@@ -113,17 +115,21 @@ def job(  # noqa: PLR0913 - each is a word of the user's, with a default that fi
     )
 
     def declare(function: FunctionT) -> FunctionT:
-        made = _made(name, function, rule, policy, config)
-        taken = _jobs.get(made.name)
-        if taken is not None and not _is_again(taken.function, function):
-            raise InvalidHandler(
-                f"job {shown(made.name)} is taken: {taken.reference} has it, so {made.reference} can't;"
-                " give each job a name of its own"
-            )
-        _jobs[made.name] = made
+        _register(_made(name, function, rule, policy, config))
         return function
 
     return declare
+
+
+def _register(made: Job) -> None:
+    """Add a job to the declared jobs; a module that is loaded again replaces its own jobs."""
+    taken = _jobs.get(made.name)
+    if taken is not None and not _is_again(taken.function, made.function):
+        raise InvalidHandler(
+            f"job {shown(made.name)} is taken: {taken.reference} has it, so {made.reference} can't;"
+            " give each job a name of its own"
+        )
+    _jobs[made.name] = made
 
 
 def rule_of(
@@ -135,12 +141,12 @@ def rule_of(
     missed: str,
     overlap: str,
     priority: int,
-) -> Rule:
-    """Read when a job runs; each argument is a word of the decorator.
+) -> JobSchedule:
+    """Parse the schedule of a job; the arguments are those of the decorator.
 
-    errors:  InvalidHandler  says in one sentence what is wrong
+    errors:  InvalidHandler  one sentence names the fault
     """
-    return Rule(
+    return JobSchedule(
         every_s=given(length, "every", every, "PT0.1S", "P365D"),
         schedule=_schedule(every, cron, repeat),
         zone=_text("zone", zone, 64),
@@ -161,9 +167,9 @@ def policy_of(
     num_gpus: float | None,
     memory_mib: int | None,
 ) -> JobPolicy:
-    """Read how a job is run; each argument is a word of the decorator.
+    """Parse the limits of a job; the arguments are those of the decorator.
 
-    errors:  InvalidHandler  says in one sentence what is wrong
+    errors:  InvalidHandler  one sentence names the fault
     """
     return JobPolicy(
         max_runtime_s=length("max_runtime", max_runtime, "PT0.1S", "P30D"),
@@ -178,7 +184,7 @@ def policy_of(
 
 
 def _gpus(name: str, value: object, low: float, high: float) -> float:
-    """Read a number of GPUs: Ray shares one, but gives several only as whole ones."""
+    """Parse a number of GPUs: Ray can share one GPU, but assigns several GPUs only undivided."""
     amount = number(name, value, low, high)
     if amount > 1 and amount != int(amount):
         raise InvalidHandler(f"{name} {amount:g} is refused: Ray gives a part of one GPU, or whole ones")
@@ -212,7 +218,7 @@ def _one_of(name: str, value: object, words: tuple[str, ...]) -> str:
     raise InvalidHandler(f"{name} {shown(value)} is refused: it must be one of {', '.join(words)}")
 
 
-def _made(name: object, function: Callable[[Any], Any], rule: Rule, policy: JobPolicy, config: object) -> Job:
+def _made(name: object, function: Callable[[Any], Any], rule: JobSchedule, policy: JobPolicy, config: object) -> Job:
     if not inspect.isfunction(function):
         raise InvalidHandler(f"{shown(function)} is not a function; write a def, or an async def, of a module")
     called = f"{function.__module__}:{function.__qualname__}"
@@ -237,7 +243,7 @@ def _made(name: object, function: Callable[[Any], Any], rule: Rule, policy: JobP
 
 
 def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> str | None:
-    """Write a configuration as JSON, checked by the type that the function takes."""
+    """Convert a configuration to JSON, and check it against the type of the function's argument."""
     try:
         refuse_changed("config", config)
         text = None if config is None else json.dumps(config, default=to_jsonable_python, allow_nan=False)
@@ -247,7 +253,7 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
         raise InvalidHandler(f"job {called} has a config of more than {CONFIG_BYTES_MAX:,} bytes; store it elsewhere")
     if adapter is None:
         return text
-    # Without a configuration, a type whose fields all have a default gets an empty object.
+    # If no configuration is given, a type with defaults for all fields gets an empty object.
     why = ""
     for tried in [text] if text is not None else [None, "{}"]:
         try:
@@ -260,6 +266,6 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
 
 
 def _is_again(known: Callable[[Any], Any], function: Callable[[Any], Any]) -> bool:
-    """Say whether a function is a known one, imported again: reloaded, or as `__main__` and by its module's name."""
+    """Return whether `function` is `known`, imported again: reloaded, or as `__main__` and by its module's name."""
     modules = {known.__module__, function.__module__}
     return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

@@ -1,6 +1,6 @@
-"""Find values that Postgres can't store: a NUL character, half of a surrogate pair, too many levels of JSON.
+"""Find values that Postgres can't store: a NUL character, half of a surrogate pair, JSON with too many levels.
 
-The words are the same for each way in.
+All interfaces use these functions, so that their messages are the same.
 """
 
 import json
@@ -16,14 +16,14 @@ TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels; flatten it"
 NUL = "holds a NUL character, which Postgres can't store; leave it out"
 NOT_UTF8 = "is not valid UTF-8; encode the text as UTF-8"
 HALF_PAIR = "holds half of a surrogate pair, which UTF-8 can't say; write whole characters"
-UNREADABLE = "unreadable"  # the only key of the object that stands for a document which can't be read
+UNREADABLE = "unreadable"  # the only key of the object that replaces an unreadable document
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 BRACKET = re.compile(r"[\[\]{}]")
 # An escaped NUL has an odd number of backslashes before u0000; after an even number, u0000 is plain text.
 ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
 
-# In JSON of ASCII characters: such a NUL, or an escaped half of a surrogate pair without its other half.
+# In JSON of ASCII characters: an escaped NUL, or an escaped half of a surrogate pair without its other half.
 ESCAPED = re.compile(
     r"(?<!\\)(?:\\\\)*+\\u(?:0000|d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f])"
 )
@@ -31,7 +31,7 @@ HALF = re.compile("[\ud800-\udfff]")
 
 
 def is_too_deep(text: str, levels: int = DEPTH_MAX) -> bool:
-    """Say whether a text of JSON has more lists and objects around each other than these."""
+    """Return whether JSON text nests lists and objects deeper than `levels`."""
     if text.count("[") + text.count("{") <= levels:
         return False
     steps = (1 if bracket in "[{" else -1 for bracket in BRACKET.findall(STRING.sub("", text)))
@@ -39,17 +39,17 @@ def is_too_deep(text: str, levels: int = DEPTH_MAX) -> bool:
 
 
 def has_nul(text: str) -> bool:
-    """Say whether a text of JSON holds a NUL character, which jsonb can't."""
+    """Return whether JSON text holds a NUL character, which jsonb can't store."""
     return "\\u0000" in text and ESCAPED_NUL.search(text) is not None
 
 
 def has_unstorable(text: str) -> bool:
-    """Say whether JSON of ASCII characters holds a NUL character or half of a surrogate pair."""
+    """Return whether JSON of ASCII characters holds a NUL character or half of a surrogate pair."""
     return ESCAPED.search(text) is not None
 
 
 def fault_of(text: str) -> str | None:
-    """Say why Postgres can't store a text; None: it can."""
+    """Return the reason why Postgres can't store a text; None: Postgres can."""
     if "\0" in text:
         return NUL
     return HALF_PAIR if HALF.search(text) else None
@@ -61,9 +61,9 @@ def storable(text: str) -> str:
 
 
 def faults_of(value: object, name: str) -> Iterator[str]:
-    """List the texts within a JSON value that Postgres can't store: a sentence each, which names the field.
+    """Find the texts within a JSON value that Postgres can't store: one sentence for each, which names the field.
 
-    shape:   `name` is the value's own; the fields of its objects follow it after a dot
+    shape:   `name` is the name of the whole value; the fields of its objects follow this name after a dot
     """
     left = [(name, value)]
     while left:
@@ -82,17 +82,17 @@ def faults_of(value: object, name: str) -> Iterator[str]:
 
 
 def stored_json(text: str) -> Any:
-    """Read JSON of the database for an answer; a document that no client could read becomes an object that says why.
+    """Parse a JSON document from the database; an unreadable document becomes an object with the reason.
 
-    The document came in by a way without a check. It must not make the other rows of its answer unreadable.
+    An unreadable document was stored without a check, and must not make the other rows of a response unreadable.
     """
     why = f"it {TOO_DEEP}" if is_too_deep(text) else None
     try:
         return json.loads(text) if why is None else {UNREADABLE: why}
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # for example a number of thousands of digits
         return {UNREADABLE: f"it can't be read: {error}"}
 
 
 def is_unreadable(value: object) -> bool:
-    """Say whether `stored_json` could not read a document."""
+    """Return whether a value is the replacement for an unreadable document."""
     return isinstance(value, dict) and value.keys() == {UNREADABLE}

@@ -1,4 +1,4 @@
-"""Define how an attempt can end: four records, and nothing else."""
+"""The four possible ends of an attempt."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -9,20 +9,20 @@ from shardclock.reason import one_line, reason_of, traceback_of
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The handler returned. `result` is JSON; `note` says why what it returned is not recorded."""
+    """The handler returned. `result` is JSON; `note` says why its result is not recorded."""
 
     result: Any = None
     note: str | None = None
 
 
-COMPLETED = Completed()  # how most attempts end
+COMPLETED = Completed()  # one shared object, because most attempts end with it
 
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """The handler wants no further attempt, and that is no fault.
+    """The handler ended the retries; this is no failure.
 
-    `code` is of an error that a process may catch, `variables` are what it gives to who catches it.
+    `code` is a BPMN error that the model may catch; the catching event gets the `variables`.
     """
 
     reason: str
@@ -32,7 +32,7 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """The handler wants its next attempt after `delay_s` seconds."""
+    """The handler asked for its next attempt after `delay_s` seconds."""
 
     delay_s: float
     reason: str
@@ -40,9 +40,10 @@ class RetryLater:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt failed: the handler raised (error), took too long (timeout), or can't have this payload (payload).
+    """The attempt failed: the handler raised (error), took too long (timeout), or can't parse the payload (payload).
 
-    shape:   `reason` is one line of at most 300 characters, `traceback` at most 4,000; Postgres can store both
+    shape:   `reason` is one line of at most 300 characters, `traceback` has at most 4,000 characters; Postgres can
+             store both
     """
 
     reason: str
@@ -54,27 +55,27 @@ Outcome: TypeAlias = Completed | Discarded | RetryLater | Failed
 
 
 class TookTooLong(Exception):
-    """Tell that a handler's timeout is over; `__cause__` says where it was then."""
+    """A handler's timeout has passed; `__cause__` has the line where the handler was."""
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """Judge a call by what it raised."""
-    # A task group wraps what its task raised, also a Discard.
+    """Convert an exception of a handler to the end of its attempt."""
+    # A task group wraps the exception of its task, also a Discard.
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     match error:
         case BpmnError():
-            return Discarded(_said(error.reason), error.code, error.variables)
+            return Discarded(_text(error.reason), error.code, error.variables)
         case Discard():
-            return Discarded(_said(error.reason))
+            return Discarded(_text(error.reason))
         case RetryIn():
-            return RetryLater(error.delay_s, _said(error.reason))
+            return RetryLater(error.delay_s, _text(error.reason))
         case TookTooLong():
             return Failed(one_line(str(error)), "timeout", traceback_of(error.__cause__ or error))
     return Failed(reason_of(error), "error", traceback_of(error))
 
 
-def _said(reason: object) -> str:
+def _text(reason: object) -> str:
     try:
         return one_line(str(reason))
     except Exception as error:  # noqa: BLE001 - the reason is the user's object

@@ -1,7 +1,7 @@
-"""Write what JSON a type surely refuses, so that a process without the user's code can refuse it, too.
+"""Convert a type to an outline: a schema that a process without the user's code can check.
 
-An outline is a schema of pydantic's own core, without anything that runs the user's code: what can't be said without it
-may be anything. So it refuses nothing that the type would read; and the type may still refuse what its outline takes.
+An outline is a schema of pydantic's core. Each part of the type that would run the user's code becomes "any". So an
+outline accepts every value that the type accepts, but the type may refuse a value that its outline accepts.
 """
 
 import json
@@ -17,9 +17,9 @@ from shardclock.reason import misfit
 
 OUTLINE_BYTES_MAX = 65_536
 ANYTHING: dict[str, Any] = {"type": "any"}
-# Of these all is kept, if it is plain JSON: numbers that bound them, patterns, how strictly they are read.
+# Core schemas that stay unchanged if they are plain JSON, with their limits, patterns and strictness.
 PLAIN = {"any", "none", "bool", "int", "float", "str", "date", "time", "datetime", "timedelta", "literal"}
-# Core schemas that hold others, by the key at which each holds one.
+# Core schemas that contain other schemas, with the keys of the contained schemas.
 HOLDING = {
     "nullable": ("schema",),
     "list": ("items_schema",),
@@ -27,7 +27,7 @@ HOLDING = {
     "frozenset": ("items_schema",),
     "dict": ("keys_schema", "values_schema"),
 }
-# What is read is read by what these hold, whatever becomes of it.
+# These schemas only wrap another one: validate with the schema under this key.
 WITHIN = {
     "default": "schema",
     "function-after": "schema",
@@ -35,12 +35,12 @@ WITHIN = {
     "json-or-python": "json_schema",
 }
 OBJECTS = {"model", "dataclass", "typed-dict"}
-PYTHONS_ENGINE = "python-re"  # of patterns: it may take for ever
+PYTHONS_ENGINE = "python-re"  # the engine of patterns in which a match may run for ever
 FORGOTTEN = {"metadata", "serialization", "default", "default_factory", "title", "regex_engine"}
 
 
 def outline_of(adapter: TypeAdapter[Any] | None) -> str | None:
-    """Write the outline of a type as JSON text; None: it may be anything."""
+    """Write the outline of a type as JSON text; None: the type accepts any value."""
     if adapter is None:
         return None
     try:
@@ -48,13 +48,13 @@ def outline_of(adapter: TypeAdapter[Any] | None) -> str | None:
         text = json.dumps(outline, ensure_ascii=False, allow_nan=False)
         SchemaValidator(json.loads(text))
         is_stored = "\\u0000" not in text and len(text.encode()) <= OUTLINE_BYTES_MAX
-    except Exception:  # noqa: BLE001 - what pydantic holds is its own, and changes from release to release
+    except Exception:  # noqa: BLE001 - core schemas are internal to pydantic, and change with its releases
         return None
     return text if is_stored and outline["type"] != "any" else None
 
 
 def misfit_of(text: str, outline: str) -> str | None:
-    """Say why JSON does not fit an outline, in pydantic's words and without what was given; None: it fits.
+    """Return the reason why JSON does not fit an outline, in pydantic's words and without the value; None: JSON fits.
 
     shape:   both are JSON texts; an outline that this release of pydantic can't read refuses nothing
     """
@@ -73,7 +73,7 @@ def _validator(outline: str) -> SchemaValidator:
 
 
 class _Outline:
-    """Go through a core schema; what is recursive has the same names in each process."""
+    """Convert a core schema; recursive parts get the same names in each process."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -107,7 +107,7 @@ class _Outline:
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
 
     def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        # What is no object is read by the configuration of the object around it, and here is none.
+        # Only an object has its own configuration; any other definition needs its object's, unknown here.
         return self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
 
     def _reference(self, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class _Outline:
         if schema.get("custom_init"):
             return dict(ANYTHING)
         if schema.get("root_model"):
-            # Its own configuration holds for what is within, and not that of an object around it.
+            # The parts of a root model use its own configuration, not the configuration of an enclosing object.
             has_own = set(schema.get("config") or ()) - FORGOTTEN
             return dict(ANYTHING) if has_own or self._objects_around else self.of(inner)
         if inner["type"] != "model-fields":
@@ -144,7 +144,7 @@ class _Outline:
     def _object(
         self, schema: Mapping[str, Any], fields: Mapping[str, Mapping[str, Any]], *, is_total: bool = True
     ) -> dict[str, Any]:
-        """Write what has fields as what it is in JSON, an object."""
+        """Convert a schema with fields to the schema of a JSON object."""
         if (schema.get("config") or {}).get("regex_engine") == PYTHONS_ENGINE:
             return dict(ANYTHING)
         self._objects_around += 1
@@ -172,18 +172,18 @@ class _Outline:
 
 
 def _unchecked(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Leave out what is checked, or changed, when a value has been read."""
+    """Remove functions that check or change a value after it was read."""
     while schema["type"] == "function-after":
         schema = schema["schema"]
     return schema
 
 
 def _enum(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the values of an enum, if they are texts and nothing else is read as one of them."""
+    """List the values of an enum, if they are texts and no other value is accepted as a member."""
     values = [member.value for member in schema["members"]]
     cls = schema["cls"]
     reader = next(kind for kind in cls.__mro__ if "_missing_" in vars(kind))
-    # What its code reads as a member beside the values can't be said.
+    # The enum's own code may accept further values, which can't be listed.
     has_code = reader is not Enum or type(cls) is not EnumMeta or set(cls._value2member_map_) != set(values)
     if has_code or schema.get("missing") or not all(type(value) is str for value in values):
         return dict(ANYTHING)
@@ -191,7 +191,7 @@ def _enum(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep a schema whose words are all plain JSON; else it may be anything."""
+    """Keep a schema if all of its values are plain JSON; another schema becomes "any"."""
     kept = {key: value for key, value in schema.items() if key not in FORGOTTEN and key != "ref"}
     if schema.get("regex_engine") == PYTHONS_ENGINE or not all(_is_plain(value) for value in kept.values()):
         return dict(ANYTHING)
@@ -199,7 +199,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _scalars(value: Any) -> Any:
-    """Of a configuration keep what is plain; a title is nobody's business."""
+    """Keep the plain values of a configuration; a title is not needed."""
     if isinstance(value, Mapping):
         return {key: it for key, it in value.items() if key not in FORGOTTEN and _is_plain(it)}
     return value

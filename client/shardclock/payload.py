@@ -1,4 +1,4 @@
-"""Read a payload as what the handler's annotation says."""
+"""Parse a payload as the type in the handler's annotation."""
 
 import json
 from typing import Any
@@ -15,9 +15,9 @@ DECODER = json.JSONDecoder()
 
 
 def adapter_of(annotation: Any, *, handler: str) -> TypeAdapter[Any] | None:
-    """Make what reads a payload of this type; None for any payload.
+    """Make the parser for payloads of a type; None for any payload.
 
-    errors:  InvalidHandler  pydantic can't read this type
+    errors:  InvalidHandler  pydantic can't handle this type
     """
     if annotation is Any:
         return None
@@ -32,9 +32,9 @@ def adapter_of(annotation: Any, *, handler: str) -> TypeAdapter[Any] | None:
 
 
 def read_payload(adapter: TypeAdapter[Any] | None, timer: Timer[str | None]) -> Timer[Any] | Outcome:
-    """Read the payload of a timer as it was delivered: as JSON text, None without a payload.
+    """Parse the payload of a timer as it was delivered: JSON text, or None without a payload.
 
-    A payload that doesn't fit fails at once and for good: the next attempt would get the same.
+    An unfit payload fails for good: the next attempt would get the same payload.
     """
     text = timer.payload
     try:
@@ -45,7 +45,7 @@ def read_payload(adapter: TypeAdapter[Any] | None, timer: Timer[str | None]) -> 
         return Failed(_misfit(error, text), "payload")
     except (ValueError, RecursionError) as error:
         return Failed(one_line(f"the payload can't be read: {error}"), "payload")
-    except BaseException as error:  # noqa: BLE001 - a model's validators are the user's code, as the handler is
+    except BaseException as error:  # noqa: BLE001 - a model's validators are the user's code, like the handler
         return outcome_of(error)
 
 

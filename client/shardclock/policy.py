@@ -1,4 +1,4 @@
-"""Hold how often, how long and how many at once a handler is called; each number has its bounds here."""
+"""The limits of a handler's calls: attempts, timeouts and concurrency; each number has its bounds here."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ BoundT = TypeVar("BoundT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Hold what a worker keeps to when it calls a handler; None is no limit of the handler's own.
+    """The limits that a worker enforces for a handler's calls; None means that the handler sets no limit.
 
     units:   `timeout_s` is for one attempt. `give_up_after_s` counts from the firing, `expires_after_s` from the due
              date. `rate_per_s` is calls a second. `priority` 1 comes first, 4 last
@@ -62,9 +62,9 @@ class Policy:
 
 
 def whole(name: str, value: object, least: int, most: int) -> int:
-    """Read a whole number within bounds.
+    """Check a whole number against its bounds.
 
-    errors:  InvalidHandler  it is not
+    errors:  InvalidHandler  no whole number, or out of bounds
     """
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return value
@@ -72,9 +72,9 @@ def whole(name: str, value: object, least: int, most: int) -> int:
 
 
 def number(name: str, value: object, least: float, most: float) -> float:
-    """Read a number within bounds; it may have a fraction.
+    """Check a number, which may have a fraction, against its bounds.
 
-    errors:  InvalidHandler  it is not
+    errors:  InvalidHandler  no number, or out of bounds
     """
     if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
         assert math.isfinite(value), "within finite bounds"
@@ -83,10 +83,10 @@ def number(name: str, value: object, least: float, most: float) -> float:
 
 
 def length(name: str, value: str | timedelta, least: str, most: str) -> float:
-    """Read a length of time within bounds.
+    """Parse a duration, and check it against its bounds.
 
-    units:   seconds; the bounds are ISO 8601 durations, as the user writes them
-    errors:  InvalidHandler  it is not
+    units:   seconds; the bounds are ISO 8601 durations, as users write them
+    errors:  InvalidHandler  no duration, or out of bounds
     """
     try:
         length_s = seconds_of(value)
@@ -100,5 +100,5 @@ def length(name: str, value: str | timedelta, least: str, most: str) -> float:
 def given(
     read: Callable[[str, Any, BoundT, BoundT], ReadT], name: str, value: object, least: BoundT, most: BoundT
 ) -> ReadT | None:
-    """Read a value if there is one."""
+    """Check a value if it is not None."""
     return None if value is None else read(name, value, least, most)

@@ -1,4 +1,4 @@
-"""Define what a handler raises to say what becomes of its timer; any other exception means: again later."""
+"""The exceptions by which a handler decides about its timer; any other exception means a retry."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -15,7 +15,7 @@ CODE_CHARS_MAX = 200
 
 
 class Discard(Exception):
-    """Ask for no further attempt: the timer is not worth it, and that is no fault."""
+    """End the retries of a timer without a failure: the timer needs no further attempt."""
 
     reason = "the handler discarded it"
 
@@ -25,9 +25,9 @@ class Discard(Exception):
 
 
 class BpmnError(Discard):
-    """End a service task of a process with an error of BPMN. An event in the model may catch it by its code.
+    """End a service task of a process with a BPMN error. An event in the model may catch it by its code.
 
-    The output mappings of that event see the `variables`. For a timer of its own it is a `Discard`.
+    The output mappings of that event see the `variables`. For any other timer the error acts as a `Discard`.
 
     errors:  ValueError  the code is empty, or longer than 200 characters, or the variables can't be recorded
     """
@@ -46,16 +46,16 @@ class BpmnError(Discard):
         kept, why = (None, None) if variables is None else as_variables(variables)
         if why is not None:
             raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: what was given {why}")
-        self.code = str.__str__(code)  # of an enum, too: a worker has no class of the user's
+        self.code = str.__str__(code)  # plain text also for an enum: a worker does not import the user's classes
         self.variables: dict[str, Any] | None = kept
 
 
 class RetryIn(Exception):
-    """Ask for the next attempt after this time, at most a year, instead of the one that the policy gives.
+    """Set the pause before the next attempt, at most a year, instead of the policy's pause.
 
-    It counts as an attempt, so after `max_attempts` none follows.
+    The raising call counts as an attempt, so no attempt follows after `max_attempts`.
 
-    errors:  ValueError  not such a length of time
+    errors:  ValueError  no duration, or more than a year
     """
 
     delay_s = 0.0
@@ -69,10 +69,10 @@ class RetryIn(Exception):
 
 
 class Partly(Exception):
-    """Say of a batch which timers were not handled; those that are not named were.
+    """Name the timers of a batch that were not handled; all other timers of the batch count as handled.
 
-    A value that is an exception counts as if it had been raised for this timer alone, so it may be a `Discard` or a
-    `RetryIn`. Any other value is the result of a timer that was handled, as from
+    A value that is an exception counts as if it were raised for this timer alone, so it may be a `Discard` or a
+    `RetryIn`. Any other value is the result of a handled timer, as from
     `asyncio.gather(..., return_exceptions=True)`.
 
     errors:  TypeError  not a mapping by timer_key

@@ -1,4 +1,4 @@
-"""Write errors as texts for the log and for Postgres: of bounded length, without NUL or half of a surrogate pair."""
+"""Convert errors to texts for the log and for Postgres: of limited length, without NUL or half of a surrogate pair."""
 
 import traceback
 from collections.abc import Iterator
@@ -9,18 +9,18 @@ from pydantic import ValidationError
 REASON_CHARS_MAX = 300
 TRACEBACK_CHARS_MAX = 4_000
 MISFITS_MAX = 3
-LEAVES_MAX = 3  # of an exception group
+LEAVES_MAX = 3  # the limit of shown exceptions of an exception group
 FRAMES_MAX = 20  # the innermost ones; a recursion has a thousand
 GROUPS_SEEN_MAX = 100
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def one_line(text: str) -> str:
-    """Write a text as one printable line.
+    """Convert a text to one printable line.
 
     shape:   at most 300 characters
     """
-    # Far more is cut off first: an exception may carry a whole document.
+    # The text is cut first: an exception may carry a whole document.
     words = " ".join(text[: 4 * REASON_CHARS_MAX].split())
     line = words if words.isprintable() else "".join(char if char.isprintable() else REPLACEMENT for char in words)
     cut = len(line) > REASON_CHARS_MAX or len(text) > 4 * REASON_CHARS_MAX
@@ -28,9 +28,9 @@ def one_line(text: str) -> str:
 
 
 def misfit(error: ValidationError) -> str:
-    """Write what pydantic refuses, and where, without what was given: it may be a secret.
+    """Word pydantic's errors with their places, without the values, which may be secrets.
 
-    shape:   the first three, and how many more there are
+    shape:   the first three errors, and the number of further errors
     """
     refused = error.errors(include_url=False, include_input=False)
     told = "; ".join(_placed(".".join(map(str, it["loc"])), it["msg"]) for it in refused[:MISFITS_MAX])
@@ -39,7 +39,7 @@ def misfit(error: ValidationError) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Write an exception in one line, with the first that an exception group holds."""
+    """Convert an exception to one line; an exception group has its first exceptions in the line."""
     if not isinstance(error, BaseExceptionGroup):
         return one_line(_named(error))
     leaves = "; ".join(one_line(_named(leaf)) for leaf in _first_leaves(error))
@@ -47,9 +47,9 @@ def reason_of(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Write where an exception was raised, without the lines of this package.
+    """Format the traceback of an exception, without the frames of this package.
 
-    shape:   at most 4,000 characters, the last ones, on several lines; empty if it can't be written
+    shape:   at most the last 4,000 characters, on several lines; empty if it can't be formatted
     """
     try:
         report = traceback.TracebackException(

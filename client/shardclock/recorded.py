@@ -1,4 +1,4 @@
-"""Write what a handler gives as JSON that fits into the log; else say why it can't be recorded."""
+"""Convert a handler's values to JSON that fits into the log, or say why they can't be recorded."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from shardclock.jsonb import NUL, TOO_DEEP, has_nul, is_too_deep
 from shardclock.refusal import shown
 
 RESULT_BYTES_MAX = 16_384
-WRITTEN_MAX = 1_000_000  # characters and parts: what has more is not written, since that would copy it
+WRITTEN_MAX = 1_000_000  # characters and parts: a larger value is not encoded, because the encoder would copy the value
 HUGE = (
     f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"
     " store it, give its key"
@@ -28,9 +28,9 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 def as_variables(value: object) -> tuple[Any, str | None]:
-    """Return an object whose parts become variables, in the form that its JSON gives back; else say why it can't be.
+    """Return an object whose fields become variables, as its JSON parses; or why it can't be recorded.
 
-    shape:   (None, what comes after "it") if it can't
+    shape:   (value, None), or (None, the part of a sentence after "it")
     """
     written, why = as_json(value)
     if not isinstance(value, dict | BaseModel) or (why is None and not isinstance(written, dict)):
@@ -41,7 +41,7 @@ def as_variables(value: object) -> tuple[Any, str | None]:
 
 
 def as_json(result: object) -> tuple[Any, str | None]:
-    """Return a value in the form that its JSON gives back; else say why it can't be recorded, as `as_variables`."""
+    """Return a value as its JSON parses, or why it can't be recorded, as in `as_variables`."""
     if _is_huge(result):
         return None, HUGE
     try:
@@ -53,18 +53,18 @@ def as_json(result: object) -> tuple[Any, str | None]:
         return None, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, give its key"
     if is_too_deep(text):
         return None, TOO_DEEP
-    # Read back, so that a test sees what is recorded: an object's keys are text, a tuple is an array.
+    # Parsed again, so that a test sees the recorded form: an object's keys are text, a tuple is an array.
     return json.loads(text), NUL if has_nul(text) else None
 
 
 def _is_huge(value: object) -> bool:
-    """Say whether a value is too large to be written: that would need much memory."""
+    """Return whether a value is too large to encode: that would need much memory."""
     left, size = [value], 0
     while left and size <= WRITTEN_MAX:
         part = left.pop()
         if not isinstance(part, str | bytes | bytearray | dict | list | tuple):
             continue
-        size += len(part) + 1  # an empty one, too: a list may hold itself
+        size += len(part) + 1  # an empty part counts as 1, so that a list that contains itself reaches the limit
         if size > WRITTEN_MAX or isinstance(part, str | bytes | bytearray):
             continue
         left.extend([*part, *part.values()] if isinstance(part, dict) else part)
@@ -72,7 +72,7 @@ def _is_huge(value: object) -> bool:
 
 
 def _formless(result: dict[Any, Any] | BaseModel) -> str:
-    """Name the first part of a result that has no form in JSON, and where it is."""
+    """Name the first part of a result that has no form in JSON, and its place."""
     left: list[tuple[str, object]] = [("", result)]
     while left:
         where, part = left.pop()
@@ -84,7 +84,7 @@ def _formless(result: dict[Any, Any] | BaseModel) -> str:
             case list() | tuple():
                 left += reversed([(f"{where}[{at}]", value) for at, value in enumerate(part)])
             case _ if not _has_form(part):
-                what, instead = _said_of(part)
+                what, instead = _describe_value(part)
                 return f"has {what} at {shown(where)}, which JSON can't say; give {instead}"
     return FORMLESS
 
@@ -97,7 +97,7 @@ def _has_form(part: object) -> bool:
     return True
 
 
-def _said_of(part: object) -> tuple[str, str]:
+def _describe_value(part: object) -> tuple[str, str]:
     match part:
         case float() if not math.isfinite(part):
             return f"{part}", "a finite number, a text or None"

@@ -1,4 +1,4 @@
-"""Refuse what can't be a handler, in one sentence that names the value, the rule and the way out."""
+"""Refuse an invalid handler in one sentence that names the value, the rule and the way out."""
 
 from inspect import isroutine
 
@@ -7,11 +7,11 @@ INT_BITS_SHOWN_MAX = 180
 
 
 class InvalidHandler(ValueError):
-    """Refuse a handler, or an app whose handlers can't be found; its text is one line."""
+    """A handler is invalid, or an app's handlers can't be found; the message is one line."""
 
 
 def shown(value: object) -> str:
-    """Show a refused value so that the user recognizes it, even if it is long or can't be printed.
+    """Show a refused value so that the user recognizes a value that is long or can't be printed.
 
     A function is shown as its module and name.
 
@@ -21,7 +21,7 @@ def shown(value: object) -> str:
         if isroutine(value):
             text = f"{value.__module__}:{value.__qualname__}"
         elif isinstance(value, int) and value.bit_length() > INT_BITS_SHOWN_MAX:
-            text = "an integer of over 50 digits"  # Python refuses to print one of more than 4,300
+            text = "an integer of over 50 digits"  # Python refuses to print an integer of more than 4,300 digits
         else:
             text = repr(value[:SHOWN_CHARS_MAX] if isinstance(value, str | bytes) else value)
     except Exception:  # noqa: BLE001 - `__repr__` is the user's code

@@ -1,6 +1,6 @@
-"""Keep what a handler returns, if it is JSON that fits into the log; else say why not.
+"""Record a handler's result if it is JSON that fits into the log; if not, record the reason.
 
-Of a service task of a process it becomes variables, and to lose those is a fault.
+The result of a service task becomes variables of its process, so the loss of this result is a failure.
 """
 
 from shardclock.outcome import COMPLETED, Completed, Failed
@@ -9,7 +9,7 @@ from shardclock.refusal import shown
 
 
 def completed(result: object) -> Completed:
-    """Judge a call that returned; a result that can't be recorded is dropped with a note, and is no fault."""
+    """Convert a handler's result; a result that can't be recorded is dropped with a note, and is no failure."""
     if result is None:
         return COMPLETED
     value, why = as_json(result)
@@ -20,7 +20,7 @@ def completed(result: object) -> Completed:
 
 
 def with_variables(result: object) -> Completed | Failed:
-    """Judge a call for a service task: it fails if what it returned is no object, or can't be recorded."""
+    """Convert a service task's result; the attempt fails if it is no object, or can't be recorded."""
     if result is None:
         return COMPLETED
     value, why = as_variables(result)

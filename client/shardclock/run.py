@@ -1,4 +1,4 @@
-"""Hold what a job's function learns about its run, and what it can say while it runs."""
+"""The argument of a job's function: the facts about its run, and the functions to report its progress."""
 
 import threading
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from shardclock.captured import Lines
 from shardclock.reason import one_line
 from shardclock.refusal import shown
 
-# As with a timer's payload: a plain `Run` has any configuration.
+# A plain `Run` has any configuration, as a plain `Timer` has any payload.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -21,29 +21,29 @@ else:
 
 
 class RunCanceled(BaseException):
-    """Tell a run that it is to end: somebody cancelled it, or it took too long.
+    """A run was cancelled by an operator, or because the run took too long.
 
-    It is no `Exception`, as `asyncio.CancelledError` is none: who catches what work raises lets it pass.
+    Like `asyncio.CancelledError`, this class does not derive from `Exception`, so that `except Exception` lets it pass.
     """
 
 
 @dataclass(eq=False, slots=True)
-class Told:
-    """Hold what a run has said so far, and whether it is to end; read and written by several threads."""
+class RunReports:
+    """The reports of a run so far, and whether the run was cancelled; several threads read and write this object."""
 
     progress: float | None = None
     message: str | None = None
-    said: int = 0  # how often it has told its progress
+    report_count: int = 0  # how often progress was reported
     lines: Lines = field(default_factory=Lines)
-    is_to_end: threading.Event = field(default_factory=threading.Event)
+    cancel_requested: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True)
 class Run(Generic[ConfigT_co]):
-    """Hold one run of a job.
+    """One run of a job.
 
-    shape:   `run_id` is unique for ever; `attempt` counts from 1, and only a start that failed has a second;
-             `scheduled_at` is when this start was due, aware
+    shape:   `run_id` is unique for ever; `attempt` counts from 1, and is above 1 only after a failed attempt of the
+             same start; `scheduled_at` is the due date of this start, aware
     """
 
     job: str
@@ -51,27 +51,27 @@ class Run(Generic[ConfigT_co]):
     attempt: int
     scheduled_at: datetime
     config: ConfigT_co
-    told: Told = field(repr=False, default_factory=Told)
+    reports: RunReports = field(repr=False, default_factory=RunReports)
 
     @property
     def canceled(self) -> bool:
-        """Say whether the run is to end: a plain function that looks at this ends in time."""
-        return self.told.is_to_end.is_set()
+        """Whether the run was cancelled: a plain function should check this, and end in time."""
+        return self.reports.cancel_requested.is_set()
 
     def progress(self, fraction: object, message: object = None) -> None:
-        """Tell how much is done, from 0 to 1, and what is being done.
+        """Report the completed fraction of the work, from 0 to 1, and the present activity.
 
-        errors:  RunCanceled  the run is to end: let it pass
+        errors:  RunCanceled  the run was cancelled: let the exception pass
                  ValueError   the fraction is no number from 0 to 1
         """
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise ValueError(f"progress {shown(fraction)} is refused: it must be a number from 0 to 1")
-        told = self.told
-        told.progress, told.message = float(fraction), None if message is None else one_line(str(message))
-        told.said += 1
+        reports = self.reports
+        reports.progress, reports.message = float(fraction), None if message is None else one_line(str(message))
+        reports.report_count += 1
         if self.canceled:
             raise RunCanceled("the run is to end")
 
     def log(self, line: object) -> None:
-        """Keep a line for `shardclock jobs logs`; what is printed is kept, too."""
-        self.told.lines.add(str(line))
+        """Add a line to `shardclock jobs logs`, which also shows printed text."""
+        self.reports.lines.add(str(line))

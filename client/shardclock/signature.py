@@ -1,4 +1,4 @@
-"""Read from a function's signature how a handler, or a job's function, is called."""
+"""Read the signature of a handler, or of a job's function."""
 
 import inspect
 import sys
@@ -17,7 +17,7 @@ ONE_OF = "annotate it as shardclock.Timer, shardclock.Timer[Order] or, with batc
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Hold how a function wants to be called; `takes_batch` is None if it doesn't say."""
+    """The form of a function's calls; `takes_batch` is None if the annotation of the argument leaves this open."""
 
     is_async: bool
     takes_batch: bool | None
@@ -25,9 +25,10 @@ class Signature:
 
 
 def read_signature(function: FunctionOfTimer, *, called: str) -> Signature:
-    """Read how a function wants to be called.
+    """Read the form of a handler's calls.
 
-    errors:  InvalidHandler  it is a generator, or can't be called with one argument, or is annotated with another type
+    errors:  InvalidHandler  the function is a generator, can't be called with one argument, or is annotated with
+                             another type
     """
     parameter = _parameter(function, called)
     annotation = _annotation(function, parameter, called)
@@ -36,9 +37,9 @@ def read_signature(function: FunctionOfTimer, *, called: str) -> Signature:
 
 
 def read_job_signature(function: FunctionOfTimer, *, called: str) -> Signature:
-    """Read how a job's function wants to be called; `payload` is the type of its configuration.
+    """Read the form of a job function's calls; `payload` is the type of its configuration.
 
-    errors:  InvalidHandler  as `read_signature`
+    errors:  InvalidHandler  as in `read_signature`
     """
     parameter = _parameter(function, called)
     annotation = _annotation(function, parameter, called)
@@ -56,7 +57,7 @@ def read_job_signature(function: FunctionOfTimer, *, called: str) -> Signature:
 
 def _parameter(function: FunctionOfTimer, called: str) -> inspect.Parameter:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidHandler(f"handler {called} is a generator, which nobody would run; take out its yield")
+        raise InvalidHandler(f"handler {called} is a generator, which would never run; take out its yield")
     signature = _signature(function)
     try:
         bound = signature.bind(None)
@@ -72,13 +73,13 @@ def _signature(function: FunctionOfTimer) -> inspect.Signature:
     if sys.version_info >= (3, 14):
         from annotationlib import Format
 
-        # A name that is only imported for type checkers may stand in an annotation that we don't need.
+        # Another annotation may have a name that is imported only for type checkers.
         return inspect.signature(function, annotation_format=Format.FORWARDREF)
     return inspect.signature(function)
 
 
 def _annotation(function: FunctionOfTimer, parameter: inspect.Parameter, called: str) -> Any:
-    """Evaluate the annotation of the one parameter: the others, and the result's, are nobody's business."""
+    """Evaluate the annotation of the single parameter; other annotations may stay unreadable."""
     if parameter.annotation is parameter.empty:
         return Any
 
@@ -96,7 +97,7 @@ def _annotation(function: FunctionOfTimer, parameter: inspect.Parameter, called:
 
 
 def _taken(annotation: Any, parameter: inspect.Parameter, called: str) -> tuple[bool | None, Any]:
-    """Find whether it takes a batch, and the type of a payload."""
+    """Return whether the function takes a batch, and the type of a payload."""
     if annotation is Any:
         return None, Any
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)

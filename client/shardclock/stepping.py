@@ -1,6 +1,6 @@
-"""Find the cluster whose clock a test moves: it is the server's, which says so by an entry point.
+"""Find the cluster with a clock that a test moves: the server provides the cluster through an entry point.
 
-This package imports nothing of the server. What stands here says what a test may ask of such a cluster.
+This package imports nothing of the server. The protocol in this module defines the functions of a cluster for tests.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,42 +16,42 @@ GROUP, NAME = "shardclock.testing", "cluster"
 
 
 class SteppedCluster(Protocol):
-    """A cluster that a test has to itself; its clock stands still until `advance` moves it."""
+    """A cluster for one test; its clock stands still until `advance` moves it."""
 
     dsn: str
     url: str
 
     @property
     def client(self) -> "AsyncClient":
-        """Return a client of its HTTP API."""
+        """A client of the cluster's HTTP API."""
 
     @property
     def webhooks(self) -> Sequence[Any]:
-        """Return the webhooks that would have been sent: each has `url`, `tenant_id`, `id` and `body`."""
+        """The webhooks that would have been sent: each has `url`, `tenant_id`, `id` and `body`."""
 
     def now(self) -> datetime:
-        """Return what its clock shows."""
+        """Return the time of the cluster's clock."""
 
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
-        """Move the clock, and let happen what is due on the way; return what it shows then."""
+        """Move the clock, and process everything that falls due on the way; return the new time."""
 
     async def log(self) -> Sequence[Any]:
-        """Read the records of all that has happened, in its order."""
+        """Read all records of the log, in order."""
 
     async def deliveries(self) -> Sequence[Any]:
-        """Find the deliveries of which an attempt is still to come."""
+        """Find the deliveries with a future attempt."""
 
 
 def cluster(
     app: str = "", *, jobs: str | Collection[str] | None = None, now: datetime | None = None, seed: int = 0
 ) -> AbstractAsyncContextManager[SteppedCluster]:
-    """Run a cluster for the length of a block, with the handlers and jobs of an app, from a moment on.
+    """Run a cluster during a block, with the handlers and jobs of an app.
 
-    The app has the form of `shardclock up --app`, with commas between several. `jobs` chooses which of its jobs there
-    are, by names or patterns such as "report.*"; without it all, with () none. Without `now` the clock begins at the
-    present moment. Pauses before further attempts are drawn from `seed`.
+    The app has the form of `shardclock up --app`, with commas between several apps. `jobs` selects jobs of the app, by
+    names or patterns such as "report.*": all jobs if `jobs` is not given, no job if it is empty. If `now` is not given,
+    the clock begins at the present moment. Pauses before retries are drawn from `seed`.
 
-    errors:  ImportError     the server is not installed here; it says what to install
+    errors:  ImportError     the server is not installed here; the message names the package to install
              InvalidHandler  the app can't be used
              ValueError      `now` has no time zone, or no job of the app has one of the names
     """

@@ -1,4 +1,4 @@
-"""Call handlers and make runs of jobs in unit tests as a worker does; or run a cluster, and move its clock.
+"""Call handlers and run jobs in unit tests as a worker does; or run a cluster, and move its clock.
 
     assert call(remind, {"order": 7}) == Completed()
     assert run_of(refresh, {"city": "Rome"}) == Completed(3)
@@ -6,8 +6,8 @@
     async with cluster(app="reminders") as sc:  # needs the server's distribution, too
         await sc.advance("P3D")
 
-A payload goes through JSON on its way, as in production. A plain handler has no timeout here: in production its process
-is ended.
+A payload is converted to JSON and back, as in production. A plain handler has no timeout here: in production the worker
+ends the handler's process after the timeout.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ __all__ = ["SteppedCluster", "acall", "acall_batch", "call", "call_batch", "clus
 
 
 def timer(payload: Any = None, **facts: Any) -> Timer[Any]:
-    """Make up a timer that fired just now, for the first time; `facts` are the fields that matter to the test.
+    """Make a timer that fired just now, for the first time; `facts` are the fields that matter to the test.
 
     errors:  TypeError  a timer has no such field
     """
@@ -57,7 +57,7 @@ def timer(payload: Any = None, **facts: Any) -> Timer[Any]:
 
 
 def call(handler: Handler | FunctionOfTimer, payload: Any = None, **facts: Any) -> Outcome:
-    """Call a handler, async or plain, with a made-up timer; a handler of batches gets a batch of one.
+    """Call a handler, async or plain, with a timer of the test; a handler of batches gets a batch of one.
 
     errors:  InvalidHandler  the function has no @on_timer
              RuntimeError    an event loop runs: await `acall` there
@@ -75,7 +75,7 @@ def call_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any], **fa
     """Call a handler of batches with a timer for each payload; their keys count up from `timer_key`, or 1.
 
     shape:   an outcome for each timer, in their order
-    errors:  as `call`
+    errors:  as in `call`
     """
     found = _handler_of(handler)
     if not found.is_async:
@@ -97,7 +97,7 @@ async def acall_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any
 
 
 def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int = 1) -> CallOutcome:
-    """Make a run of a job, async or plain, in a thread as in production; without a config it has the declared one.
+    """Run a job, async or plain, in a thread as in production; without `config` the run has the declared configuration.
 
     errors:  InvalidHandler  the function has no @job
              TypeError, ValueError  the config has no form in JSON
@@ -107,12 +107,12 @@ def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int 
         raise InvalidHandler(f"{shown(job)} is no job; decorate it with @shardclock.job")
     text = found.config if config is None else _delivered(config)
     order = RunOrder(found.name, found.reference, f"1.{attempt}", attempt, datetime.now(UTC), text)
-    with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one
+    with ThreadPoolExecutor(1) as thread:  # an event loop may run in the present thread
         return thread.submit(JobCall(found, order).run).result()
 
 
 def _a_loop_runs() -> bool:
-    # Nothing is called in the `except`: its traceback would begin with an error of ours.
+    # The call is outside the `except`: inside, the function's traceback would begin with an error of this module.
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,10 +1,10 @@
-"""Hold what a handler learns about the timer that fired."""
+"""The argument of a handler: the facts about the timer that fired."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic
 
-# A plain `Timer` has any payload. Type checkers know how to say that, Python does from 3.13 on.
+# A plain `Timer` has any payload. Type checkers know defaults of type variables, Python only from 3.13 on.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -17,9 +17,9 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Timer(Generic[PayloadT_co]):
-    """Hold one timer that fired, for one attempt to handle it.
+    """One timer that fired, for one attempt to handle it.
 
-    The same timer may come more than once, with the same `timer_key`: what a handler does must bear that.
+    A handler may get the same timer more than once, with the same `timer_key`: its work must be idempotent.
 
     shape:   `timer_key` is unique for ever, also among the occurrences of a schedule; `occurrence` and `attempt` count
              from 1; `schedule` is the rule's text, None without one; `due_date` and `fired_at` are aware
@@ -42,7 +42,7 @@ class Timer(Generic[PayloadT_co]):
 
 
 def with_payload(timer: "Timer[Any]", payload: Any) -> "Timer[Any]":
-    """Replace the payload of a timer that no handler has seen yet."""
-    # In place: each delivery comes this way, and a new object would cost more than reading its payload.
+    """Replace the payload of a timer before a handler gets the timer."""
+    # The payload is replaced in place, because a new object for each delivery would cost more than parsing the payload.
     object.__setattr__(timer, "payload", payload)
     return timer

@@ -12,11 +12,11 @@ from shardclock_server.gateway.app import make_app
 from shardclock_server.gateway.serving import Server, config_of, listen
 from shardclock_server.gateway.settings import GatewaySettings
 
-CLOSING_TURNS = 3  # of the loop, until an idle connection that was closed has left the list
+CLOSING_TURNS = 3  # turns of the event loop until a closed idle connection has left the list
 
 
 class QuickServer(Server):
-    """Serve for a test: tell when it serves, because one that is stopped before leaves its port open; end at once."""
+    """A server for a test: report when it serves, because a server stopped before leaves its port open; end at once."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -27,7 +27,7 @@ class QuickServer(Server):
         self.serves.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what has begun, as uvicorn does, which waits for 0.1 s at least; if nothing has, end at once."""
+        """Answer the running requests as uvicorn does, in at least 0.1 s; without running requests, end at once."""
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
@@ -44,11 +44,11 @@ class QuickServer(Server):
 
 @asynccontextmanager
 async def serving(dsn: str) -> AsyncIterator[str]:
-    """Serve a database for the length of a block, and give the URL."""
+    """Serve a database's API during a block, and yield the URL."""
     settings = GatewaySettings(gateway_port=0, webhook_http=True, webhook_allow=EVERYWHERE)
     app = make_app(settings, dsn, needs_keys=False)
     listener = listen(settings.gateway_host, settings.gateway_port)
-    server = QuickServer(config_of(app, settings, lifespan="off"))  # it is entered here, where a failure is seen
+    server = QuickServer(config_of(app, settings, lifespan="off"))  # entered here, where a failure is reported
     async with app.router.lifespan_context(app):
         task = asyncio.create_task(server.serve(sockets=[listener]), name="gateway")
         try:

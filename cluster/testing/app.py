@@ -17,16 +17,16 @@ from shardclock_server.workers.handler import HandlerSpec
 
 @dataclass(frozen=True, slots=True)
 class AppHere:
-    """Hold the handlers and jobs of an app, as it declares them and as a worker knows them."""
+    """The handlers and jobs of an app, as the app declares them and in the form that a worker uses."""
 
     handlers: dict[str, Handler]
     jobs: dict[str, Job]
 
     @classmethod
     def found(cls, modules: str) -> Self:
-        """Import an app, named as for `shardclock up --app`; without a name it has nothing.
+        """Import an app, named as for `shardclock up --app`; without a name the app is empty.
 
-        errors:  InvalidHandler  it can't be imported, declares nothing, or declares something wrong
+        errors:  InvalidHandler  the app can't be imported, declares nothing, or has an invalid declaration
                  InvalidJob      a job has a rule that is refused
         """
         if not modules:
@@ -41,8 +41,8 @@ class AppHere:
     def with_jobs(self, chosen: str | Collection[str] | None) -> Self:
         """Return the app with the jobs that are chosen by name or pattern; None chooses all.
 
-        errors:  ValueError  a name or pattern is no job's
-                 TypeError   one of them is no text
+        errors:  ValueError  a name or pattern matches no job
+                 TypeError   a name or pattern is no text
         """
         if chosen is None:
             return self
@@ -60,21 +60,21 @@ class AppHere:
 
     @property
     def specs(self) -> list[HandlerSpec]:
-        """Return the handlers as a worker knows them."""
+        """Return the handlers in the form that a worker uses."""
         return [HandlerSpec.of(it) for it in describe(self.handlers.values())]
 
     @property
     def unpaced_specs(self) -> list[HandlerSpec]:
-        """Return the same without their rates: a clock that stands still allows one call, and never another."""
+        """Return the handlers without their rates: while the clock stands still, a rate would allow only one call."""
         return [replace(it, policy=replace(it.policy, rate_per_s=None)) for it in self.specs]
 
     @property
     def job_specs(self) -> list[JobSpec]:
-        """Return the jobs as a worker knows them."""
+        """Return the jobs in the form that a worker uses."""
         return [JobSpec.of(it) for it in describe_jobs(self.jobs.values())]
 
     async def declare(self, session: Session) -> None:
-        """Let the database know them, as `shardclock up` does.
+        """Declare the handlers and jobs in the database, as `shardclock up` does.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """

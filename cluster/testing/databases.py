@@ -1,6 +1,6 @@
-"""A database for each test: a copy of a migrated one, in a Postgres that lives as long as this process.
+"""A database for each test: a copy of a migrated template, in a Postgres that lives as long as this process.
 
-To make the log's days takes longer than the copy. So there is a template for each day on which tests begin.
+Making the log's days takes longer than the copy, so there is a template for each day on which tests begin.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from shardclock_server.sql.log.partitions import ensure_log_partitions
 from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.session import Session
 
-KIND, DATA = "testing", "data"  # of the directories, and in each of them
+KIND, DATA = "testing", "data"  # the kind of the directories, and the data directory in each of them
 TEMPLATE = "template_of_tests"
-DAYS_MAX = 20  # of which there are templates, 8 MiB each; for a test of another day the days are made anew
+DAYS_MAX = 20  # the limit of templates, of 8 MiB each; a test of another day makes the log's partitions itself
 TIMEOUT_S = 60.0  # a copy waits for two checkpoints, on a machine that may be busy with other tests
 
 
 class Databases:
-    """Keep a Postgres with a migrated template, whose clock can be moved, and lend copies of it."""
+    """Keep a Postgres with a migrated template and a movable clock, and lend copies of the template."""
 
     def __init__(self) -> None:
         stop_abandoned()
@@ -45,9 +45,9 @@ class Databases:
 
     @asynccontextmanager
     async def lend(self, now: datetime) -> AsyncIterator[str]:
-        """Lend a database whose clock stands at a moment, for the length of a block.
+        """Lend a database with its clock at a moment, during a block.
 
-        errors:  StoreUnavailable  Postgres does not answer: it was killed, or the machine is out of something
+        errors:  StoreUnavailable  Postgres does not answer: it was killed, or the machine is out of memory or disk
         """
         name = f"test_{uuid4().hex}"
         async with self._admin() as admin:
@@ -76,7 +76,7 @@ class Databases:
         await migrate(dsn)
 
     def _template_of(self, now: datetime) -> str:
-        """Name the template of a day; it is made by whoever comes first, in a thread, whose end no test breaks off."""
+        """Return the name of a day's template; the first test makes it, in a thread that outlives a cancelled test."""
         name = f"{TEMPLATE}_{now:%Y%m%d}"
         with self._one_by_one:
             if name not in self._templates:
@@ -88,7 +88,7 @@ class Databases:
 
     async def _make_day(self, name: str, now: datetime) -> None:
         async with self._admin() as admin:
-            await drop_database(admin, name)  # one that was left half made
+            await drop_database(admin, name)  # a template that was left half made
             await create_database(admin, name, template=TEMPLATE)
         await self._begin(name, now)
 
@@ -105,11 +105,11 @@ class Databases:
 
 
 def stop_abandoned() -> None:
-    """Stop the servers of processes that were killed, and remove their files: nothing else ever would."""
+    """Stop the servers of processes that were killed, and remove their files, because no other process does."""
     with left_behind(KIND) as paths:
         for path in paths:
             if EmbeddedPostgres.at(path / DATA).is_running():
-                EmbeddedPostgres.start(path / DATA).close()  # whoever uses it last stops it
+                EmbeddedPostgres.start(path / DATA).close()  # its last user stops it
     remove_abandoned()
 
 
@@ -118,9 +118,9 @@ _databases: list[Databases] = []
 
 
 async def databases() -> Databases:
-    """Return those of this process; they are made when they are asked for first, in about a second.
+    """Return the databases of this process; the first call creates them, in about a second.
 
-    errors:  EmbeddedPostgresError  Postgres can't be started here; it says why
+    errors:  EmbeddedPostgresError  Postgres can't be started here; the message says why
     """
     return await asyncio.to_thread(_made)  # starting a server waits for other processes
 

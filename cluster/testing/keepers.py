@@ -1,4 +1,4 @@
-"""The shard, the worker and the engine of a cluster in a test: they keep all slots, and act when they are told to."""
+"""The shard, the worker and the engine of a cluster in a test, which keep all slots and act in explicit steps."""
 
 import asyncio
 import os
@@ -22,22 +22,22 @@ from shardclock_server.sql.clock.moved import NextDue
 from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation, assign
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
-from shardclock_server.workers.here import HandlerHere, RunHere
+from shardclock_server.workers.dependencies import Dependencies
+from shardclock_server.workers.in_process import InProcessHandler, InProcessRun
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.stepped import SteppedWorker
-from shardclock_server.workers.surroundings import Surroundings
 
-# The database belongs to this installation. So the shards and workers of a cluster that connects to it by mistake are
-# on hold there: docs/decisions/0016-a-copy-does-not-fire.md.
+# The database belongs to this installation. So a cluster that connects to this database by mistake is on hold there:
+# docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
 JOB, LOG = "job:", "log"  # the beginning of the target of jobs, and the target that calls nothing
-LEASE_S = 3_600.0  # for whoever stops a handler in a debugger: the worker's own clock goes on meanwhile
+LEASE_S = 3_600.0  # long enough for a handler in a debugger: the worker's own clock goes on meanwhile
 TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Keepers:
-    """Hold what acts in one cluster."""
+    """The shard, the worker and the engine of one cluster."""
 
     shard: SteppedShard
     worker: SteppedWorker
@@ -45,7 +45,7 @@ class Keepers:
     book: WebhookBook
 
     async def step(self, due: NextDue) -> None:
-        """Fire timers if a timer is due first, and then let the keeper of its target take a step."""
+        """Fire timers if a timer is due first, and then let the keeper of the timer's target make a step."""
         if not due.claims:
             await self.shard.step(due.slot)
         if due.target == SIGNAL:
@@ -56,7 +56,7 @@ class Keepers:
             await self.worker.step()
 
     async def finish(self) -> None:
-        """Wait for what a step that was broken off has left in hand."""
+        """Wait for the unfinished calls of a step that was broken off."""
         await self.worker.finish()
 
 
@@ -64,7 +64,7 @@ class Keepers:
 async def keeping(
     dsn: str, session: Session, app: AppHere, book: WebhookBook, chance: random.Random
 ) -> AsyncIterator[Keepers]:
-    """Run the keepers of a database for the length of a block, as the only ones."""
+    """Run the keepers of a database during a block; the database has no other keepers."""
     keepers = Keepers(_shard(dsn), _worker(dsn, app, book, chance), _engine(dsn), book)
     try:
         await keepers.shard.begin()
@@ -77,12 +77,12 @@ async def keeping(
 
 
 async def _assign_all(session: Session, keepers: Keepers) -> None:
-    """Give each of them all slots, as a coordinator that leads."""
+    """Give each keeper all slots, as a leading coordinator does."""
     leader = keepers.shard.holder
     leading = await lead(session, leader, cluster_id=IDENTITY, lease_s=LEASE_S, fresh=True, identity=IDENTITY)
     parts = {keepers.shard.holder: 0, keepers.worker.holder: 0, keepers.engine.holder: 0}
     assigned = await assign(session, leader=leader, term=leading.term, parts=parts, part_count=1)
-    assert assigned, "nobody else leads in a database that was made just now"
+    assert assigned, "a new database has no other leader"
 
 
 def _shard(dsn: str) -> SteppedShard:
@@ -105,9 +105,9 @@ def _worker(dsn: str, app: AppHere, book: WebhookBook, chance: random.Random) ->
         app.unpaced_specs,
         dsn,
         jobs=app.job_specs,
-        start=partial(HandlerHere, handlers=app.handlers),
-        start_run=partial(RunHere, jobs=app.jobs),
-        surroundings=Surroundings(_clock(), chance.uniform, book.send, ahead_max=0),
+        start=partial(InProcessHandler, handlers=app.handlers),
+        start_run=partial(InProcessRun, jobs=app.jobs),
+        dependencies=Dependencies(_clock(), chance.uniform, book.send, prefetch_max=0),
     )
 
 
@@ -117,7 +117,7 @@ def _engine(dsn: str) -> SteppedEngine:
 
 
 def _clock() -> PostgresClock:
-    """Make a clock that shows what Postgres has answered last: its own does not go on meanwhile."""
+    """Create a clock that shows the time in Postgres's last answer, and does not advance by itself."""
     return PostgresClock(monotonic=lambda: 0.0)
 
 

@@ -1,31 +1,33 @@
-"""To which moment the clock goes, and when the rounds of one moment are given up: pure decisions."""
+"""Choose the moment to which the clock goes, and decide when the rounds of one moment are given up (pure)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shardclock_server.sql.clock.moved import NextDue
-from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.zone import UTC_ZONE
 
-ROUNDS_MAX = 1_000  # of firings at one moment; each takes thousands of timers, and some milliseconds
-STUCK_ROUNDS_MAX = 50  # with the same thing still due
-PAUSE_S = 0.01  # before a round for what the last one could not take
+ROUNDS_MAX = (
+    1_000  # the limit of rounds of firings at one moment; a round takes thousands of timers, and some milliseconds
+)
+STUCK_ROUNDS_MAX = 50  # rounds in which the same work is still due
+PAUSE_S = 0.01  # the time before a round for timers that the last round could not take
 
 
 class EndlessMoment(Exception):
-    """What fires schedules more for the same moment, again and again; the message names the timer."""
+    """A firing schedules another timer for the same moment, again and again; the message names the timer."""
 
 
 class StuckTimer(Exception):
-    """Something is due, and can't fire; the message names it."""
+    """A timer or a signal is due and can't fire; the message names the timer or the signal."""
 
 
 def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) -> datetime:
-    """Return the moment to which the clock is to be moved.
+    """Return the moment to which the test moves the clock.
 
     shape:   aware, in UTC
     units:   the date half of a length in text is calendar time, in UTC
-    errors:  ValueError    not exactly one of the two is given, the moment has no time zone, or it lies in the past
+    errors:  ValueError    not exactly one of `by` and `to` is given, the moment has no time zone or lies in the past
              TypeError     the length or the moment is of another type
              InvalidTimer  the length can't be read
     """
@@ -44,7 +46,7 @@ def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) ->
 
 
 def _later(now: datetime, by: str | timedelta) -> datetime:
-    return now + by if isinstance(by, timedelta) else later(now, parse_duration(by), UTC_ZONE)
+    return now + by if isinstance(by, timedelta) else add_duration(now, parse_duration(by), UTC_ZONE)
 
 
 @dataclass(slots=True)
@@ -57,10 +59,10 @@ class Moment:
     _last: NextDue | None = None
 
     def begin_round(self, due: NextDue) -> float:
-        """Begin a round because something is due; return how long to wait before it.
+        """Begin a round because work is due; return how many seconds to wait before the round.
 
-        errors:  EndlessMoment  there were too many rounds, and each found something new
-                 StuckTimer     the same was due in too many rounds
+        errors:  EndlessMoment  there were too many rounds, and each round found new work
+                 StuckTimer     the same work was due in too many rounds
         """
         self._rounds += 1
         self._same = self._same + 1 if due == self._last else 0
@@ -73,7 +75,7 @@ class Moment:
         if self._rounds > ROUNDS_MAX:
             raise EndlessMoment(
                 f"{self.now.isoformat()} does not end: after {ROUNDS_MAX:,} rounds of firings {_name_of(due)} is due at"
-                " the same moment; let whatever schedules it again give it a delay, or cancel it"
+                " the same moment; schedule it again with a delay, or cancel it"
             )
         return PAUSE_S if self._same else 0.0
 

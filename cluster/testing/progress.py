@@ -1,4 +1,4 @@
-"""Tell how far a clock that is moved has come, while that takes long."""
+"""Log the position of a test's clock during a long advance."""
 
 import time
 from collections.abc import Callable
@@ -11,8 +11,8 @@ FIRST_S, EVERY_S = 5.0, 10.0
 
 
 @dataclass(slots=True)
-class Progress:
-    """Log how far the clock has come on its way: first after 5 s of the wall clock, and then every 10 s."""
+class AdvanceProgress:
+    """Log the clock's position during an advance: first after 5 s of the wall clock, and then every 10 s."""
 
     begins_at: datetime
     ends_at: datetime
@@ -22,12 +22,12 @@ class Progress:
     _next_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin to count the time."""
+        """Start the measurement of the wall clock's time."""
         self._began_s = self.clock()
         self._next_s = self._began_s + FIRST_S
 
     def tell(self, now: datetime) -> None:
-        """Count a moment at which something is due, and log how far the clock has come, if it is time to."""
+        """Count a moment with due work, and log the clock's position if the pause between two logs is over."""
         self.moments += 1
         now_s = self.clock()
         if now_s < self._next_s:

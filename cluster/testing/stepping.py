@@ -1,4 +1,4 @@
-"""A cluster that a test has to itself: move its clock, and what is due by then happens."""
+"""A cluster for one test: it executes all due work when the test moves the clock."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ from shardclock_server.cluster.testing.app import AppHere
 from shardclock_server.cluster.testing.databases import databases
 from shardclock_server.cluster.testing.keepers import Keepers, keeping
 from shardclock_server.cluster.testing.moments import Moment, target_of
-from shardclock_server.cluster.testing.progress import Progress
+from shardclock_server.cluster.testing.progress import AdvanceProgress
 from shardclock_server.cluster.testing.webhooks import Webhook, WebhookBook
 from shardclock_server.sql.clock.moved import NextDue, move, next_due
 from shardclock_server.sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
@@ -25,16 +25,17 @@ from shardclock_server.sql.session import Session
 if TYPE_CHECKING:
     from shardclock import AsyncClient
 
-# `ensure_log_partitions` makes the days of a week ahead. It takes a while, and then all statements are planned again.
+# `ensure_log_partitions` makes the log's days for a week. A call takes a while, and Postgres plans all statements again
+# afterwards.
 LOG_DAYS_AHEAD = 7
 FOUND_MAX = 10_000
 PAGE = 500
 
 
 class SteppedCluster:
-    """Hold one cluster, whose clock stands still until `advance` moves it.
+    """One cluster, with a clock that stands still until `advance` moves it.
 
-    `dsn` and `url` are where its database and its HTTP API are; `webhooks` are those that would have been sent.
+    `dsn` is the cluster's database, `url` its HTTP API; `webhooks` are the webhooks that would have been sent.
     """
 
     def __init__(self, session: Session, keepers: Keepers, *, dsn: str, url: str, now: datetime) -> None:
@@ -48,9 +49,9 @@ class SteppedCluster:
 
     @cached_property
     def client(self) -> "AsyncClient":
-        """Return a client of its HTTP API.
+        """Return a client of the cluster's HTTP API.
 
-        errors:  ImportError  httpx2 is not installed; it says how to install it
+        errors:  ImportError  httpx2 is not installed; the message says how to install it
         """
         from shardclock import AsyncClient  # needs httpx2, which a test in SQL alone does not
 
@@ -62,25 +63,25 @@ class SteppedCluster:
         return self._keepers.book.webhooks
 
     def now(self) -> datetime:
-        """Return what its clock shows."""
+        """Return the clock's moment."""
         return self._now
 
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
-        """Move the clock by a length of time or to a moment, and let happen what is due on the way; return the moment.
+        """Move the clock by a length of time or to a moment, execute all work that is due by then; return the moment.
 
-        It goes from one moment at which something is due to the next. At each, timers fire, handlers are called and
-        runs are made, and then what these have scheduled for the same moment, until nothing is due any more.
+        The clock goes from one moment with due work to the next. At each moment timers fire, handlers are called and
+        jobs are run. Timers that these calls schedule for the same moment fire as well, until no work is due.
 
-        errors:  ValueError     not exactly one of the two is given, or it lies in the past
+        errors:  ValueError     not exactly one of `by` and `to` is given, or the moment lies in the past
                  InvalidTimer   the length can't be read
                  RuntimeError   the clock is being moved already
-                 EndlessMoment  one moment doesn't come to an end, because what fires schedules the next without a delay
+                 EndlessMoment  a moment doesn't end, because each firing schedules the next timer without a delay
                  StuckTimer     a timer is due that can't fire, because a transaction of the test has locked it
         """
         target = target_of(self._now, by, to)
         with self._alone():
             await self._keepers.finish()
-            progress = Progress(self._now, target)
+            progress = AdvanceProgress(self._now, target)
             due = await next_due(self._session, until=target)
             while due is not None and due.due_at <= target:
                 await self._arrive(max(due.due_at, self._now))
@@ -91,23 +92,23 @@ class SteppedCluster:
         return target
 
     async def log(self) -> list[LogRecord]:
-        """Read all that has happened, in its order."""
+        """Read all records of the log, in their order."""
         records: list[LogRecord] = []
         while page := await read_log(self._session, records[-1].position if records else 0, limit=PAGE):
             records += page
         return records
 
     async def deliveries(self) -> list[FoundDelivery]:
-        """Find the deliveries that are on their way: an attempt of each is still to come."""
+        """Find the unfinished deliveries, which have another attempt."""
         return await find_deliveries(self._session, DeliveryFilter(), limit=FOUND_MAX)
 
     async def close(self) -> None:
-        """Close the client, if it was used."""
+        """Close the client, if a client was used."""
         if "client" in self.__dict__:
             await self.client.aclose()
 
     async def _let_happen(self, due: NextDue | None, *, until: datetime) -> NextDue | None:
-        """Make rounds until nothing is due at this moment; return what is due next, when the clock has gone there."""
+        """Make rounds until no work is due at this moment; return the next due work until a moment."""
         moment = Moment(self._now)
         while due is not None and due.due_at <= self._now:
             if pause_s := moment.begin_round(due):
@@ -117,7 +118,7 @@ class SteppedCluster:
         return due
 
     async def _arrive(self, moment: datetime) -> None:
-        """Learn where the clock stands now."""
+        """Record that the clock has reached a moment."""
         self._now = moment
         if (moment.date() - self._log_made_on).days > LOG_DAYS_AHEAD:
             await ensure_log_partitions(self._session)
@@ -141,10 +142,10 @@ class SteppedCluster:
 async def cluster(
     app: str = "", *, jobs: str | Collection[str] | None = None, now: datetime | None = None, seed: int = 0
 ) -> AsyncIterator[SteppedCluster]:
-    """Run a cluster for the length of a block, with the handlers and jobs of an app, from a moment on.
+    """Run a cluster during a block, with the handlers and jobs of an app, from a moment on.
 
-    The app is what `shardclock up --app` takes: package.module or package.module:function, with commas between them.
-    `jobs` chooses which of its jobs there are, by names or patterns such as "report.*"; without it all, with () none.
+    The app has the form of `shardclock up --app`: package.module or package.module:function, with commas between them.
+    `jobs` chooses jobs of the app by names or patterns, for example "report.*"; None chooses all jobs, () no job.
     Without `now` the clock begins at the present moment. Pauses before further attempts are drawn from `seed`.
 
     errors:  InvalidHandler, InvalidJob  the app can't be used

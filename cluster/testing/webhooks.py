@@ -1,4 +1,4 @@
-"""What would have been sent to endpoints, kept and not sent."""
+"""Webhooks of a test: recorded instead of sent to their endpoints."""
 
 import json
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from typing import Any
 
 from shardclock_server.webhooks.answers import Answer, Delivered
 from shardclock_server.webhooks.endpoint import Endpoint
-from shardclock_server.webhooks.sender import Message
+from shardclock_server.webhooks.sender import WebhookMessage
 
-EVERYWHERE = "0.0.0.0/0, ::/0"  # may be named as endpoints: nothing is sent there
+EVERYWHERE = "0.0.0.0/0, ::/0"  # all addresses are allowed as endpoints, because no webhook is sent
 ACCEPTED = 204
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One webhook: where it would have gone, its id, which is the same in each attempt, and its body."""
+    """One webhook: the URL to which it would have gone, its id (the same in each attempt), and its body."""
 
     url: str
     tenant_id: str
@@ -24,13 +24,13 @@ class Webhook:
 
 
 class WebhookBook:
-    """Take the sender's place: write down each webhook, and answer as an endpoint that accepts it."""
+    """Replace the sender: record each webhook, and answer as an endpoint that accepts the webhook."""
 
     def __init__(self) -> None:
         self.webhooks: list[Webhook] = []
 
-    async def send(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
-        """Write down a webhook."""
+    async def send(self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer:
+        """Record a webhook."""
         message = write()
         self.webhooks.append(Webhook(str(endpoint.url), tenant_id, message.id, json.loads(message.body)))
         return Delivered(ACCEPTED, 0.0)

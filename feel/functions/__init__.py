@@ -1,4 +1,4 @@
-"""Gather the functions that every expression may call, by subject."""
+"""Collect the built-in functions, by subject."""
 
 from shardclock_server.feel.functions import aggregates, contexts, conversion, dates, lists, numbers, ranges, texts
 from shardclock_server.feel.functions.registry import FUNCTIONS

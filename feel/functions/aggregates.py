@@ -1,4 +1,4 @@
-"""Work out one value from all items of a list: the smallest, the sum, the average, and whether all are true."""
+"""Compute one value from all items of a list, such as the smallest, the sum, the average, or whether all are true."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def maximum(budget: Budget, items: Items) -> FeelValue:
 @counted("sum", "list: list")
 @counted("sum", "*list: list")
 def total(budget: Budget, items: Items) -> FeelValue:
-    """Add numbers, or durations of one kind; null of nothing."""
+    """Add numbers, or durations of one kind; null for an empty list."""
     budget.spend_on_list(len(items))
     if not items or not all(type(item) in NUMBER or isinstance(item, Months | Elapsed) for item in items):
         return None
@@ -44,7 +44,7 @@ def total(budget: Budget, items: Items) -> FeelValue:
 @counted("product", "list: list")
 @counted("product", "*list: list")
 def product(budget: Budget, items: Items) -> FeelValue:
-    """Multiply numbers; null of nothing."""
+    """Multiply numbers; null for an empty list."""
     numbers = _numbers(budget, items)
     result: FeelValue = 1
     for number in numbers or ():
@@ -55,14 +55,14 @@ def product(budget: Budget, items: Items) -> FeelValue:
 @counted("mean", "list: list")
 @counted("mean", "*list: list")
 def mean(budget: Budget, items: Items) -> FeelValue:
-    """Return the average; null of nothing."""
+    """Return the average; null for an empty list."""
     return divide(total(budget, items), len(items), budget)
 
 
 @counted("median", "list: list")
 @counted("median", "*list: list")
 def median(budget: Budget, items: Items) -> FeelValue:
-    """Return the number in the middle, or the average of the two there; null of nothing."""
+    """Return the number in the middle, or the average of the two middle numbers; null for an empty list."""
     numbers = sorted(_numbers(budget, items) or [])
     if not numbers:
         return None
@@ -75,7 +75,7 @@ def median(budget: Budget, items: Items) -> FeelValue:
 @counted("stddev", "list: list")
 @counted("stddev", "*list: list")
 def stddev(budget: Budget, items: Items) -> FeelValue:
-    """Return the standard deviation of a sample; null of less than two numbers."""
+    """Return the standard deviation of a sample; null for less than two numbers."""
     numbers = _numbers(budget, items)
     if numbers is None or len(numbers) < 2:
         return None
@@ -92,7 +92,7 @@ def stddev(budget: Budget, items: Items) -> FeelValue:
 @counted("mode", "list: list")
 @counted("mode", "*list: list")
 def mode(budget: Budget, items: Items) -> FeelValue:
-    """List the numbers that are there most often, in order."""
+    """List the most frequent numbers, in order."""
     numbers = _numbers(budget, items)
     if numbers is None:
         return None
@@ -106,7 +106,7 @@ def mode(budget: Budget, items: Items) -> FeelValue:
 @counted("all", "list: list")
 @counted("all", "*list: list")
 def every(budget: Budget, items: Items) -> bool | None:
-    """Say whether all items are true; null if one is neither true nor false, and none is false."""
+    """Return whether all items are true: false if one item is false, else null if one item is not a boolean."""
     budget.spend_on_list(len(items))
     if any(item is False for item in items):
         return False
@@ -116,7 +116,7 @@ def every(budget: Budget, items: Items) -> bool | None:
 @counted("any", "list: list")
 @counted("any", "*list: list")
 def some(budget: Budget, items: Items) -> bool | None:
-    """Say whether one item is true; null if one is neither true nor false, and none is true."""
+    """Return whether at least one item is true: true if one item is true, else null if one item is not a boolean."""
     budget.spend_on_list(len(items))
     if any(item is True for item in items):
         return True

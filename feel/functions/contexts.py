@@ -1,4 +1,4 @@
-"""Read, make and change contexts; a change makes a new one."""
+"""Read, make and change contexts; a change makes a new context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def get_value(m: Entries, key: str) -> FeelValue:
 
 @counted("get value", "context: context, keys: list")
 def get_value_within(budget: Budget, context: Entries, keys: list[FeelValue]) -> FeelValue:
-    """Return the entry that a list of keys leads to, each within the one before."""
+    """Follow a list of keys through nested contexts, and return the last entry."""
     budget.spend_on_list(len(keys))
     value: FeelValue = context
     for key in keys:
@@ -34,7 +34,7 @@ def get_entries(budget: Budget, m: Entries) -> list[FeelValue]:
 
 @counted("context", "entries: list")
 def context(budget: Budget, entries: list[FeelValue]) -> Entries | None:
-    """Make a context of a list of contexts of `key` and `value`; null if one lacks them, or a key is there twice."""
+    """Make a context from a list of contexts with `key` and `value`; null if one lacks them, or a key occurs twice."""
     budget.spend_on_list(len(entries))
     made: Entries = {}
     for entry in entries:
@@ -56,7 +56,7 @@ def context_put(budget: Budget, context: Entries, key: str, value: FeelValue) ->
 
 @counted("context put", "context: context, keys: list, value: Any")
 def context_put_within(budget: Budget, context: Entries, keys: list[FeelValue], value: FeelValue) -> Entries | None:
-    """Set the entry that a list of keys leads to; a context that is not there is made."""
+    """Follow a list of keys through nested contexts, and set the last entry; missing contexts are created."""
     levels: list[tuple[Entries, str]] = []
     level: FeelValue = context
     for key in keys:
@@ -73,7 +73,7 @@ def context_put_within(budget: Budget, context: Entries, keys: list[FeelValue], 
 
 @counted("context merge", "contexts: list")
 def context_merge(budget: Budget, contexts: list[FeelValue]) -> Entries | None:
-    """Join contexts; of entries with one key the last stays."""
+    """Join contexts; if several contexts have a key, the last context's entry is kept."""
     merged: Entries = {}
     for one in contexts:
         if not isinstance(one, dict):

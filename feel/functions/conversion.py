@@ -1,4 +1,4 @@
-"""Turn values into texts and numbers, and stand in for what is missing."""
+"""Convert values to texts and numbers, and replace missing values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from shardclock_server.feel.arithmetic import CONTEXT, Number, whole
 from shardclock_server.feel.budget import Budget
 from shardclock_server.feel.functions.registry import builtin, counted
-from shardclock_server.feel.refusal import Unmet
+from shardclock_server.feel.refusal import AssertionFailed
 from shardclock_server.feel.temporal import from_python
 from shardclock_server.feel.text import text_of
 from shardclock_server.feel.values import FeelValue, equal
 
 PLAIN_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NUMBER_CHARS_MAX = 100
-NUMBER_CHARS_PER_STEP = 128  # to take the separators out
+NUMBER_CHARS_PER_STEP = 128  # the cost of removing the separators
 GROUPING = {None, " ", ",", "."}
 POINTS = {None, ",", "."}
 
@@ -27,7 +27,7 @@ def opposite(negand: bool) -> bool:
 
 @counted("string", "from: Any")
 def string(budget: Budget, value: FeelValue) -> str | None:
-    """Write a value as FEEL would; a text stays as it is, and null stays null."""
+    """Write a value in FEEL's notation; a text and null are returned unchanged."""
     return None if value is None else text_of(value, budget)
 
 
@@ -35,7 +35,7 @@ def string(budget: Budget, value: FeelValue) -> str | None:
 @counted("number", "from: string, grouping separator: string?")
 @counted("number", "from: string, grouping separator: string?, decimal separator: string?")
 def number(budget: Budget, text: str, grouping: str | None = None, point: str | None = None) -> Number | None:
-    """Read a number, with separators of thousands and decimals."""
+    """Read a number, with a separator for thousands and a separator for decimals."""
     budget.spend(len(text) // NUMBER_CHARS_PER_STEP)
     if grouping not in GROUPING or point not in POINTS or grouping == (point or "."):
         return None
@@ -52,20 +52,20 @@ def number(budget: Budget, text: str, grouping: str | None = None, point: str | 
 @counted("is", "value1: Any")
 @counted("is", "value2: Any")
 def is_same(budget: Budget, left: FeelValue, right: FeelValue = None) -> bool:
-    """Say whether two values are the same: equal, and dates and times with the same zone."""
+    """Return whether two values are the same: equal, and for dates and times also in the same zone."""
     same = equal(left, right, budget)
     return bool(same) and (type(left) is not type(right) or not hasattr(left, "zone") or left == right)
 
 
 @builtin("is defined", "value: Any")
 def is_defined(value: FeelValue) -> bool:
-    """Say whether there is a value; null is none, whether or not a variable or an entry holds it."""
+    """Return whether a value is not null; a variable or an entry that holds null counts as not defined."""
     return value is not None
 
 
 @builtin("get or else", "value: Any, default: Any")
 def get_or_else(value: FeelValue, default: FeelValue) -> FeelValue:
-    """Return a value, or another in its place if it is null."""
+    """Return a value, or the default if it is null."""
     return default if value is None else value
 
 
@@ -74,20 +74,20 @@ def get_or_else(value: FeelValue, default: FeelValue) -> FeelValue:
 def asserted(value: FeelValue, condition: FeelValue, cause: str = "The condition is not fulfilled") -> FeelValue:
     """Return a value if a condition is true.
 
-    errors:  Unmet  the condition is not true; the cause is its sentence
+    errors:  AssertionFailed  the condition is not true; the error has the author's message
     """
     if condition is not True:
-        raise Unmet(cause)
+        raise AssertionFailed(cause)
     return value
 
 
 @counted("now")
 def now(budget: Budget) -> FeelValue:
-    """Return the moment that the evaluation was given."""
+    """Return the evaluation's moment."""
     return from_python(budget.now)
 
 
 @counted("today")
 def today(budget: Budget) -> FeelValue:
-    """Return the day of the moment that the evaluation was given, on that moment's own clock."""
+    """Return the date of the evaluation's moment, in the moment's own zone."""
     return from_python(budget.now).date

@@ -35,7 +35,7 @@ DAY = "date: date | date and time"
 
 @counted("date", "from: string | date | date and time")
 def date(budget: Budget, value: str | Date | DateTime) -> Date | None:
-    """Read a date, or take a date-time's day."""
+    """Read a date, or return the date of a date-time."""
     budget.spend(TEXT_STEPS)
     return parse_date(value) if isinstance(value, str) else _day(value)
 
@@ -50,7 +50,7 @@ def date_of(year: Number, month: Number, day: Number) -> Date | None:
 
 @counted("time", "from: string | time | date | date and time")
 def time(budget: Budget, value: str | Time | Date | DateTime) -> Time | None:
-    """Read a time, which may begin with a T, or take a date-time's with its offset; a date's is midnight in UTC."""
+    """Read a time, which may begin with a T; a date-time gives its time with its offset, a date 00:00 in UTC."""
     budget.spend(TEXT_STEPS)
     match value:
         case str():
@@ -80,7 +80,7 @@ def time_of(hour: Number, minute: Number, second: Number, offset: Elapsed | None
 
 @counted("date and time", "from: string | date and time | date")
 def date_and_time(budget: Budget, value: str | DateTime | Date) -> DateTime | None:
-    """Read a date-time; a date is its midnight."""
+    """Read a date-time; a date gives its midnight."""
     budget.spend(TEXT_STEPS)
     match value:
         case str():
@@ -92,13 +92,13 @@ def date_and_time(budget: Budget, value: str | DateTime | Date) -> DateTime | No
 
 @builtin("date and time", "date: date | date and time, time: time")
 def date_and_time_of(day: Date | DateTime, clock: Time) -> DateTime | None:
-    """Join a day and a time on the clock of the time's zone."""
+    """Join a date and a time; the zone of the time is the zone of the result."""
     return checked(at_local(_day(day).number * DAY_NS + clock.ns, clock.zone))
 
 
 @builtin("date and time", "date: date and time, timezone: string")
 def date_and_time_in(moment: DateTime, timezone: str) -> DateTime | None:
-    """Read a moment on the clock of a zone; null for a moment without one, and for a zone that there is not."""
+    """Convert a moment to a zone; null for a moment without a zone, and for an unknown zone."""
     zone = parse_zone(timezone)
     return None if moment.zone is None or zone is None else checked(moment.on_clock_of(zone))
 
@@ -112,20 +112,20 @@ def duration(budget: Budget, value: str | Months | Elapsed) -> Months | Elapsed 
 
 @builtin("cycle", "interval: years and months duration | days and time duration")
 def cycle_without_end(interval: Months | Elapsed) -> str:
-    """Write an ISO 8601 repeat without end, which is a timer's cycle."""
+    """Write an ISO 8601 repeat without end, for a timer's cycle."""
     return f"R/{temporal_text(interval)}"
 
 
 @builtin("cycle", "repetitions: number, interval: years and months duration | days and time duration")
 def cycle(repetitions: Number, interval: Months | Elapsed) -> str | None:
-    """Write an ISO 8601 repeat, which is a timer's cycle; null for a number of times that is none."""
+    """Write an ISO 8601 repeat, for a timer's cycle; null if the count is negative or has decimals."""
     times = _whole(repetitions)
     return None if times is None or times < 0 else f"R{times}/{temporal_text(interval)}"
 
 
 @builtin("years and months duration", "from: date | date and time, to: date | date and time")
 def months_between(start: Date | DateTime, end: Date | DateTime) -> Months | None:
-    """Count the whole months from one day to another; the times of day do not count."""
+    """Count the whole months from one day to another; the times of day are ignored."""
     first, last = _day(start), _day(end)
     months = (last.year - first.year) * 12 + last.month - first.month
     if months > 0 and last.day < first.day:
@@ -137,7 +137,7 @@ def months_between(start: Date | DateTime, end: Date | DateTime) -> Months | Non
 
 @builtin("day of year", DAY)
 def day_of_year(value: Date | DateTime) -> int:
-    """Count the days of its year up to a day."""
+    """Return the number of a day in its year, from 1."""
     day = _day(value)
     return day.number - Date(day.year, 1, 1).number + 1
 
@@ -156,9 +156,9 @@ def month_of_year(value: Date | DateTime) -> str:
 
 @builtin("week of year", DAY)
 def week_of_year(value: Date | DateTime) -> int:
-    """Number the week as ISO 8601 does."""
+    """Return the number of the week by ISO 8601."""
     day = _day(value)
-    same_calendar = CYCLE_YEARS + day.year % CYCLE_YEARS  # in which the days of the week are the same
+    same_calendar = CYCLE_YEARS + day.year % CYCLE_YEARS  # a year with the same weekdays, within Python's years
     return python_date(same_calendar, day.month, day.day).isocalendar().week
 
 
@@ -170,7 +170,7 @@ def last_day_of_month(value: Date | DateTime) -> Date:
 
 
 def property_of(value: FeelValue, name: str) -> FeelValue:
-    """Return a part of a date, a time, a date-time or a duration by its name; null if it has no such part."""
+    """Return a part of a date, a time, a date-time or a duration by the part's name; null for another name."""
     match value:
         case Date():
             return _date_part(value, name)
@@ -228,5 +228,5 @@ def _day(value: Date | DateTime) -> Date:
 
 
 def _whole(number: Number) -> int | None:
-    """Return a number without decimals as an int, if it is one of a calendar's size."""
+    """Return a number without decimals as an int; None if the number has decimals or is too large for a calendar."""
     return int(number) if -WHOLE_MAX < number < WHOLE_MAX and number == int(number) else None

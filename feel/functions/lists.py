@@ -21,13 +21,13 @@ def count(items: Items) -> int:
 
 @builtin("is empty", "list: list")
 def is_empty(items: Items) -> bool:
-    """Say whether there are no items."""
+    """Return whether a list has no items."""
     return not items
 
 
 @counted("list contains", "list: list, element: Any")
 def list_contains(budget: Budget, items: Items, element: FeelValue) -> bool:
-    """Say whether one of the items equals a value."""
+    """Return whether one of the items equals a value."""
     budget.spend_on_list(len(items))
     return any(equal(item, element, budget) for item in items)
 
@@ -35,7 +35,7 @@ def list_contains(budget: Budget, items: Items, element: FeelValue) -> bool:
 @counted("sublist", "list: list, start position: number")
 @counted("sublist", "list: list, start position: number, length: number")
 def sublist(budget: Budget, items: Items, start: Number, length: Number | None = None) -> Items | None:
-    """Cut out a part; the first item has the position 1, the last one -1."""
+    """Cut out a part; the first item has the position 1, the last item -1."""
     first = _index(items, start)
     if first is None or (length is not None and length < 0):
         return None
@@ -63,14 +63,14 @@ def concatenate(budget: Budget, arguments: Items) -> Items | None:
 
 @counted("union", "*list: list")
 def union(budget: Budget, arguments: Items) -> Items | None:
-    """Join lists, and keep the first of each value."""
+    """Join lists, and keep the first item of each value."""
     joined = concatenate(budget, arguments)
     return None if joined is None else distinct_values(budget, joined)
 
 
 @counted("distinct values", "list: list")
 def distinct_values(budget: Budget, items: Items) -> Items:
-    """Keep the first of each value."""
+    """Keep the first item of each value."""
     first: dict[object, FeelValue] = {}
     for item in items:
         first.setdefault(identity(item, budget), item)
@@ -79,7 +79,7 @@ def distinct_values(budget: Budget, items: Items) -> Items:
 
 @counted("duplicate values", "list: list")
 def duplicate_values(budget: Budget, items: Items) -> Items:
-    """List each value that is there more than once."""
+    """List each value that occurs more than once."""
     keys = [identity(item, budget) for item in items]
     counts: dict[object, int] = {}
     for key in keys:
@@ -89,7 +89,7 @@ def duplicate_values(budget: Budget, items: Items) -> Items:
 
 @counted("flatten", "list: list")
 def flatten(budget: Budget, items: Items) -> Items:
-    """Put the items of lists within the list in their place, however deep."""
+    """Replace each inner list by its items, at every depth."""
     flat: Items = []
     open_lists = [iter(items)]
     while open_lists:
@@ -120,7 +120,7 @@ def remove(budget: Budget, items: Items, position: Number) -> Items | None:
 
 @counted("list replace", "list: list, position: number, newItem: Any")
 def list_replace(budget: Budget, items: Items, position: Number | Function, new: FeelValue) -> Items | None:
-    """Put an item in the place of another one."""
+    """Replace the item at a position."""
     assert not isinstance(position, Function)
     index = _index(items, position)
     return None if index is None else _made(budget, [*items[:index], new, *items[index + 1 :]])
@@ -128,7 +128,7 @@ def list_replace(budget: Budget, items: Items, position: Number | Function, new:
 
 @counted("list replace", "list: list, match: function, newItem: Any")
 def list_replace_matches(budget: Budget, items: Items, match: Function, new: FeelValue) -> Items | None:
-    """Put an item in the place of all for which a function of the item and the new one is true."""
+    """Replace each item for which a function of the old and the new item is true."""
     matches = [match.call(budget, [item, new]) for item in items]
     if not all(isinstance(is_match, bool) for is_match in matches):
         return None
@@ -137,7 +137,7 @@ def list_replace_matches(budget: Budget, items: Items, match: Function, new: Fee
 
 @counted("reverse", "list: list")
 def reverse(budget: Budget, items: Items) -> Items:
-    """Turn the order around."""
+    """Reverse the order."""
     return _made(budget, items[::-1])
 
 
@@ -150,7 +150,7 @@ def index_of(budget: Budget, items: Items, match: FeelValue) -> Items:
 
 @counted("partition", "list: list, size: number")
 def partition(budget: Budget, items: Items, size: Number) -> Items | None:
-    """Cut a list into lists of a size; the last one may be shorter."""
+    """Cut a list into lists of a size; the last list may be shorter."""
     budget.spend_on_list(len(items))
     step = clamped(size)
     return [items[start : start + step] for start in range(0, len(items), step)] if step > 0 else None
@@ -158,19 +158,19 @@ def partition(budget: Budget, items: Items, size: Number) -> Items | None:
 
 @counted("sort", "list: list")
 def sort(budget: Budget, items: Items) -> Items | None:
-    """Put items in their order; null if they have none."""
+    """Sort items in their natural order; null if the items have no order."""
     budget.spend_on_list(len(items))
     keys = [order_key(item) for item in items]
     families = {(kind_of(item), key and key[0]) for item, key in zip(items, keys, strict=True)}
     if len(families) > 1 or None in keys:
         return None
-    order = sorted(range(len(items)), key=lambda index: keys[index][1])  # type: ignore[index] # of one kind
+    order = sorted(range(len(items)), key=lambda index: keys[index][1])  # type: ignore[index] # all are of one kind
     return [items[index] for index in order]
 
 
 @counted("sort", "list: list, precedes: function")
 def sort_by(budget: Budget, items: Items, precedes: Function) -> Items | None:
-    """Put items in the order that a function of two of them says: true if the first comes first."""
+    """Sort items by a function of two items, which is true if the first one comes first."""
     return _sorted(budget, items, lambda left, right: precedes.call(budget, [left, right]))
 
 
@@ -188,7 +188,7 @@ def _sorted(budget: Budget, items: Items, precedes: Callable[[FeelValue, FeelVal
 
 
 def _index(items: Items, position: Number) -> int | None:
-    """Turn a position into Python's index; None if there is no such item."""
+    """Convert a position to Python's index; None if the position is outside the list."""
     index = clamped(position)
     if not index or abs(index) > len(items):
         return None

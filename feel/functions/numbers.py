@@ -1,4 +1,4 @@
-"""Round numbers and work out roots, logarithms and remainders."""
+"""Round numbers, and compute roots, logarithms and remainders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shardclock_server.feel.functions.registry import builtin, counted
 from shardclock_server.feel.temporal import Elapsed, Months
 from shardclock_server.feel.values import FeelValue
 
-SCALE_MIN, SCALE_MAX = -6_111, 6_176  # of decimal128
+SCALE_MIN, SCALE_MAX = -6_111, 6_176  # the limits of decimal128
 ROUNDINGS = {
     "round up": ROUND_UP,
     "round down": ROUND_DOWN,
@@ -39,7 +39,7 @@ MODES = {
 
 
 def rounded(number: Number, scale: Number, rounding: str) -> Number | None:
-    """Round a number to so many decimals, or to tens and hundreds if the scale is negative; null past decimal128."""
+    """Round a number to `scale` decimals, or to tens and hundreds for a negative scale; null beyond decimal128."""
     if not SCALE_MIN <= scale <= SCALE_MAX:
         return None
     places = int(scale)
@@ -65,7 +65,7 @@ for _name, _rounding in ROUNDINGS.items():
 @builtin("decimal", "n: number, scale: number")
 @builtin("decimal", "n: number, scale: number, mode: string")
 def decimal(n: Number, scale: Number, mode: str = "HALF_EVEN") -> Number | None:
-    """Round in the way that a mode names; null for one that there is not, and where UNNECESSARY loses a digit."""
+    """Round by a mode; null for an unknown mode, and if the mode UNNECESSARY would lose a digit."""
     name = mode.upper() if len(mode) <= MODE_CHARS_MAX else ""
     if name == "UNNECESSARY":
         exact = rounded(n, scale, ROUND_DOWN)
@@ -100,7 +100,7 @@ def absolute(n: FeelValue) -> FeelValue:
 
 @builtin("modulo", "dividend: number, divisor: number")
 def modulo(dividend: Number, divisor: Number) -> Number | None:
-    """Return what is left of a division that rounds down; it has the divisor's sign."""
+    """Return the remainder of a division that rounds down; it has the divisor's sign."""
     if not divisor:
         return None
     if isinstance(dividend, int) and isinstance(divisor, int):
@@ -113,13 +113,13 @@ def modulo(dividend: Number, divisor: Number) -> Number | None:
 
 @builtin("sqrt", "number: number")
 def sqrt(number: Number) -> Number | None:
-    """Take the square root; null of a negative number."""
+    """Return the square root; null for a negative number."""
     return finite(CONTEXT.sqrt(number)) if number >= 0 else None
 
 
 @counted("log", "number: number")
 def log(budget: Budget, number: Number) -> Number | None:
-    """Take the natural logarithm; null of zero and below."""
+    """Return the natural logarithm; null for zero and below."""
     budget.spend(POWER_STEPS)
     return finite(CONTEXT.ln(number)) if number > 0 else None
 
@@ -133,11 +133,11 @@ def exp(budget: Budget, number: Number) -> Number | None:
 
 @builtin("odd", "number: number")
 def odd(number: Number) -> bool:
-    """Say whether a number is odd; one with decimals is not."""
+    """Return whether a number is odd; a number with decimals is neither odd nor even."""
     return modulo(number, 2) == 1
 
 
 @builtin("even", "number: number")
 def even(number: Number) -> bool:
-    """Say whether a number is even; one with decimals is not."""
+    """Return whether a number is even; a number with decimals is neither odd nor even."""
     return modulo(number, 2) == 0

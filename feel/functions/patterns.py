@@ -1,6 +1,7 @@
-"""Translate regular expressions of XPath, which FEEL's are, for Python, and search with them for a short time only.
+"""Translate the regular expressions of XPath, which FEEL uses, to those of Python, and search with a time limit.
 
-What XPath does not know is refused, since Python would read it as something else: look-ahead, named groups, and so on.
+Constructs that XPath lacks, such as look-ahead and named groups, are refused, because Python would give these another
+meaning.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from shardclock_server.feel.refusal import TooLong
 
 PATTERN_CHARS_MAX = 1_000
 PATTERN_STEPS = 10
-EXPANDED_CHARS_MAX = 10_000  # with each part as often as its counts say; Python compiles it in about 20 ms
+EXPANDED_CHARS_MAX = 10_000  # length with all repetitions written out; Python compiles this size in about 20 ms
 FLAGS = {"s": regex.DOTALL, "m": regex.MULTILINE, "i": regex.IGNORECASE, "x": 0, "q": 0}
-# XPath's names of blocks, as IsBasicLatin, are Python's with In.
+# A block of characters has the prefix Is in XPath, as in IsBasicLatin, and In in Python.
 CLASS_ESCAPE = re.compile(r"\\([pP])\{(?:Is([A-Za-z0-9-]+)|([A-Z][a-z]?))\}")
 ESCAPE = re.compile(r"\\[nrt\\|.?*+(){}\-\[\]^$sSdDwW]")
 NAME_ESCAPES = {"i": r"[\p{L}_:]", "I": r"[^\p{L}_:]", "c": r"[\p{L}\p{N}_:.\-]", "C": r"[^\p{L}\p{N}_:.\-]"}
@@ -33,14 +34,14 @@ Match: TypeAlias = "regex.Match[str]"
 
 
 def compiled(pattern: str, flags: str, budget: Budget) -> Pattern | None:
-    """Compile a pattern; None if XPath has no such pattern or flag, or if its counts make it too large.
+    """Compile a pattern; None if XPath does not allow the pattern or a flag, or if the pattern is too large.
 
-    shape:   flags are any of s, m, i, x (spaces mean nothing) and q (the pattern is plain text)
+    shape:   flags are any of s, m, i, x (spaces are ignored) and q (the pattern is plain text)
     errors:  TooLong  the pattern is too long to compile
     """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise TooLong(f"a pattern has {len(pattern):,} characters; it has at most {PATTERN_CHARS_MAX:,}")
-    # The steps are those of compiling, also where it is compiled already: so that a result depends on no history.
+    # A pattern from the cache costs the same steps as a new one, so the result does not depend on earlier evaluations.
     budget.spend(PATTERN_STEPS + len(pattern) // 4)
     found = _compiled(pattern, flags)
     if found is None:
@@ -71,13 +72,13 @@ def _compiled(pattern: str, flags: str) -> _Compiled | None:
 
 
 def is_found(pattern: Pattern, text: str, budget: Budget) -> bool:
-    """Say whether a pattern is found anywhere in a text."""
+    """Return whether a pattern matches anywhere in a text."""
     with _Clock(budget) as left_s:
         return pattern.search(text, timeout=left_s) is not None
 
 
 def found(pattern: Pattern, text: str, budget: Budget) -> list[str]:
-    """List all parts of a text that a pattern finds."""
+    """List all matches of a pattern in a text."""
     with _Clock(budget) as left_s:
         parts = []
         for match in pattern.finditer(text, timeout=left_s):
@@ -87,7 +88,7 @@ def found(pattern: Pattern, text: str, budget: Budget) -> list[str]:
 
 
 def split(pattern: Pattern, text: str, budget: Budget) -> list[str]:
-    """List the parts of a text between those that a pattern finds."""
+    """List the parts of a text between the matches of a pattern."""
     with _Clock(budget) as left_s:
         parts, start = [], 0
         for match in pattern.finditer(text, timeout=left_s):
@@ -100,7 +101,7 @@ def split(pattern: Pattern, text: str, budget: Budget) -> list[str]:
 
 
 def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> str | None:
-    """Put a replacement in the place of all that a pattern finds; None if the replacement has a $ without a number."""
+    """Replace all matches of a pattern; None if the replacement has a $ without a number."""
     pieces = _pieces(replacement, pattern.groups)
     if pieces is None:
         return None
@@ -108,7 +109,7 @@ def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> s
         parts, start, chars = [], 0, 0
         for match in pattern.finditer(text, timeout=left_s):
             budget.spend(1)
-            # Counted before it is made: a few characters of the replacement may each stand for the whole text.
+            # Count before the text is made: each $0 in the replacement may stand for the whole text.
             chars += match.start() - start
             chars += sum(len(it) if isinstance(it, str) else match.end(it) - match.start(it) for it in pieces)
             if chars > TEXT_CHARS_MAX:
@@ -121,7 +122,7 @@ def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> s
 
 
 class _Clock:
-    """Take the time of a search from what the evaluation may spend on patterns: the processor's, as `regex` does."""
+    """Subtract a search's processor time from the evaluation's budget for patterns; `regex` measures the same time."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -147,7 +148,7 @@ def _too_slow() -> TooLong:
 
 
 def _pieces(replacement: str, groups: int) -> list[str | int] | None:
-    """Read a replacement into texts and numbers of groups; a group that the pattern lacks is empty."""
+    """Split a replacement into texts and numbers of groups; a group that the pattern lacks is empty."""
     pieces: list[str | int] = []
     start = 0
     for match in REPLACEMENT.finditer(replacement):
@@ -174,7 +175,7 @@ def _translated(pattern: str, flags: str) -> list[str] | None:
         elif brackets:
             part, width, brackets = _within_class(pattern, place, brackets)
             if part.startswith("[") and parts.pop() != "-":
-                return None  # only a class that is taken away, as in [a-z-[aeiou]], may stand within another
+                return None  # a class within another must be subtracted, as in [a-z-[aeiou]]
         else:
             part, width, brackets = _plain(pattern, place, flags)
             groups += part == "("
@@ -186,19 +187,19 @@ def _translated(pattern: str, flags: str) -> list[str] | None:
 
 
 def _within_class(pattern: str, place: int, brackets: int) -> tuple[str, int, int]:
-    """Translate a character within a class: the part, how many characters it was, and the brackets now open."""
+    """Translate a character within a class; return the part and the numbers of characters read and open brackets."""
     char = pattern[place]
     if char == "[":
         return ("[^", 2, brackets + 1) if pattern.startswith("[^", place) else ("[", 1, brackets + 1)
     if char == "]":
         return char, 1, brackets - 1
-    # Python would read two of these as an operation on sets.
+    # Python reads two of these signs as a set operation.
     is_sign = char in "&|~" or pattern.startswith("--", place)
     return f"\\{char}" if is_sign else char, 1, brackets
 
 
 def _expanded_chars(parts: list[str]) -> int:
-    """Count the parts of a pattern, each as often as the counts after it and after its groups say."""
+    """Count the parts of a pattern with all repetitions of parts and groups written out."""
     groups, last = [0], 0
     for part in parts:
         if part in {"(", "(?:"}:
@@ -215,7 +216,7 @@ def _expanded_chars(parts: list[str]) -> int:
 
 
 def _plain(pattern: str, place: int, flags: str) -> tuple[str, int, int]:  # noqa: PLR0911 - one for each sign
-    """Translate a character outside of classes: the part, how many characters it was, and the brackets now open."""
+    """Translate a character outside classes; return the part and the numbers of characters read and open brackets."""
     char = pattern[place]
     if char == "[":
         return ("[^", 2, 1) if pattern[place + 1 : place + 2] == "^" else ("[", 1, 1)
@@ -237,7 +238,7 @@ def _plain(pattern: str, place: int, flags: str) -> tuple[str, int, int]:  # noq
 
 
 def _escape(pattern: str, place: int, *, groups: int) -> tuple[str, int]:
-    """Translate an escape: the part, and how many characters it was; 0 if XPath doesn't know it."""
+    """Translate an escape; return the part and the number of characters read, 0 if XPath lacks the escape."""
     if match := ESCAPE.match(pattern, place):
         return match[0], 2
     if match := CLASS_ESCAPE.match(pattern, place):
@@ -249,7 +250,7 @@ def _escape(pattern: str, place: int, *, groups: int) -> tuple[str, int]:
 
 
 def _without_spaces(pattern: str) -> str:
-    """Leave out the spaces that mean nothing: all but those within a class."""
+    """Remove the spaces that the flag x ignores: all except those within a class."""
     kept, brackets, is_escaped = [], 0, False
     for char in pattern:
         if char in " \t\n\r" and not brackets:

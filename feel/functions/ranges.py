@@ -1,4 +1,4 @@
-"""Say how points and ranges lie to each other in time or in any other order."""
+"""Compare the positions of points and ranges, such as before, meets and overlaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shardclock_server.feel.ranges import contains
 from shardclock_server.feel.values import OPEN, FeelValue, Range, less
 
 Answer = bool | None
-# A side of a range: its value, and how far beside the value it lies: 0 with the value, 1 just after, -1 just before.
+# A side of a range: its value, and its position relative to the value: 0 at the value, 1 just after, -1 just before.
 Side = tuple[FeelValue, int]
 
 
@@ -22,7 +22,7 @@ def _end(value: FeelValue) -> Side:
 
 
 def _precedes(first: Side, second: Side) -> Answer:
-    """Say whether a side lies before another; None if they have no order, or one of them is open."""
+    """Return whether a side lies before another side; None if the sides have no order, or one side is open."""
     if first[0] is OPEN or second[0] is OPEN:
         return None
     before, after = less(first[0], second[0]), less(second[0], first[0])
@@ -81,7 +81,7 @@ def _coincides(left: FeelValue, right: FeelValue) -> Answer:
 
 
 RELATIONS: dict[str, tuple[str, Callable[[FeelValue, FeelValue], Answer], bool]] = {
-    # name: the declaration, the relation, whether its arguments change places
+    # For each name: the declaration, the relation, and whether the relation's arguments are swapped.
     "before": ("point1: Any, point2: Any", _before, False),
     "after": ("point1: Any, point2: Any", _before, True),
     "meets": ("range1: range, range2: range", _meets, False),

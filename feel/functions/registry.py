@@ -1,8 +1,8 @@
 """Declare functions with the kinds of their parameters, and fit arguments to them.
 
 A declaration reads `name: kind, …`. A kind with `?` may be null; `|` separates kinds; the last parameter may be
-`*name: kind`, which takes any number of arguments as a list. A function may be declared several times, with other
-parameters each time. What doesn't fit any of them is null, as is a null where none is allowed.
+`*name: kind`, which takes any number of arguments as a list. A function may have several declarations with different
+parameters. A call that fits no declaration gives null, even if only a null argument does not fit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Made = TypeVar("Made", bound=Implementation)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Hold what a parameter is called, and which kinds it takes; no kinds are any kind."""
+    """Hold a parameter's name and the kinds that it accepts; an empty set accepts any kind."""
 
     name: str
     kinds: frozenset[str]
@@ -36,7 +36,7 @@ class Parameter:
         return Parameter(name.strip(), kinds - {"Any"}, types, takes_null=kind.endswith("?") or "Any" in kinds)
 
     def fit(self, value: FeelValue) -> tuple[FeelValue, bool]:
-        """Return the value as the parameter takes it, and whether it does; a list of one stands for its item."""
+        """Return the converted value, and whether the value fits; a list of one item converts to the item, and back."""
         kinds = self.kinds
         if value is None:
             return None, self.takes_null
@@ -60,18 +60,18 @@ class Builtin:
     implementation: Implementation
 
     def takes(self, count: int, names: Sequence[str] | None) -> bool:
-        """Say whether it may be called with so many arguments, of these names if they have any."""
+        """Return whether the declaration fits this number of arguments, or these names if the call has names."""
         if names is not None:
             return sorted(names) == sorted(parameter.name for parameter in self.parameters)
         return count >= 1 if self.takes_any_number else count == len(self.parameters)
 
     def form(self) -> str:
-        """Write how it is called, such as abs(n)."""
+        """Write the form of a call, such as abs(n)."""
         names = [parameter.name for parameter in self.parameters]
         return f"{self.name}({', '.join([*names, '…'] if self.takes_any_number else names)})"
 
     def fit(self, arguments: list[FeelValue]) -> list[FeelValue] | None:
-        """Fit arguments in the order of the parameters; None if one doesn't."""
+        """Convert arguments in the order of the parameters; None if an argument does not fit."""
         if self.takes_any_number:
             arguments = [arguments]
         fitted = []
@@ -86,7 +86,7 @@ class Builtin:
         return fitted
 
     def call(self, budget: Budget, fitted: list[FeelValue]) -> FeelValue:
-        """Call it with arguments that fit."""
+        """Call the function with the result of `fit`."""
         return self.implementation(budget, *fitted) if self.is_counted else self.implementation(*fitted)
 
 
@@ -94,27 +94,27 @@ FUNCTIONS: dict[str, list[Builtin]] = {}
 
 
 def builtin(name: str, declaration: str = "") -> Callable[[Made], Made]:
-    """Declare a function that costs next to nothing."""
+    """Declare a function with a negligible cost."""
     return _declaring(name, declaration, is_counted=False)
 
 
 def counted(name: str, declaration: str = "") -> Callable[[Made], Made]:
-    """Declare a function that spends steps, or reads the moment: it takes the evaluation's budget first."""
+    """Declare a function that spends steps or reads the moment; its first argument is the evaluation's budget."""
     return _declaring(name, declaration, is_counted=True)
 
 
 def overloads(name: str, count: int, names: Sequence[str] | None) -> list[Builtin]:
-    """Find the declarations of a function that take so many arguments, or arguments of these names."""
+    """Find the declarations of a function that accept this number of arguments, or these names."""
     return [found for found in FUNCTIONS.get(name, []) if found.takes(count, names)]
 
 
 def forms_of(name: str) -> str:
-    """Write the ways in which a function is called, such as floor(n) or floor(n, scale)."""
+    """Write all forms of a function, such as floor(n) or floor(n, scale)."""
     return " or ".join(sorted((declared.form() for declared in FUNCTIONS[name]), key=len))
 
 
 def call_first(candidates: list[Builtin], budget: Budget, arguments: list[FeelValue]) -> FeelValue:
-    """Call the first declaration that the arguments fit; null if they fit none."""
+    """Call the first declaration that fits the arguments; null if no declaration fits."""
     for candidate in candidates:
         if (fitted := candidate.fit(arguments)) is not None:
             return candidate.call(budget, fitted)
@@ -129,7 +129,7 @@ def _declaring(name: str, declaration: str, *, is_counted: bool) -> Callable[[Ma
     def declare(implementation: Made) -> Made:
         declared = FUNCTIONS.setdefault(name, [])
         declared.append(Builtin(name, parameters, takes_any_number, is_counted, implementation))
-        declared.sort(key=lambda one: one.takes_any_number)  # so that one list is a list, not an item of one
+        declared.sort(key=lambda one: one.takes_any_number)  # last, so that a list argument is not taken as one item
         return implementation
 
     return declare

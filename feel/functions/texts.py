@@ -18,7 +18,7 @@ def length(string: str) -> int:
 @counted("substring", "string: string, start position: number")
 @counted("substring", "string: string, start position: number, length: number")
 def substring(budget: Budget, string: str, start: Number, length: Number | None = None) -> str | None:
-    """Cut out a part; the first character has the position 1, the last one -1."""
+    """Cut out a part; the first character has the position 1, the last character -1."""
     if start == 0 or (length is not None and length < 1):
         return None
     first = clamped(start) - 1 if start > 0 else len(string) + clamped(start)
@@ -30,14 +30,14 @@ def substring(budget: Budget, string: str, start: Number, length: Number | None 
 
 @counted("upper case", "string: string")
 def upper_case(budget: Budget, string: str) -> str:
-    """Make letters large."""
+    """Convert to capital letters."""
     budget.spend_on_text(len(string))
     return string.upper()
 
 
 @counted("lower case", "string: string")
 def lower_case(budget: Budget, string: str) -> str:
-    """Make letters small."""
+    """Convert to small letters."""
     budget.spend_on_text(len(string))
     return string.lower()
 
@@ -51,48 +51,48 @@ def trim(budget: Budget, string: str) -> str:
 
 @counted("is blank", "string: string")
 def is_blank(budget: Budget, string: str) -> bool:
-    """Say whether there is nothing but spaces."""
+    """Return whether a text has only spaces."""
     budget.spend_on_text(len(string))
     return not string.strip()
 
 
 @counted("substring before", "string: string, match: string")
 def substring_before(budget: Budget, string: str, match: str) -> str:
-    """Cut out what stands before a text; it is empty if that text is not there."""
+    """Return the part before the first occurrence of a text; empty if the text does not occur."""
     budget.spend_on_text(len(string))
     return string.partition(match)[0] if match and match in string else ""
 
 
 @counted("substring after", "string: string, match: string")
 def substring_after(budget: Budget, string: str, match: str) -> str:
-    """Cut out what stands after a text; it is empty if that text is not there."""
+    """Return the part after the first occurrence of a text; empty if the text does not occur."""
     budget.spend_on_text(len(string))
     return string.partition(match)[2] if match else string
 
 
 @counted("contains", "string: string, match: string")
 def contains(budget: Budget, string: str, match: str) -> bool:
-    """Say whether a text is within another."""
+    """Return whether a text contains another text."""
     budget.spend_on_text(len(string))
     return match in string
 
 
 @builtin("starts with", "string: string, match: string")
 def starts_with(string: str, match: str) -> bool:
-    """Say whether a text begins with another."""
+    """Return whether a text begins with another text."""
     return string.startswith(match)
 
 
 @builtin("ends with", "string: string, match: string")
 def ends_with(string: str, match: str) -> bool:
-    """Say whether a text ends with another."""
+    """Return whether a text ends with another text."""
     return string.endswith(match)
 
 
 @counted("matches", "input: string, pattern: string")
 @counted("matches", "input: string, pattern: string, flags: string?")
 def matches(budget: Budget, text: str, pattern: str, flags: str | None = None) -> bool | None:
-    """Say whether a pattern is found in a text."""
+    """Return whether a pattern matches anywhere in a text."""
     compiled = patterns.compiled(pattern, flags or "", budget)
     return patterns.is_found(compiled, text, budget) if compiled else None
 
@@ -100,21 +100,21 @@ def matches(budget: Budget, text: str, pattern: str, flags: str | None = None) -
 @counted("replace", "input: string, pattern: string, replacement: string")
 @counted("replace", "input: string, pattern: string, replacement: string, flags: string?")
 def replace(budget: Budget, text: str, pattern: str, replacement: str, flags: str | None = None) -> str | None:
-    """Put a text in the place of all that a pattern finds; $1 there is what its first group found."""
+    """Replace all matches of a pattern; $1 in the replacement is the text of the first group."""
     compiled = patterns.compiled(pattern, flags or "", budget)
     return patterns.replaced(compiled, text, replacement, budget) if compiled else None
 
 
 @counted("split", "string: string, delimiter: string")
 def split(budget: Budget, string: str, delimiter: str) -> list[str] | None:
-    """Cut a text wherever a pattern is found."""
+    """Cut a text at each match of a pattern."""
     compiled = patterns.compiled(delimiter, "", budget)
     return patterns.split(compiled, string, budget) if compiled else None
 
 
 @counted("extract", "string: string, pattern: string")
 def extract(budget: Budget, string: str, pattern: str) -> list[str] | None:
-    """List all that a pattern finds."""
+    """List all matches of a pattern."""
     compiled = patterns.compiled(pattern, "", budget)
     return patterns.found(compiled, string, budget) if compiled else None
 
@@ -129,7 +129,7 @@ def string_join(
     prefix: str | None = None,
     suffix: str | None = None,
 ) -> str | None:
-    """Join texts; null is left out, and any other value that is no text makes the result null."""
+    """Join texts; null items are left out, and any other kind of item makes the result null."""
     texts = [item for item in items if isinstance(item, str)]
     if len(texts) != sum(item is not None for item in items):
         return None

@@ -1,4 +1,4 @@
-"""Name the functions of other engines that are not run here, each with the sentence that refuses it.
+"""List the functions of other engines that are not supported, each with the message of its refusal.
 
 source:  the functions of Camunda 8 (feel-scala 1.20) and of DMN 1.5 that `FUNCTIONS` lacks
 """

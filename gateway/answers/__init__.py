@@ -1,6 +1,6 @@
-"""What is answered: the models of the API's reference. Moments are RFC 3339 in UTC; payloads are JSON values.
+"""The response models of the API's reference. Moments are RFC 3339 in UTC; payloads are JSON values.
 
-answer     what all of them share
+answer     shared parts: examples, moments and JSON values
 timers, targets, log, deliveries, endpoints, jobs, processes, incidents, cluster, tenants, audit
-           by what they are about
+           the models by subject
 """

@@ -1,4 +1,4 @@
-"""What all answers share: examples for the client's models, and how a moment is written."""
+"""The shared parts of response models: examples for the client's models, and the format of moments."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -38,13 +38,13 @@ MOMENT = Field(examples=[MOMENT_TEXT])
 KEY = Field(examples=[OFTEN["timer_key"]])
 NAME = Field(examples=[OFTEN["name"]])
 TENANT = Field(examples=[OFTEN["tenant_id"]])
-NEXT = Field(examples=[OFTEN["next"]], description="the next request's `after`; null: there are no more")
+NEXT = Field(examples=[OFTEN["next"]], description="the `after` of the next request; null: this is the last page")
 
 
 def examples(**own: Any) -> Callable[[dict[str, Any]], None]:
-    """Give the fields of a client's model examples in the reference; all of them are in each answer.
+    """Add examples to the fields of a client's model in the reference, and mark each field as always present.
 
-    A field without an example of its own has the usual one of its name, if there is one.
+    `own` has examples by field; another field gets the usual example of its name in OFTEN, if there is one.
     """
 
     def add(schema: dict[str, Any]) -> None:
@@ -58,12 +58,12 @@ def examples(**own: Any) -> Callable[[dict[str, Any]], None]:
     return add
 
 
-@lru_cache(maxsize=1_024)  # lines of one request are due together, if they have the same delay
+@lru_cache(maxsize=1_024)  # timers of one request with the same delay are due at the same moment
 def moment_text(moment: datetime) -> str:
-    """Write a moment, which is in UTC, as all answers do."""
+    """Format a UTC moment."""
     return canonical_moment(moment)
 
 
 def value_of(text: str | None) -> Any:
-    """Read a JSON text with `stored_json`; None is no value."""
+    """Parse a JSON text with `stored_json`; None: there is no value."""
     return None if text is None else stored_json(text)

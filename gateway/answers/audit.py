@@ -1,4 +1,4 @@
-"""What is answered about the audit."""
+"""The response models of the audit."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -7,34 +7,43 @@ from typing import Any, Self
 from pydantic import Field
 
 from shardclock.api.answers import Answer
-from shardclock_server.gateway.answers.answer import value_of
-from shardclock_server.sql.audit.acts import Act
+from shardclock_server.gateway.answers.answer import NEXT, value_of
+from shardclock_server.sql.audit.acts import AuditRecord
 
 
 class ActAnswer(Answer):
-    """What an operator did."""
+    """One change by an operator."""
 
     act_id: int = Field(examples=[31])
     recorded_at: datetime = Field(examples=["2027-01-31T08:00:00Z"])
     role: str = Field(
-        examples=["gateway"], description="the database role that logged in: a gateway's, or an operator's own"
+        examples=["gateway"], description="the database role of the login: a gateway's role, or an operator's own"
     )
-    interface: str = Field(examples=["api"], description="api or cli")
-    key_prefix: str | None = Field(examples=["k7v2m4qa"], description="of the API key; null: none was needed")
+    interface: str = Field(examples=["api"], description="api, cli or console")
+    key_prefix: str | None = Field(
+        examples=["k7v2m4qa"], description="the prefix of the API key; null: no key was needed"
+    )
     key_name: str | None = Field(examples=["operations"])
-    tenant_id: str | None = Field(examples=["acme"], description="for which tenant; null: for the whole installation")
-    verb: str = Field(examples=["endpoints disable"], description="in the words of the command line")
-    what: Any = Field(examples=[{"name": "billing"}], description="what was asked for, without secrets")
-    outcome: str = Field(examples=["done"], description="done, not done, or failed: it may be done in part")
-    address: str | None = Field(examples=["10.0.0.7"], description="where the caller was")
+    tenant_id: str | None = Field(
+        examples=["acme"], description="the tenant of the change; null: the whole installation"
+    )
+    verb: str = Field(examples=["endpoints disable"], description="the verb, in the words of the command line")
+    parameters: Any = Field(
+        examples=[{"name": "billing"}], description="the parameters of the request, without secrets"
+    )
+    outcome: str = Field(examples=["done"], description="done, not done, or failed (the change may be done in part)")
+    address: str | None = Field(
+        examples=["10.0.0.7"], description="the caller's address, if the gateway or Postgres knows it"
+    )
 
     @classmethod
-    def of(cls, act: Act) -> Self:
-        """Make it of what was found."""
-        return cls(**{**asdict(act), "what": value_of(act.what)})
+    def of(cls, act: AuditRecord) -> Self:
+        """Convert a stored record."""
+        return cls(**{**asdict(act), "parameters": value_of(act.parameters)})
 
 
 class AuditAnswer(Answer):
-    """Some acts, the newest first."""
+    """A page of audit records, the newest first."""
 
     acts: list[ActAnswer]
+    next: str | None = NEXT

@@ -1,4 +1,4 @@
-"""What is answered about the cluster."""
+"""The response models of the cluster."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,61 +11,67 @@ from shardclock_server.gateway.answers.answer import MOMENT
 from shardclock_server.service.hold import Release
 from shardclock_server.service.scaling import Scale
 from shardclock_server.sql.cluster.holders import ENGINE, SHARD, WORKER, Holder
-from shardclock_server.sql.cluster.leadership import Policy
+from shardclock_server.sql.cluster.leadership import ScalingPolicy
 from shardclock_server.sql.metrics.forecast import Forecast
 from shardclock_server.sql.metrics.processes import ProcessMeasures
 from shardclock_server.sql.metrics.status import Status
 
 
 class KeeperAnswer(Answer):
-    """A shard, a worker or an engine, and which part of the slots it keeps."""
+    """A shard, a worker or an engine, and its part of the slots."""
 
     holder: str = Field(examples=["7d40eda6502a1f43"])
     cluster_id: str = Field(examples=["5f1d7a9b03c2e846"])
     host: str = Field(examples=["node-1"])
     pid: int = Field(examples=[4242])
-    part: int | None = Field(examples=[0], description="null: it keeps none")
+    part: int | None = Field(examples=[0], description="the keeper's part of the slots; null: no slots")
     part_count: int | None = Field(examples=[2])
-    held: int = Field(examples=[120], description="timers leased, or deliveries in hand")
+    held: int = Field(examples=[120], description="the number of leased timers, or of claimed deliveries")
     started_at: datetime = MOMENT
     seen_at: datetime = MOMENT
     suspended_at: datetime | None
 
     @classmethod
     def of(cls, keeper: Holder) -> Self:
-        """Make it of what was found."""
+        """Convert a stored holder."""
         fields = {name: getattr(keeper, name) for name in cls.model_fields}
         return cls(**fields | {"holder": f"{keeper.holder:016x}"})
 
 
 class ClusterAnswer(Answer):
-    """The cluster, as an operator sees it."""
+    """The state of the cluster."""
 
     pending: int = Field(examples=[10_000])
     paused: int = Field(examples=[3])
-    overdue: int = Field(examples=[0], description="an estimate, if there are more than about 170,000")
+    overdue: int = Field(
+        examples=[0], description="overdue timers; the number is an estimate if there are more than about 170,000"
+    )
     oldest_overdue_s: float = Field(examples=[0.0])
     left_by_outage: int = Field(examples=[0])
     ramp_per_s: int | None = Field(examples=[2_000])
-    lag_p50_ms: float | None = Field(examples=[1.9], description="of the firings among the last thousand records")
+    lag_p50_ms: float | None = Field(
+        examples=[1.9], description="the lag of the firings among the last thousand records; null: there is no firing"
+    )
     lag_p99_ms: float | None = Field(examples=[4.2])
     shards_wanted: int = Field(examples=[2])
     workers_wanted: int = Field(examples=[2])
     deliveries: int = Field(examples=[12])
     dead_letters: int = Field(examples=[0])
     engines_wanted: int = Field(examples=[1], description="0: no process was ever deployed")
-    signals_waiting: int = Field(examples=[0], description="to instances, due or put off; counted up to 10,000")
-    oldest_signal_s: float = Field(examples=[0.0], description="how long the oldest of them has been due")
-    incidents: int = Field(examples=[0], description="open, counted up to 10,000")
+    signals_waiting: int = Field(
+        examples=[0], description="signals to instances, due or deferred, counted up to 10,000"
+    )
+    oldest_signal_s: float = Field(examples=[0.0], description="the time since the oldest waiting signal became due")
+    incidents: int = Field(examples=[0], description="open incidents, counted up to 10,000")
     leader_alive: bool = Field(examples=[True])
     server_time: datetime = MOMENT
-    hold: str | None = Field(description="why nothing may fire; null: it may")
+    hold: str | None = Field(description="the reason why no timer may fire; null: timers may fire")
     shards: list[KeeperAnswer]
     workers: list[KeeperAnswer]
     engines: list[KeeperAnswer]
     timers_per_minute: list[int] = Field(
         examples=[[600, 600, 612, 600, 600, 600, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
-        description="due in each of the next 15 minutes",
+        description="timers due in each of the next 15 minutes",
     )
     peak_per_s: float = Field(examples=[14.5])
 
@@ -79,7 +85,7 @@ class ClusterAnswer(Answer):
         *,
         hold: str | None,
     ) -> Self:
-        """Make it of what was found."""
+        """Combine the measurements of the cluster."""
         known = {
             name: getattr(found, name)
             for found in (status, processes)
@@ -98,24 +104,24 @@ class ClusterAnswer(Answer):
 
 
 class ForecastAnswer(Answer):
-    """The timers that are coming, against what the living shards can fire."""
+    """The timers of the next 15 minutes, and the capacity of the living shards."""
 
     timers_per_minute: list[int] = Field(
         examples=[[600, 600, 612, 600, 600, 600, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
-        description="due in each of the next 15 minutes; a lower bound",
+        description="timers due in each of the next 15 minutes; a lower bound",
     )
-    peak_per_s: float = Field(examples=[14.5], description="of the busiest ten seconds")
+    peak_per_s: float = Field(examples=[14.5], description="due timers a second in the busiest ten seconds")
     estimated: bool = Field(examples=[False])
     capacity_per_s: int = Field(examples=[40_000])
     shards_wanted: int = Field(examples=[2])
     shards_min: int | None = Field(examples=[None], description="null: no policy")
     shards_max: int | None = Field(examples=[None])
-    target_per_s: int = Field(examples=[20_000], description="timers a second that are planned for each shard")
+    target_per_s: int = Field(examples=[20_000], description="the planned timers a second for each shard")
     shards_alive: int = Field(examples=[2])
 
     @classmethod
-    def of(cls, coming: Forecast, policy: Policy) -> Self:
-        """Make it of what was found."""
+    def of(cls, coming: Forecast, policy: ScalingPolicy) -> Self:
+        """Convert a forecast and a scaling policy."""
         return cls(
             timers_per_minute=list(coming.minutes),
             peak_per_s=coming.peak_per_s,
@@ -130,18 +136,18 @@ class ForecastAnswer(Answer):
 
 
 class ScaleAnswer(Answer):
-    """How many keepers of a role are wanted, and how many serve."""
+    """The wanted and the serving keepers of one role."""
 
     role: str = Field(examples=["shard"])
     wanted: int = Field(examples=[4])
-    serving: int = Field(examples=[2], description="those that keep slots now")
-    min: int | None = Field(examples=[None], description="the fewest that the forecast may ask for; null: no policy")
+    serving: int = Field(examples=[2], description="the keepers that have slots now")
+    min: int | None = Field(examples=[None], description="the lower bound of the forecast's policy; null: no policy")
     max: int | None = Field(examples=[None])
-    target_per_s: int = Field(examples=[20_000], description="timers a second that are planned for each")
+    target_per_s: int = Field(examples=[20_000], description="the planned timers a second for each keeper")
 
     @classmethod
     def of(cls, scale: Scale) -> Self:
-        """Make it of what was found."""
+        """Convert a stored scale."""
         policy = scale.policy
         return cls(
             role=scale.role,
@@ -154,46 +160,55 @@ class ScaleAnswer(Answer):
 
 
 class ScalesAnswer(Answer):
-    """How many shards, workers and engines are wanted, and how many serve."""
+    """The wanted and the serving shards, workers and engines."""
 
     scales: list[ScaleAnswer]
 
 
 class RampAnswer(Answer):
-    """How fast the timers that an outage left overdue were fired, and are from now on; null is no limit."""
+    """The rate for timers that an outage left overdue, before and after this request; null is no limit."""
 
     before: int | None = Field(examples=[150_000])
     per_s: int | None = Field(examples=[2_000])
 
 
 class HoldAnswer(Answer):
-    """A hold that an operator has put on the database."""
+    """An operator's hold on the database."""
 
     reason: str = Field(examples=["billing is down"])
-    before: str | None = Field(examples=[None], description="the reason of an operator's hold that was there before")
+    before: str | None = Field(
+        examples=[None], description="the reason of an earlier hold by an operator; null: there was none"
+    )
 
 
 class ReleaseAnswer(Answer):
-    """Whose the database was and would be, what would fire, and whether it was released."""
+    """The result of a release: the owner before and after, the due timers, and whether the database was released."""
 
-    released: bool = Field(examples=[True], description="false: it was not on hold, or this was a dry run")
-    hold: str | None = Field(examples=["an operator said: billing is down"], description="null: it was not on hold")
-    belonged_to: str | None = Field(examples=["prod"], description="the installation; null: one without a name")
-    belongs_to: str | None = Field(examples=["prod"], description="from now on, or if it were released")
+    released: bool = Field(examples=[True], description="false: the database was not on hold, or this was a dry run")
+    hold: str | None = Field(
+        examples=["an operator said: billing is down"],
+        description="the reason of the hold; null: the database was not on hold",
+    )
+    belonged_to: str | None = Field(
+        examples=["prod"], description="the former owner of the database; null: an installation without a name"
+    )
+    belongs_to: str | None = Field(
+        examples=["prod"], description="the owner after the release; in a dry run, the owner that a release would set"
+    )
     pending: int = Field(examples=[10_000])
     overdue: int = Field(examples=[120])
     overdue_estimated: bool = Field(examples=[False])
-    left_by_outage: int = Field(examples=[100], description="of the overdue ones, those that the ramp holds back")
+    left_by_outage: int = Field(examples=[100], description="overdue timers that the ramp holds back")
 
     @classmethod
     def of(cls, found: Release) -> Self:
-        """Make it of what was found."""
+        """Convert the result of a release."""
         status = found.status
         return cls(
             released=found.released,
-            hold=found.whose.hold_reason,
-            belonged_to=found.whose.name,
-            belongs_to=found.name if found.whose.hold_reason else found.whose.name,
+            hold=found.owner.hold_reason,
+            belonged_to=found.owner.name,
+            belongs_to=found.name if found.owner.hold_reason else found.owner.name,
             pending=status.pending,
             overdue=status.overdue,
             overdue_estimated=status.overdue_estimated,

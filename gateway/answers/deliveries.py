@@ -1,4 +1,4 @@
-"""What is answered about deliveries, on their way or given up."""
+"""The response models of deliveries and dead letters."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -9,13 +9,13 @@ from pydantic import Field
 from shardclock.api import answers
 from shardclock.api.answers import Answer
 from shardclock_server.gateway.answers.answer import KEY, MOMENT, MOMENT_TEXT, NAME, NEXT, TENANT, examples, value_of
-from shardclock_server.service.many import Changed
-from shardclock_server.sql.deliveries.dead_letters import DeadLetter
+from shardclock_server.service.bulk_wording import BulkResult
+from shardclock_server.sql.deliveries.dead_letters import DeadLetter, DeadLetterGroups
 from shardclock_server.sql.deliveries.find import DeliveryState, FoundDelivery
 
 
 class DeliveryAnswer(Answer):
-    """A delivery that is on its way."""
+    """A pending delivery."""
 
     timer_key: int = KEY
     target: str = Field(examples=["webhook:billing"])
@@ -25,31 +25,33 @@ class DeliveryAnswer(Answer):
     failed_attempts: int = Field(examples=[1])
     next_attempt_at: datetime = MOMENT
     worker: str | None = Field(
-        examples=[None], description="what a program calls itself that has this service task in hand"
+        examples=[None], description="the name of the program that has claimed this service task"
     )
     claimed_until: datetime | None = Field(
-        examples=[None], description="how long it is in hand, unless that is renewed"
+        examples=[None], description="the end of the claim; a worker may renew the claim"
     )
     last_error: str | None = Field(examples=["it answered 503"])
 
     @classmethod
     def of(cls, delivery: FoundDelivery | DeliveryState) -> Self:
-        """Make it of what was found."""
+        """Convert a stored delivery."""
         return cls(**{name: getattr(delivery, name) for name in cls.model_fields})
 
 
 class DeliveriesAnswer(Answer):
-    """Some deliveries, by target, what is due first coming first."""
+    """A page of deliveries, in the order of target and due date."""
 
     deliveries: list[DeliveryAnswer]
     next: str | None = NEXT
 
 
 class DeliveryStateAnswer(Answer):
-    """The state that a delivery has now."""
+    """The present state of a delivery."""
 
     state: str = Field(examples=["DISCARDED"])
-    said: str = Field(examples=["the delivery of timer 20514 is DISCARDED"], description="the same for people")
+    message: str = Field(
+        examples=["the delivery of timer 20514 is DISCARDED"], description="the state in a sentence for people"
+    )
 
 
 class DeadLetterAnswer(
@@ -68,24 +70,51 @@ class DeadLetterAnswer(
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
-        """Make it of what was found."""
+        """Convert a stored dead letter."""
         fields = asdict(letter)
         return cls(**fields | {name: value_of(fields[name]) for name in ("payload", "failures")})
 
 
+class DeadLetterGroupAnswer(
+    answers.DeadLetterGroup,
+    json_schema_extra=examples(
+        target="webhook:billing",
+        reason_line="it answered 503",
+        dead_letters=412,
+        since=MOMENT_TEXT,
+        last_at="2027-02-02T08:00:00Z",
+    ),
+):
+    """Dead letters with one target and one first line of their reasons."""
+
+
+class DeadLetterGroupsAnswer(answers.DeadLetterGroups, json_schema_extra=examples(counted=412, is_all=True)):
+    """The largest groups of the newest dead letters."""
+
+    groups: tuple[DeadLetterGroupAnswer, ...]
+
+    @classmethod
+    def of(cls, found: DeadLetterGroups) -> Self:
+        """Convert the groups of one tenant."""
+        groups = [{name: it for name, it in group._asdict().items() if name != "tenant_id"} for group in found.groups]
+        return cls(
+            groups=tuple(DeadLetterGroupAnswer(**group) for group in groups), counted=found.counted, is_all=found.is_all
+        )
+
+
 class DeadLettersAnswer(answers.DeadLettersPage, json_schema_extra=examples()):
-    """Some dead letters, the newest first."""
+    """A page of dead letters, the newest first."""
 
     dead_letters: tuple[DeadLetterAnswer, ...]
 
 
-class ActedAnswer(
-    answers.Acted,
-    json_schema_extra=examples(timer_keys=[20514, 20517], said="2 dead letters discarded", again_in_s=0),
+class DeadLettersChangedAnswer(
+    answers.DeadLettersChanged,
+    json_schema_extra=examples(timer_keys=[20514, 20517], message="2 dead letters discarded", again_in_s=0),
 ):
-    """What was done with deliveries or dead letters, or would be."""
+    """The result of a change of deliveries or dead letters, or of its dry run."""
 
     @classmethod
-    def of(cls, acted: Changed[int]) -> Self:
-        """Make it of what was done."""
-        return cls(timer_keys=list(acted.keys), said=acted.sentence, more=acted.more, again_in_s=acted.again_in_s)
+    def of(cls, acted: BulkResult[int]) -> Self:
+        """Convert the result of a change."""
+        return cls(timer_keys=list(acted.keys), message=acted.sentence, more=acted.more, again_in_s=acted.again_in_s)

@@ -1,4 +1,4 @@
-"""What is answered about endpoints."""
+"""The response models of endpoints."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -7,64 +7,97 @@ from typing import Any, Self
 from pydantic import Field
 
 from shardclock.api.answers import Answer
-from shardclock_server.gateway.answers.answer import MOMENT, TENANT
+from shardclock_server.gateway.answers.answer import KEY, MOMENT, TENANT
 from shardclock_server.service.endpoints import Done, NewSecret
+from shardclock_server.sql.endpoints.attempts import EndpointAttempt
 from shardclock_server.sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
 
 
 class EndpointAnswer(Answer):
-    """Where webhooks are sent."""
+    """An endpoint: the URL and the policy of webhooks."""
 
     name: str = Field(examples=["billing"])
     tenant_id: str = TENANT
     target: str = Field(examples=["webhook:billing"])
     url: str = Field(examples=["https://billing.example.com/hooks"])
-    policy: Any = Field(examples=[{"concurrency": 50}], description="what is not as usual")
+    policy: Any = Field(examples=[{"concurrency": 50}], description="the values that differ from the defaults")
     added_at: datetime = MOMENT
     changed_at: datetime = MOMENT
     disabled_at: datetime | None
     disabled_why: str | None
-    waiting: int = Field(examples=[0], description="deliveries that are on their way there")
+    waiting: int = Field(examples=[0], description="pending deliveries to the endpoint, counted up to 1,000")
+    failing: int = Field(examples=[0], description="pending deliveries with a failed attempt, counted up to 100")
+    failing_since: datetime | None = Field(
+        examples=[None],
+        description="the time of the oldest failing delivery's firing or redrive; null: no delivery fails",
+    )
 
     @classmethod
     def of(cls, endpoint: ListedEndpoint) -> Self:
-        """Make it of what was found."""
+        """Convert a stored endpoint."""
         return cls(target=f"{WEBHOOK}{endpoint.name}", **asdict(endpoint))
 
 
+class EndpointAttemptAnswer(Answer):
+    """One attempt to deliver to an endpoint."""
+
+    timer_key: int = KEY
+    attempt: int = Field(examples=[1], description="the number of the delivery's attempt, from 1")
+    ended_at: datetime = MOMENT
+    status: int | None = Field(examples=[503], description="the status of the answer; null: no answer came")
+    duration_ms: int = Field(examples=[120], description="until the head of the answer, or until the failure")
+    failure: str | None = Field(
+        examples=["answered 503 Service Unavailable: busy"], description="null: the endpoint accepted the delivery"
+    )
+    body: str = Field(examples=["busy"], description="the first 2 KiB of the answer's body")
+
+    @classmethod
+    def of(cls, attempt: EndpointAttempt) -> Self:
+        """Convert a stored attempt."""
+        return cls(**asdict(attempt))
+
+
+class EndpointAttemptsAnswer(Answer):
+    """The last attempts to deliver to an endpoint, the newest first."""
+
+    attempts: list[EndpointAttemptAnswer]
+
+
 class EndpointsAnswer(Answer):
-    """Some endpoints, by name."""
+    """A page of endpoints, by name."""
 
     endpoints: list[EndpointAnswer]
 
 
-class SaidAnswer(Answer):
-    """What was done; `changed` is false if it was so already."""
+class EndpointChangedAnswer(Answer):
+    """The result of a change; `changed` is false if there was nothing to change."""
 
-    said: str = Field(examples=["endpoint webhook:billing is disabled"], description="the same for people")
+    message: str = Field(
+        examples=["endpoint webhook:billing is disabled"], description="the result in a sentence for people"
+    )
     changed: bool = Field(examples=[True])
 
     @classmethod
     def of(cls, done: Done) -> Self:
-        """Make it of what was done."""
-        return cls(said=done.sentence, changed=done.changed)
+        """Convert the result of a change."""
+        return cls(message=done.sentence, changed=done.changed)
 
 
 class SecretAnswer(Answer):
-    """What was done, and what the receiver verifies webhooks with, which is not shown again."""
+    """The result of a change, and the secret that verifies webhooks; the secret is shown only once."""
 
-    said: str = Field(examples=["endpoint webhook:billing added"], description="the same for people")
+    message: str = Field(examples=["endpoint webhook:billing added"], description="the result in a sentence for people")
     secret: str = Field(examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
 
     @classmethod
     def of(cls, made: NewSecret) -> Self:
-        """Make it of what was done."""
-        return cls(said=made.sentence, secret=made.verifier)
+        """Convert the result of a change."""
+        return cls(message=made.sentence, secret=made.verifier)
 
 
-class TriedAnswer(Answer):
-    """What an endpoint answered to a test."""
+class EndpointTestAnswer(Answer):
+    """The response of an endpoint to a test webhook."""
 
     delivered: bool = Field(examples=[True])
-    said: str = Field(examples=["it answered 204"])
+    message: str = Field(examples=["it answered 204"])
     duration_s: float = Field(examples=[0.12])

@@ -1,4 +1,4 @@
-"""What is answered about incidents."""
+"""The response models of incidents."""
 
 from dataclasses import asdict
 from typing import Self
@@ -7,8 +7,8 @@ from pydantic import Field
 
 from shardclock.api import processes
 from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.incidents import Token
-from shardclock_server.service.many import Changed
 from shardclock_server.sql.processes.incidents import FoundIncident
 
 
@@ -20,12 +20,12 @@ class IncidentAnswer(
 
     @classmethod
     def of(cls, found: FoundIncident) -> Self:
-        """Make it of what was found."""
+        """Convert a stored incident."""
         return cls(**asdict(found))
 
 
 class IncidentsAnswer(processes.IncidentsPage):
-    """Some incidents, the newest first."""
+    """A page of incidents, the newest first."""
 
     incidents: tuple[IncidentAnswer, ...]
 
@@ -34,13 +34,15 @@ class TokenAnswer(processes.StoppedToken, json_schema_extra=examples(token=3)):
     """One token of an instance."""
 
 
-class ResolvedAnswer(processes.Resolved, json_schema_extra=examples(said="1 incident resolved")):
-    """What became of incidents, or would."""
+class ResolvedAnswer(processes.Resolved, json_schema_extra=examples(message="1 incident resolved")):
+    """The result of resolving incidents, or of its dry run."""
 
-    tokens: tuple[TokenAnswer, ...] = Field(description="that go on, the one that stopped first coming first")
+    tokens: tuple[TokenAnswer, ...] = Field(
+        description="the tokens that continue; the token that stopped first comes first"
+    )
 
     @classmethod
-    def of(cls, resolved: Changed[Token]) -> Self:
-        """Make it of what was done."""
+    def of(cls, resolved: BulkResult[Token]) -> Self:
+        """Convert the result of a change."""
         tokens = [TokenAnswer(instance_key=key, token=token) for key, token in resolved.keys]
-        return cls(tokens=tokens, said=resolved.sentence, more=resolved.more)
+        return cls(tokens=tokens, message=resolved.sentence, more=resolved.more)

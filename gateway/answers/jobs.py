@@ -1,4 +1,4 @@
-"""What is answered about jobs and their runs."""
+"""The response models of jobs and their runs."""
 
 from typing import Self
 
@@ -36,11 +36,11 @@ class JobAnswer(
         p99_s=88.5,
     ),
 ):
-    """A job, with all that is known of it."""
+    """A job with its settings, its state and its statistics."""
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Make it of what was found."""
+        """Convert a stored job."""
         fields = {name: getattr(job, name) for name in cls.model_fields}
         return cls(**fields | {name: value_of(fields[name]) for name in ("config", "policy")})
 
@@ -52,13 +52,13 @@ class JobsAnswer(jobs.JobsPage):
 
 
 class JobStateAnswer(Answer):
-    """The state that a job has now."""
+    """The present state of a job."""
 
     state: str = Field(examples=["TERMINATING"])
 
 
 class StartedAnswer(jobs.Started, json_schema_extra=examples()):
-    """A start of a job that was asked for."""
+    """A requested start of a job."""
 
 
 class RunAnswer(
@@ -73,22 +73,22 @@ class RunAnswer(
         result={"rows": 1200},
     ),
 ):
-    """One run of a job, or a start that was skipped."""
+    """One run of a job, or a skipped start."""
 
     @classmethod
     def of(cls, run: JobRun) -> Self:
-        """Make it of what was found."""
+        """Convert a stored run."""
         fields = {name: getattr(run, name) for name in cls.model_fields}
         return cls(**fields | {"result": value_of(fields["result"])})
 
 
 class WaitedRunAnswer(StartedAnswer):
-    """A start of a job, and its last run once it is over."""
+    """A start of a job; with the last run, if the start is over."""
 
-    run: RunAnswer | None = Field(description="null: it is not over")
+    run: RunAnswer | None = Field(description="the last run of the start; null: the start is not over")
 
 
 class RunsAnswer(Answer):
-    """Some runs of a job, the newest first."""
+    """A page of a job's runs, the newest first."""
 
     runs: tuple[RunAnswer, ...]

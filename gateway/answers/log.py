@@ -1,4 +1,4 @@
-"""What is answered about the log, and to groups that read it."""
+"""The response models of the log, and of groups that read it."""
 
 from typing import Self
 
@@ -17,11 +17,11 @@ class RecordAnswer(
     answers.Record,
     json_schema_extra=examples(position=812, intent="TRIGGERED", occurrence=1, target="log", detail=None),
 ):
-    """One event of a timer or of its delivery, as it stands in the log."""
+    """One record of the log: an event of a timer or of its delivery."""
 
     @classmethod
     def of(cls, record: LogRecord) -> Self:
-        """Make it of a record."""
+        """Convert a record of the log."""
         fields = {name: getattr(record, name) for name in cls.model_fields}
         return cls(**fields | {"payload": value_of(record.payload)})
 
@@ -32,20 +32,20 @@ class RecordsAnswer(answers.RecordsPage):
     records: tuple[RecordAnswer, ...]
 
 
-class LogAnswer(answers.LogPage, json_schema_extra=examples(next=812)):
-    """Some records of the log, in its order."""
+class LogAnswer(answers.LogRecordsPage, json_schema_extra=examples(next=812)):
+    """A page of the log, in the log's order."""
 
     records: tuple[RecordAnswer, ...]
 
 
 class GroupAnswer(Answer):
-    """A group that reads the log, and how far behind it is."""
+    """A group that reads the log, and its lag."""
 
     group: str = Field(examples=["billing"])
     partitions: int = Field(examples=[1])
-    position: int = Field(examples=[812], description="up to which its work is done")
+    position: int = Field(examples=[812], description="the position up to which the group has processed all records")
     lag_records: int = Field(examples=[3])
-    lag_s: float = Field(examples=[0.2], description="the age of the oldest record that is not done")
+    lag_s: float = Field(examples=[0.2], description="the age of the oldest unprocessed record")
     idle_s: float | None = Field(examples=[0.1])
     failures: int = Field(examples=[0])
     set_aside: int = Field(examples=[0])
@@ -53,7 +53,7 @@ class GroupAnswer(Answer):
 
     @classmethod
     def of(cls, group: Group) -> Self:
-        """Make it of what was found."""
+        """Convert a stored group."""
         fields = {name: getattr(group, name) for name in cls.model_fields if name != "group"}
         return cls(group=group.group_name, **fields)
 
@@ -65,12 +65,12 @@ class GroupsAnswer(Answer):
 
 
 class LeaseAnswer(answers.LeasePage, json_schema_extra=examples(token=LEASE_TOKEN, partition=0, lease_s=30.0)):
-    """Some records to work on, and the token by which they are acknowledged."""
+    """Records to work on, and the lease token that acknowledges them."""
 
     records: tuple[RecordAnswer, ...]
     partition: int
     lease_s: float
 
 
-class PlaceAnswer(answers.PlacePage, json_schema_extra=examples(position=812)):
-    """Where a group is; the token of the lease if it was kept."""
+class PositionAnswer(answers.PositionPage, json_schema_extra=examples(position=812)):
+    """The position of a group, and the token of its lease if the lease was kept."""

@@ -1,4 +1,4 @@
-"""What is answered about processes, their instances, and tasks."""
+"""The response models of processes, instances and tasks."""
 
 from dataclasses import asdict
 from typing import Annotated, Self
@@ -7,7 +7,7 @@ from pydantic import Field, WithJsonSchema
 
 from shardclock.api import processes
 from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples
-from shardclock_server.service.many import Changed
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.processes import DeployedProcess, local_variables_of, variables_of
 from shardclock_server.service.tasks import variables_of as seen_by
 from shardclock_server.sql.processes.definitions import FoundDefinition
@@ -21,7 +21,7 @@ class DeployedAnswer(processes.Deployed, json_schema_extra=examples(is_new=True,
 
     @classmethod
     def of(cls, deployed: DeployedProcess) -> Self:
-        """Make it of what was deployed."""
+        """Convert a deployed process."""
         return cls(**asdict(deployed))
 
 
@@ -39,16 +39,16 @@ class ProcessAnswer(
 
     @classmethod
     def of(cls, found: FoundDefinition) -> Self:
-        """Make it of what was found."""
+        """Convert a stored definition."""
         return cls(**{name: getattr(found, name) for name in cls.model_fields})
 
 
 class DefinitionKeyAnswer(processes.Deleted, json_schema_extra=examples()):
-    """Which definition was told."""
+    """The definition that was changed."""
 
 
 class ProcessesAnswer(processes.ProcessesPage):
-    """Deployed processes."""
+    """A page of deployed processes."""
 
     processes: tuple[ProcessAnswer, ...]
 
@@ -61,12 +61,12 @@ class InstanceAnswer(processes.InstanceState, json_schema_extra=examples(**OF_IN
 
     @classmethod
     def of(cls, found: FoundInstance) -> Self:
-        """Make it of what was found."""
+        """Convert a stored instance."""
         return cls(**asdict(found))
 
 
 class InstancesAnswer(processes.InstancesPage, json_schema_extra=examples(next=30950)):
-    """Some instances, the newest first."""
+    """A page of instances, the newest first."""
 
     instances: tuple[InstanceAnswer, ...]
 
@@ -95,11 +95,11 @@ class WholeInstanceAnswer(
         incident_list=[],
     ),
 ):
-    """One instance, with what it waits for."""
+    """One instance, with its variables and all its waits."""
 
     @classmethod
     def of(cls, whole: WholeInstance) -> Self:
-        """Make it of what was found."""
+        """Convert a stored instance."""
         return cls(
             **asdict(whole.found),
             definition_key=whole.definition_key,
@@ -120,42 +120,42 @@ class StepAnswer(
         passes=[[1, "order", "entered"]],
     ),
 ):
-    """What happened when an instance was advanced once."""
+    """One step of an instance: its signals, and the nodes that tokens entered or left."""
 
-    # The page of the reference knows no tuples.
+    # The reference's page can't show tuples.
     passes: tuple[Annotated[tuple[int, str, str], WithJsonSchema({"type": "array", "items": {}})], ...] = Field(
-        description="token, node, and entered, left or terminated"
+        description="for each pass: the token, the node, and entered, left or terminated"
     )
 
     @classmethod
     def of(cls, step: FoundStep) -> Self:
-        """Make it of what was found."""
+        """Convert a stored step."""
         return cls(**asdict(step))
 
 
 class StepsAnswer(processes.StepsPage, json_schema_extra=examples(next=None)):
-    """What happened in an instance, in order."""
+    """The steps of an instance, in order."""
 
     steps: tuple[StepAnswer, ...]
 
 
-class InstanceKeyAnswer(processes.Told, json_schema_extra=examples()):
-    """Which instance was told."""
+class InstanceKeyAnswer(processes.InstanceKey, json_schema_extra=examples()):
+    """The instance that got a signal."""
 
 
-class InstanceKeysAnswer(processes.Reached, json_schema_extra=examples(instance_keys=[31007])):
-    """Which instances were told."""
+class InstanceKeysAnswer(processes.InstanceKeys, json_schema_extra=examples(instance_keys=[31007])):
+    """The instances that got a signal."""
 
 
 class CanceledAnswer(
-    processes.CanceledInstances, json_schema_extra=examples(instance_keys=[31007], said="1 instance is told to end")
+    processes.CanceledInstances, json_schema_extra=examples(instance_keys=[31007], message="1 instance is told to end")
 ):
-    """What became of the instances of a business key, or would."""
+    """The result of a cancellation of all instances with a business key, or of its dry run."""
 
     @classmethod
-    def of(cls, canceled: Changed[int]) -> Self:
-        """Make it of what was done."""
-        return cls(instance_keys=list(canceled.keys), said=canceled.sentence, more=canceled.more)
+    def of(cls, canceled: BulkResult[int]) -> Self:
+        """Convert the result of a change."""
+        return cls(instance_keys=list(canceled.keys), message=canceled.sentence, more=canceled.more)
 
 
 OF_TASK = {
@@ -170,37 +170,37 @@ OF_TASK = {
 
 
 class TaskAnswer(processes.Task, json_schema_extra=examples(**OF_TASK)):
-    """One task that a person is to do."""
+    """One open task of a person."""
 
     @classmethod
     def of(cls, task: FoundTask) -> Self:
-        """Make it of what was found."""
+        """Convert a stored task."""
         return cls(**asdict(task))
 
 
 class TasksAnswer(processes.TasksPage, json_schema_extra=examples(next=None)):
-    """Some open tasks, the oldest first."""
+    """A page of open tasks, oldest first."""
 
     tasks: tuple[TaskAnswer, ...]
 
 
 class TaskActAnswer(
     processes.TaskAct,
-    json_schema_extra=examples(act="COMPLETED", acted_at=MOMENT_TEXT, who="engine", detail={"assignee": "ann"}),
+    json_schema_extra=examples(act="COMPLETED", acted_at=MOMENT_TEXT, actor="engine", detail={"assignee": "ann"}),
 ):
-    """One act on a task."""
+    """One event of a task."""
 
 
 class WholeTaskAnswer(
     processes.WholeTask, json_schema_extra=examples(**OF_TASK, state="ASSIGNED", variables={"order": 42})
 ):
-    """One task with its variables, and what became of it; of one that has ended all is null that no act tells."""
+    """One task with its variables and its events; of an ended task, a field that no event has is null."""
 
-    acts: tuple[TaskActAnswer, ...] = Field(description="in order, the last 1,000")
+    acts: tuple[TaskActAnswer, ...] = Field(description="the last 1,000 events, in order")
 
     @classmethod
     def of(cls, task: WholeTask) -> Self:
-        """Make it of what was found."""
+        """Convert a stored task."""
         fields = asdict(task)
         return cls(variables=seen_by(task), **{name: fields[name] for name in cls.model_fields if name in fields})
 
@@ -220,19 +220,19 @@ class ServiceTaskAnswer(
         claimed_until="2027-01-31T08:15:00Z",
     ),
 ):
-    """One service task that the caller has taken."""
+    """One service task that the caller has leased."""
 
     @classmethod
     def of(cls, task: TakenTask) -> Self:
-        """Make it of what was taken."""
+        """Convert a leased task."""
         return cls(**asdict(task))
 
 
 class ServiceTasksAnswer(processes.ServiceTasksPage):
-    """Service tasks that the caller has taken."""
+    """The service tasks that the caller has leased."""
 
     tasks: tuple[ServiceTaskAnswer, ...]
 
 
 class TaskStateAnswer(processes.TaskState, json_schema_extra=examples(task_key=31009, state="COMPLETED")):
-    """What a task is now."""
+    """The present state of a task."""

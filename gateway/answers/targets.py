@@ -1,4 +1,4 @@
-"""What is answered about targets."""
+"""The response models of targets."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -11,23 +11,25 @@ from shardclock_server.sql.deliveries.targets import Target
 
 
 class TargetAnswer(Answer):
-    """What a timer may name as its target."""
+    """A target that timers may name."""
 
     target: str = Field(examples=["order.expired"])
     kind: str = Field(examples=["handler"], description="log, handler, job or webhook")
-    tenant_id: str | None = Field(examples=[None], description="whose timers may name it; null: everybody's")
-    closed_at: datetime | None = Field(examples=[None], description="since when no new timer may name it")
+    tenant_id: str | None = Field(examples=[None], description="the tenant that may use the target; null: each tenant")
+    closed_at: datetime | None = Field(
+        examples=[None], description="the time since which no new timer may name the target"
+    )
     closed_why: str | None = Field(examples=[None])
-    waiting: int = Field(examples=[12], description="the caller's deliveries on their way, counted up to 1,000")
-    dead_letters: int = Field(examples=[0], description="those that were given up, counted up to 1,000")
+    waiting: int = Field(examples=[12], description="the caller's pending deliveries, counted up to 1,000")
+    dead_letters: int = Field(examples=[0], description="the caller's dead letters, counted up to 1,000")
 
     @classmethod
     def of(cls, target: Target) -> Self:
-        """Make it of what was found."""
+        """Convert a stored target."""
         return cls(**asdict(target))
 
 
 class TargetsAnswer(Answer):
-    """The targets that there are: the log, handlers, jobs, then endpoints, each by name."""
+    """All targets: the log, handlers, jobs, then endpoints, each by name."""
 
     targets: list[TargetAnswer]

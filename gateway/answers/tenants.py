@@ -1,4 +1,4 @@
-"""What is answered about tenants."""
+"""The response models of tenants."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -12,27 +12,29 @@ from shardclock_server.sql.tenants.tenants import Limits, Tenant
 
 
 class LimitsAnswer(Answer):
-    """A tenant's limits; null is no limit, and for the last five the default."""
+    """A tenant's limits. Null means no limit; in the last five fields it means the default."""
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
-    payload_bytes_max: int | None = Field(examples=[None], description="bytes of their payloads, as JSON text")
-    waiters_max: int | None = Field(examples=[100], description="callers who wait or follow the log, at each gateway")
+    payload_bytes_max: int | None = Field(
+        examples=[None], description="bytes of the payloads of pending timers, as JSON text"
+    )
+    waiters_max: int | None = Field(examples=[100], description="callers that wait or follow the log, at each gateway")
     endpoints_max: int | None = Field(examples=[20])
     rate_per_s: float | None = Field(examples=[50], description="writes a second, at each gateway")
-    instances_max: int | None = Field(examples=[5_000], description="instances of processes that have not ended")
-    tasks_max: int | None = Field(examples=[5_000], description="open tasks of persons")
+    instances_max: int | None = Field(examples=[5_000], description="unfinished instances of processes")
+    tasks_max: int | None = Field(examples=[5_000], description="open tasks of people")
     messages_max: int | None = Field(examples=[1_000], description="kept messages")
-    definitions_max: int | None = Field(examples=[200], description="versions of processes that are not deleted")
+    definitions_max: int | None = Field(examples=[200], description="versions of processes, without deleted ones")
     schedules_max: int | None = Field(examples=[500], description="pending schedules")
 
     @classmethod
     def of(cls, limits: Limits) -> Self:
-        """Make it of what was found."""
+        """Convert stored limits."""
         return cls(**asdict(limits))
 
 
 class TenantAnswer(Answer):
-    """A tenant that has limits of its own."""
+    """A tenant with limits of its own."""
 
     tenant_id: str = Field(examples=["acme"])
     limits: LimitsAnswer
@@ -40,35 +42,36 @@ class TenantAnswer(Answer):
 
     @classmethod
     def of(cls, tenant: Tenant) -> Self:
-        """Make it of what was found."""
+        """Convert a stored tenant."""
         return cls(tenant_id=tenant.tenant_id, limits=LimitsAnswer.of(tenant.limits), changed_at=tenant.changed_at)
 
 
 class TenantsAnswer(Answer):
-    """Some tenants, by name."""
+    """A page of tenants, by name."""
 
     tenants: list[TenantAnswer]
 
 
 class UsedAnswer(Answer):
-    """What a tenant has of what is limited."""
+    """A tenant's current usage of each limited resource."""
 
-    timers: int = Field(examples=[812], description="pending timers, paused ones counted")
+    timers: int = Field(examples=[812], description="pending and paused timers")
     payload_bytes: int = Field(examples=[40_600])
     estimated: bool = Field(
-        examples=[False], description="whether these two are estimates, of more than 100,000 timers"
+        examples=[False],
+        description="whether `timers` and `payload_bytes` are estimates: with more than 100,000 timers, they are",
     )
     endpoints: int = Field(examples=[2])
-    waiters: int = Field(examples=[0], description="at the gateway that answers")
-    instances: int = Field(examples=[12], description="that have not ended; a million are counted at most")
+    waiters: int = Field(examples=[0], description="waiting callers at the gateway that answers")
+    instances: int = Field(examples=[12], description="unfinished instances, counted up to a million")
     tasks: int = Field(examples=[3])
     messages: int = Field(examples=[0])
     definitions: int = Field(examples=[2])
-    schedules: int = Field(examples=[4], description="pending ones, paused ones counted")
+    schedules: int = Field(examples=[4], description="pending and paused schedules")
 
 
 class ShownTenantAnswer(Answer):
-    """What a tenant may have, and what it has."""
+    """A tenant's limits and usage."""
 
     tenant_id: str = Field(examples=["acme"])
     own: bool = Field(examples=[True], description="false: the limits are those of the gateway's settings")
@@ -77,7 +80,7 @@ class ShownTenantAnswer(Answer):
 
     @classmethod
     def of(cls, shown: ShownTenant, *, usual: Limits, waiters: int) -> Self:
-        """Make it of what was found."""
+        """Combine the stored limits and usage; `usual` are the limits of the gateway's settings."""
         counts = asdict(shown.pending) | dict(shown.counts)
         used = UsedAnswer(**counts, endpoints=shown.endpoints, waiters=waiters)
         own = shown.own

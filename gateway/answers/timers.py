@@ -1,31 +1,32 @@
-"""What is answered about timers, and about what a rule will do."""
+"""The response models of timers, and of the preview of a schedule."""
 
 from dataclasses import asdict
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field
 
 from shardclock.api import answers
 from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples, value_of
 from shardclock_server.gateway.answers.log import RecordAnswer
+from shardclock_server.service.schedules import ScheduleState
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.timers.preview import Foreseen
+from shardclock_server.timers.preview import PreviewedOccurrence
 
 
-class ScheduledAnswer(answers.Stored, json_schema_extra=examples()):
-    """A timer that was asked for, and is stored now."""
+class ScheduledAnswer(answers.StoredTimer, json_schema_extra=examples()):
+    """A stored timer."""
 
     @classmethod
     def of(cls, scheduled: Scheduled) -> Self:
-        """Make it of what was stored."""
+        """Convert the result of a create."""
         return cls(timer_key=scheduled.timer_key, due_date=scheduled.due_date, outcome=scheduled.outcome)
 
 
 class WaitedAnswer(ScheduledAnswer):
-    """A timer that was asked for, and how it ended if it did while the caller waited."""
+    """A stored timer, and the record of the timer's end if the timer ended during the wait."""
 
-    end: RecordAnswer | None = Field(description="the record that ended it; null: it has not ended yet")
+    end: RecordAnswer | None = Field(description="the record of the timer's end; null: the timer has not ended")
 
 
 class TimerAnswer(
@@ -38,31 +39,69 @@ class TimerAnswer(
         occurrence=1,
         target="log",
         timer_type="USER",
+        changed_at=None,
         detail=None,
     ),
 ):
     """One timer, pending or ended."""
 
-    etag: str | None = Field(None, exclude=True)  # the answer's header has it
+    etag: str | None = Field(None, exclude=True)  # the response has the etag as a header
 
     @classmethod
     def of(cls, timer: TimerState) -> Self:
-        """Make it of what was found; who holds it is no client's business, and may change at any time."""
-        fields = asdict(timer)
-        del fields["holder"]
-        if timer.schedule is None:
-            fields["missed"] = None
-        return cls(**fields | {name: value_of(fields[name]) for name in ("payload", "detail")})
+        """Convert a stored timer, without its holder, which is internal and may change at any time."""
+        return cls(**_fields_of(timer))
+
+
+def _fields_of(timer: TimerState) -> dict[str, Any]:
+    fields = asdict(timer)
+    del fields["holder"]
+    if timer.schedule is None:
+        fields["missed"] = None
+    return fields | {name: value_of(fields[name]) for name in ("payload", "detail")}
+
+
+class FiringAnswer(
+    answers.Firing, json_schema_extra=examples(intent="TRIGGERED", occurrence=7, late_s=0.004, skipped=0)
+):
+    """One past occurrence of a schedule that fired, or the occurrences that were skipped together."""
+
+
+class ScheduleAnswer(
+    answers.Schedule,
+    json_schema_extra=examples(
+        state="PENDING", schedule="0 8 * * MON", zone="Europe/Berlin", missed="fire_once", occurrence=8, target="log",
+        timer_type="USER", changed_at=None, detail=None, skipped=0,
+    ),
+):  # fmt: skip
+    """The next occurrence of a schedule, and its last firings."""
+
+    etag: str | None = Field(None, exclude=True)
+    last: FiringAnswer | None
+    firings: tuple[FiringAnswer, ...]
+
+    @classmethod
+    def of(cls, state: ScheduleState) -> Self:
+        """Convert a schedule."""
+        last = None if state.last is None else FiringAnswer(**asdict(state.last))
+        firings = tuple(FiringAnswer(**asdict(it)) for it in state.firings)
+        return cls(**_fields_of(state.timer), last=last, skipped=state.skipped, firings=firings)
+
+
+class SchedulesAnswer(answers.SchedulesPage, json_schema_extra=examples()):
+    """A page of schedules."""
+
+    schedules: tuple[ScheduleAnswer, ...]
 
 
 class TimersAnswer(answers.TimersPage, json_schema_extra=examples()):
-    """Some of the timers that were found."""
+    """A page of timers."""
 
     timers: tuple[TimerAnswer, ...]
 
 
 class ChangedAnswer(answers.Changed, json_schema_extra=examples(state="PENDING", due_date="2027-01-31T09:00:00Z")):
-    """A timer after a change that was done."""
+    """A timer after a change."""
 
 
 class ExplainedAnswer(
@@ -73,32 +112,32 @@ class ExplainedAnswer(
         why="it fired at 2027-01-31T08:00:00.004Z, 4 ms after its due date",
     ),
 ):
-    """Why a timer fired when it did, or why it did not."""
+    """The reason why a timer fired at its moment, or did not fire."""
 
     records: tuple[RecordAnswer, ...]
 
 
 class OccurrenceAnswer(answers.Occurrence, json_schema_extra=examples(number=1, local="2027-01-31T09:00:00+01:00")):
-    """One occurrence that a rule will have."""
+    """One future occurrence of a schedule."""
 
     @classmethod
-    def of(cls, foreseen: Foreseen) -> Self:
-        """Make it of what was foreseen."""
-        return cls(number=foreseen.number, due_date=foreseen.moment, local=foreseen.local, note=foreseen.edge)
+    def of(cls, previewed: PreviewedOccurrence) -> Self:
+        """Convert a computed occurrence."""
+        return cls(number=previewed.number, due_date=previewed.moment, local=previewed.local, note=previewed.edge)
 
 
 class PreviewAnswer(answers.PreviewPage):
-    """What a rule will do."""
+    """The next occurrences of a schedule."""
 
     occurrences: tuple[OccurrenceAnswer, ...]
 
 
-class CountedAnswer(
-    answers.Counted,
+class TimersCountedAnswer(
+    answers.TimersCounted,
     json_schema_extra=examples(token="2-1801382400-5f1d7a9b03c2e846-9c1be3f0d2a4761508c7e5aa"),  # noqa: S106 - an example
 ):
-    """How many timers a verb would change, and the token that the real request brings."""
+    """The number of timers that a change would affect, and the token for the real request."""
 
 
 class BulkAnswer(answers.BulkChanged, json_schema_extra=examples(changed=2, unsure=0)):
-    """What became of many timers."""
+    """The result of a change of many timers."""

@@ -1,11 +1,11 @@
-"""How much at once, and how much one tenant may have.
+"""Limit concurrent requests, and the usage of each tenant.
 
-quotas    what one tenant may have
-room      what one request takes of that
-standing  how much of that it has, as one gateway knows it
-rates     how many writes a second
-places    so many at once, and no more, with a share for each tenant
-intake    so many bytes of large bodies at a time, and who comes later waits
-unsent    so many bytes of long answers that clients have not read
-work_thread  models and previews are worked on one at a time, beside the requests, tenants by turns
+quotas       the quotas of one tenant
+reservation  one request's reservation of its tenant's quotas
+usage        one tenant's usage, as one gateway knows it
+rates        writes per second
+concurrency  a limit of concurrent callers, with a share for each tenant
+body_budget  a limit of the bytes of large bodies in memory; later bodies wait
+unsent       a limit of the response bytes that clients have not read
+work_thread  a thread for models and previews: one computation at a time, round robin over tenants
 """

@@ -1,7 +1,7 @@
-"""The quotas of one tenant: writes a second, pending timers, their payloads, schedules, and waiting callers.
+"""The quotas of one tenant: writes per second, pending timers, their payloads, schedules, and waiting callers.
 
-No create counts anything in Postgres. A gateway counts a tenant's pending timers once in a while, only if the tenant
-has a quota of them, and adds what it has let in since: docs/decisions/0046-quotas.md.
+A create counts nothing in Postgres. If a tenant has a quota, a gateway counts its pending timers from time to time,
+and adds the timers it has written since: docs/decisions/0046-quotas.md.
 """
 
 import asyncio
@@ -17,10 +17,9 @@ from typing import Self
 import structlog
 
 from shardclock_server.gateway.limits.rates import RateLimits
-from shardclock_server.gateway.limits.room import WAY_OUT, Room, over_quota
-from shardclock_server.gateway.limits.standing import Standing
+from shardclock_server.gateway.limits.reservation import QuotaReservation, over_quota
+from shardclock_server.gateway.limits.usage import TenantUsage
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.service.words import counted
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -32,39 +31,38 @@ from shardclock_server.sql.tenants.tenants import (
     find_limits,
     measure_pending,
 )
-from shardclock_server.timers.refusal import shortened
 
-LOOK_S = 1.0  # between two looks at a tenant that asks for something
-LOOK_SHARE = 0.05  # of the time, at most, that a gateway spends on looks at one tenant
-STALE_S = 30.0  # older than this, nothing that was found is relied on
+COUNT_S = 1.0  # the time between two counts of an active tenant
+COUNT_SHARE = 0.05  # counts of one tenant take at most this share of the time
+STALE_S = 30.0  # a count that is older than this is not used
 TENANTS_MAX = 10_000
 HOUR_S = 3_600
-# A tenant's changes leave records that are kept for 400 days: 3.5 million at most, some 1 GB.
-ACTS_PER_HOUR, ACTS_AT_ONCE = 360, 2_000
+# The records of a tenant's changes are kept for 400 days: 3.5 million at most, some 1 GB.
+AUDITED_PER_HOUR, AUDITED_AT_ONCE = 360, 2_000
 WAITERS_AGAIN_S = 1
 ENDPOINTS_AGAIN_S = 60
 
 
 class Quotas:
-    """Hold the tenants of one gateway to their limits; one without limits of its own has the `usual` ones."""
+    """Enforce the limits of the tenants at one gateway; a tenant without limits of its own has the `usual` limits."""
 
     def __init__(
         self,
         pool: Pool,
         usual: Limits,
         *,
-        acts_per_hour: int = ACTS_PER_HOUR,
+        audited_per_hour: int = AUDITED_PER_HOUR,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
         self._usual = usual
         self._clock = clock
         self._rates = RateLimits(clock=clock)
-        self._lines = RateLimits(debt_s=inf, clock=clock)  # of bodies of many lines, which count in both
-        self._acts_per_s = acts_per_hour / HOUR_S
-        self._acts = RateLimits(burst_s=ACTS_AT_ONCE / self._acts_per_s, rule=_may_act, clock=clock)
-        self._standings: dict[str, Standing] = {}
-        self._looks: dict[str, asyncio.Task[None]] = {}
+        self._lines = RateLimits(debt_s=inf, clock=clock)  # bodies with many lines count here and in `_rates`
+        self._audited_per_s = audited_per_hour / HOUR_S
+        self._audited = RateLimits(burst_s=AUDITED_AT_ONCE / self._audited_per_s, rule=_audited_rule, clock=clock)
+        self._usages: dict[str, TenantUsage] = {}
+        self._counts: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,32 +70,33 @@ class Quotas:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        looks = list(self._looks.values())
-        for look in looks:
-            look.cancel()
-        await asyncio.gather(*looks, return_exceptions=True)
+        counts = list(self._counts.values())
+        for count in counts:
+            count.cancel()
+        await asyncio.gather(*counts, return_exceptions=True)
 
     async def limits_of(self, tenant_id: str) -> Limits:
-        """Return what a tenant may have, as of a moment ago.
+        """Return a tenant's limits, at most STALE_S old.
 
-        errors:  StoreUnavailable  nobody can tell now
+        errors:  StoreUnavailable  the limits can't be read now
         """
-        return (await self._standing_of(tenant_id)).limits
+        return (await self._usage_of(tenant_id)).limits
 
     async def take_write(self, tenant_id: str) -> None:
-        """Take one of a tenant's writes a second.
+        """Take one of a tenant's writes per second.
 
-        errors:  Problem           it has taken too many; it says when to ask again
-                 StoreUnavailable  nobody can tell now what it may
+        errors:  Problem           the tenant has written too much; the problem says when to ask again
+                 StoreUnavailable  the limits can't be read now
         """
         await self._take(self._rates, tenant_id, 1)
 
     async def take_lines(self, tenant_id: str, count: int) -> None:
-        """Take as many of a tenant's writes as a body has lines.
+        """Take one of a tenant's writes for each line of a body.
 
-        The next body waits until the rate has paid for all of them; other writes wait a minute at most.
+        The tenant's next body with lines must wait until the rate covers all of these lines; other writes wait a minute
+        at most.
 
-        errors:  as of `take_write`
+        errors:  as in `take_write`
         """
         await self._take(self._lines, tenant_id, count)
         try:
@@ -107,149 +106,141 @@ class Quotas:
             raise
 
     def give_lines_back(self, tenant_id: str, count: int, *, of: int) -> None:
-        """Give the writes of some lines of a body back, because they did not take place."""
+        """Undo a part of `take_lines`, for lines that were not written."""
         for rates in (self._lines, self._rates):
             self._give_back(rates, tenant_id, count, of=of)
 
-    def take_act(self, tenant_id: str) -> None:
-        """Take one of a tenant's requests that leave a record in the audit.
+    def take_audited(self, tenant_id: str) -> None:
+        """Take one of a tenant's requests that leave an audit record.
 
-        errors:  Problem  it has taken too many; it says when to ask again
+        errors:  Problem  the tenant has sent too many requests; the problem says when to ask again
         """
-        self._acts.take(tenant_id, self._acts_per_s)
+        self._audited.take(tenant_id, self._audited_per_s)
 
-    def give_act_back(self, tenant_id: str) -> None:
-        """Give one of these requests back, because it leaves no record."""
-        self._acts.give_back(tenant_id, self._acts_per_s, 1, of=1)
+    def give_audited_back(self, tenant_id: str) -> None:
+        """Undo one `take_audited`, because the request leaves no audit record."""
+        self._audited.give_back(tenant_id, self._audited_per_s, 1, of=1)
 
-    async def room(self, tenant_id: str) -> Room:
-        """Return the room that a tenant has for more pending timers, for the length of a block.
+    async def reservation(self, tenant_id: str) -> QuotaReservation:
+        """Return a reservation for more pending timers of a tenant, to be used as a block.
 
-        errors:  StoreUnavailable  nobody can tell now what it may
+        errors:  StoreUnavailable  the limits can't be read now
         """
-        standing = await self._standing_of(tenant_id)
-        return Room(standing, self._pool, look_again=partial(self._look_again, standing), clock=self._clock)
+        usage = await self._usage_of(tenant_id)
+        return QuotaReservation(usage, self._pool, recount=partial(self._recount, usage), clock=self._clock)
 
-    async def take_waiter(self, tenant_id: str) -> Standing:
-        """Count a caller among those of its tenant who wait here, or follow the log; it is the caller's to end that.
+    async def take_waiter(self, tenant_id: str) -> TenantUsage:
+        """Count another waiting caller of a tenant; the caller of this method subtracts one at the end of the wait.
 
-        errors:  Problem           as many of its tenant wait here as may
-                 StoreUnavailable  nobody can tell now how many may
+        errors:  Problem           the tenant has reached its limit of waiting callers at this gateway
+                 StoreUnavailable  the limit can't be read now
         """
-        standing = await self._standing_of(tenant_id)
-        most = standing.limits.waiters_max
-        if most is not None and standing.waiting >= most and await self._is_looked_at(standing):
-            most = standing.limits.waiters_max
-        if most is not None and standing.waiting >= most:
-            raise over_quota(
-                f"tenant {shortened(tenant_id)} may have {counted(most, 'caller')} who wait at this gateway or follow"
-                f" the log, and has {standing.waiting:,}; ask again without wait or for a page of the log, {WAY_OUT}",
-                again_s=WAITERS_AGAIN_S, quota="waiters", limit=most,
-            )  # fmt: skip
-        standing.waiting += 1
-        return standing
+        usage = await self._usage_of(tenant_id)
+        most = usage.limits.waiters_max
+        if most is not None and usage.waiting >= most and await self._await_count(usage):
+            most = usage.limits.waiters_max
+        if most is not None and usage.waiting >= most:
+            raise over_quota(tenant_id, "waiters", limit=most, more=1, again_s=WAITERS_AGAIN_S)
+        usage.waiting += 1
+        return usage
 
     def count_waiting(self, tenant_id: str) -> int:
-        """Count a tenant's callers who wait here now."""
-        standing = self._standings.get(tenant_id)
-        return 0 if standing is None else standing.waiting
+        """Count a tenant's waiting callers at this gateway."""
+        usage = self._usages.get(tenant_id)
+        return 0 if usage is None else usage.waiting
 
-    async def _standing_of(self, tenant_id: str) -> Standing:
-        """Find out how a tenant stands: known from a while ago, while a newer look is under way."""
-        standing = self._standings.get(tenant_id)
-        if standing is None:
-            self._make_room()
-            standing = self._standings[tenant_id] = Standing(tenant_id)
+    async def _usage_of(self, tenant_id: str) -> TenantUsage:
+        """Return a tenant's usage; an older count is used while a newer one is in progress."""
+        usage = self._usages.get(tenant_id)
+        if usage is None:
+            self._forget_idle()
+            usage = self._usages[tenant_id] = TenantUsage(tenant_id)
         now_s = self._clock()
-        if standing.looked_at_s is None or now_s - standing.looked_at_s > STALE_S:
-            await self._look_at(standing)
-        elif standing.is_due(now_s):
-            self._begin_look(standing)
-        return standing
+        if usage.counted_at_s is None or now_s - usage.counted_at_s > STALE_S:
+            await self._refresh(usage)
+        elif usage.is_due(now_s):
+            self._begin_count(usage)
+        return usage
 
     async def _take(self, rates: RateLimits, tenant_id: str, count: int) -> None:
-        standing = await self._standing_of(tenant_id)
+        usage = await self._usage_of(tenant_id)
         try:
-            rates.take(tenant_id, standing.limits.rate_per_s, count)
+            rates.take(tenant_id, usage.limits.rate_per_s, count)
         except Problem:
-            if not await self._is_looked_at(standing):
+            if not await self._await_count(usage):
                 raise
-            rates.take(tenant_id, standing.limits.rate_per_s, count)
+            rates.take(tenant_id, usage.limits.rate_per_s, count)
 
     def _give_back(self, rates: RateLimits, tenant_id: str, count: int, *, of: int) -> None:
-        if (standing := self._standings.get(tenant_id)) is not None:
-            rates.give_back(tenant_id, standing.limits.rate_per_s, count, of=of)
+        if (usage := self._usages.get(tenant_id)) is not None:
+            rates.give_back(tenant_id, usage.limits.rate_per_s, count, of=of)
 
-    async def _is_looked_at(self, standing: Standing) -> bool:
-        """Wait for the look that is under way before a refusal: an old limit refuses nothing. False: there is none."""
-        if standing.tenant_id not in self._looks:
+    async def _await_count(self, usage: TenantUsage) -> bool:
+        """Wait for a count in progress, so that an old limit refuses nothing; False: no count is in progress."""
+        if usage.tenant_id not in self._counts:
             return False
         with suppress(StoreUnavailable):
-            await self._look_at(standing)
+            await self._refresh(usage)
         return True
 
-    async def _look_again(self, standing: Standing) -> None:
-        """Look at a tenant without room if it is time, since some timers may have fired; or to count its schedules."""
-        for _ in range(2):  # A look that has begun earlier perhaps counts no schedules.
-            if standing.is_due(self._clock()) or standing.lacks_schedules:
-                await self._look_at(standing)
+    async def _recount(self, usage: TenantUsage) -> None:
+        """Count again before a refusal if a count is due, since timers may have fired, or if schedules are missing."""
+        for _ in range(2):  # a count that began earlier may lack the schedules
+            if usage.is_due(self._clock()) or usage.lacks_schedules:
+                await self._refresh(usage)
 
-    async def _look_at(self, standing: Standing) -> None:
-        """Look at a tenant, or wait for the look that is under way; a caller who goes does not end it for others."""
-        self._begin_look(standing)
-        await asyncio.shield(self._looks[standing.tenant_id])
+    async def _refresh(self, usage: TenantUsage) -> None:
+        """Count a tenant's usage, or wait for the count in progress; a cancelled caller does not end the count."""
+        self._begin_count(usage)
+        await asyncio.shield(self._counts[usage.tenant_id])
 
-    def _begin_look(self, standing: Standing) -> None:
-        if standing.tenant_id not in self._looks:
-            look = asyncio.create_task(self._look(standing), name="quota look")
-            self._looks[standing.tenant_id] = look
-            look.add_done_callback(lambda done: self._end_look(standing, done))
+    def _begin_count(self, usage: TenantUsage) -> None:
+        if usage.tenant_id not in self._counts:
+            count = asyncio.create_task(self._count_usage(usage), name="quota count")
+            self._counts[usage.tenant_id] = count
+            count.add_done_callback(lambda done: self._end_count(usage, done))
 
-    def _end_look(self, standing: Standing, look: "asyncio.Task[None]") -> None:
-        del self._looks[standing.tenant_id]
-        if not look.cancelled() and look.exception() is not None:
-            # Whoever waits for it is told. Others hear of it when what is known has become too old.
-            standing.begin_again_at(self._clock() + LOOK_S)
+    def _end_count(self, usage: TenantUsage, count: "asyncio.Task[None]") -> None:
+        del self._counts[usage.tenant_id]
+        if not count.cancelled() and count.exception() is not None:
+            # A caller that waits for this count gets the error. Other callers get an error when the last count is too
+            # old.
+            usage.postpone_count(self._clock() + COUNT_S)
 
-    async def _look(self, standing: Standing) -> None:
+    async def _count_usage(self, usage: TenantUsage) -> None:
         begun_s = self._clock()
-        # The size of the default tenant is estimated from a sample of all timers.
+        # ALL_TENANTS: the size of the default tenant is estimated from a sample of all timers.
         async with self._pool.session(ALL_TENANTS) as session:
-            limits = await find_limits(session, standing.tenant_id) or self._usual
-            counts_schedules = standing.begin()
-            pending = await _count(session, standing.tenant_id, limits, counts_schedules=counts_schedules)
+            limits = await find_limits(session, usage.tenant_id) or self._usual
+            counts_schedules = usage.begin_count()
+            pending = await _count(session, usage.tenant_id, limits, counts_schedules=counts_schedules)
         now_s = self._clock()
-        next_s = now_s + max(LOOK_S, (now_s - begun_s) / LOOK_SHARE)
-        standing.end(limits, pending, now_s, next_s=next_s, counts_schedules=counts_schedules)
+        next_s = now_s + max(COUNT_S, (now_s - begun_s) / COUNT_SHARE)
+        usage.end_count(limits, pending, now_s, next_s=next_s, counts_schedules=counts_schedules)
 
-    def _make_room(self) -> None:
-        if len(self._standings) >= TENANTS_MAX:
-            self._standings = {
-                name: standing
-                for name, standing in self._standings.items()
-                if standing.is_in_use or name in self._looks
+    def _forget_idle(self) -> None:
+        if len(self._usages) >= TENANTS_MAX:
+            self._usages = {
+                name: usage for name, usage in self._usages.items() if usage.is_in_use or name in self._counts
             }
 
 
-def _may_act(per_s: float) -> str:
+def _audited_rule(per_s: float) -> str:
     return (
-        f"may send {per_s * HOUR_S:,.0f} requests an hour here that leave a record in the audit, {ACTS_AT_ONCE:,} at"
+        f"may send {per_s * HOUR_S:,.0f} requests an hour here that leave a record in the audit, {AUDITED_AT_ONCE:,} at"
         " once; change many things by one request"
     )
 
 
-def too_many_endpoints(tenant_id: str, most: int) -> Problem:
-    """Say that a tenant has as many endpoints as it may have."""
-    return over_quota(
-        f"tenant {shortened(tenant_id)} may have {counted(most, 'endpoint')}, and has as many; remove one, {WAY_OUT}",
-        again_s=ENDPOINTS_AGAIN_S, quota="endpoints", limit=most,
-    )  # fmt: skip
+def endpoints_over_quota(tenant_id: str, most: int) -> Problem:
+    """Make the refusal for a tenant at its limit of endpoints."""
+    return over_quota(tenant_id, "endpoints", limit=most, more=1, again_s=ENDPOINTS_AGAIN_S)
 
 
 async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_schedules: bool) -> Pending | None:
-    """Count what a tenant has pending, if that is limited; None: the count took too long."""
+    """Count a tenant's pending timers and schedules, as far as they are limited; None: the count took too long."""
     pending = Pending()
-    # More bytes may come with each timer: if these are limited, all timers are counted.
+    # A limit of bytes needs a count of all timers: the payload of each may differ.
     most = limits.timers_max if limits.payload_bytes_max is None else None
     try:
         if limits.are_of_pending:
@@ -258,8 +249,8 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # Its limits were read just now, so Postgres is there. To refuse all that a tenant asks for is worse than to
-        # let in what an older count has room for.
+        # The limits were read just now, so Postgres is available, and only the count is slow. To go on with the older
+        # count is better than to refuse all of the tenant's requests.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
     return pending

@@ -1,30 +1,31 @@
-"""How much one tenant may ask for: so many writes a second, and for a moment more.
+"""Limit the rate of one tenant's writes, with a burst.
 
-Each gateway counts by itself, so a tenant that asks all of them gets as many times as much.
+Each gateway counts for itself, so a tenant that uses N gateways gets N times the rate.
 """
 
 import time
 from collections.abc import Callable
 from math import ceil
 
-from shardclock_server.gateway.requests.problems import TOO_MANY, Problem
+from shardclock.api.codes import TOO_MANY
+from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.bucket import Bucket
 from shardclock_server.timers.refusal import shortened
 
-BURST_S = 2.0  # worth of writes may come at once
-DEBT_S = 60.0  # worth of writes, at most, is paid for later
+BURST_S = 2.0  # the burst: the writes of this time at the rate may come at once
+DEBT_S = 60.0  # a request may use up the rate of at most this many seconds in advance
 TENANTS_MAX = 10_000
 
 
-def _may_write(per_s: float) -> str:
+def _write_rule(per_s: float) -> str:
     return f"may write {per_s:g} a second here"
 
 
 class RateLimits:
-    """Count the writes of each tenant in a bucket of its own.
+    """Count the writes of each tenant in a token bucket.
 
-    The allowance of `burst_s` may be used at once; `rule` is the limit's wording in a refusal. A wait is at
-    most `debt_s`, a burst, or the time of one write.
+    The allowance of `burst_s` may be used at once; `rule` is the limit's wording in a refusal. A wait is at most the
+    largest of `debt_s`, `burst_s` and the time of one write.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class RateLimits:
         *,
         burst_s: float = BURST_S,
         debt_s: float = DEBT_S,
-        rule: Callable[[float], str] = _may_write,
+        rule: Callable[[float], str] = _write_rule,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._burst_s = burst_s
@@ -42,18 +43,18 @@ class RateLimits:
         self._buckets: dict[str, Bucket] = {}
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
-        """Take some for a tenant; more than a burst at once is taken only by one who has taken nothing lately.
+        """Take writes for a tenant; a full bucket also grants more than a burst at once.
 
         units:   `per_s` writes a second; None: without a limit
-        errors:  Problem  it has taken too much; it says when to ask again
+        errors:  Problem  the tenant has written too much; the problem says when to ask again
         """
         if per_s is None:
             return
         now_s = self._clock()
         bucket = self._bucket_of(tenant_id, per_s, now_s)
-        used_s = bucket.used_s(now_s)
-        if used_s and used_s + count / per_s > self._burst_s:
-            wait_s = ceil(min(used_s, used_s + count / per_s - self._burst_s))
+        refill_s = bucket.refill_s(now_s)
+        if refill_s and refill_s + count / per_s > self._burst_s:
+            wait_s = ceil(min(refill_s, refill_s + count / per_s - self._burst_s))
             raise Problem(
                 TOO_MANY,
                 f"tenant {shortened(tenant_id)} {self._rule(per_s)}; ask again in {wait_s} s",
@@ -62,15 +63,15 @@ class RateLimits:
         bucket.take(now_s, count)
 
     def give_back(self, tenant_id: str, per_s: float | None, count: int, *, of: int) -> None:
-        """Give some of the writes back that were taken at once, because they did not take place."""
+        """Undo a part of one `take`, for writes that did not take place."""
         if per_s is not None and tenant_id in self._buckets:
-            self._bucket_of(tenant_id, per_s, self._clock()).put_back(count, of=of)
+            self._bucket_of(tenant_id, per_s, self._clock()).refund(count, of=of)
 
     def _bucket_of(self, tenant_id: str, per_s: float, now_s: float) -> Bucket:
-        """Return a tenant's bucket at its rate of now, also if that was another rate when it took its writes."""
+        """Return a tenant's bucket at its present rate, which may have changed since its last write."""
         if (bucket := self._buckets.get(tenant_id)) is not None:
             bucket.change_rate(per_s, now_s)
             return bucket
         if len(self._buckets) >= TENANTS_MAX:
-            self._buckets = {tenant: it for tenant, it in self._buckets.items() if it.used_s(now_s) > 0}
+            self._buckets = {tenant: it for tenant, it in self._buckets.items() if it.refill_s(now_s) > 0}
         return self._buckets.setdefault(tenant_id, Bucket(per_s, debt_s=self._debt_s))

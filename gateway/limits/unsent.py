@@ -1,25 +1,26 @@
-"""Bound the bytes of long answers that one gateway holds for clients that have not read them yet.
+"""Limit the bytes of long responses that one gateway holds for clients that have not read them yet.
 
-An answer that has its length and more than one piece counts from its begin until its client has read all but the last
-pieces. A GET that finds no room is refused. A change is done by then, so it is answered; its bytes
-count up to its tenant's share, so that other tenants find room.
+A response with a known length and more than one piece counts from its start until its client has read all but the last
+pieces. A GET over the limit is refused. A change is done before its response, so its response is always sent; the bytes
+of this response count only up to the tenant's share, so that other tenants can get responses.
 """
 
 from collections import Counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shardclock_server.gateway.limits.places import PER_FREE
+from shardclock.api.codes import TOO_MANY
+from shardclock_server.gateway.limits.concurrency import PER_FREE
 from shardclock_server.gateway.requests.callers import TENANT
 from shardclock_server.gateway.requests.listing import PIECE_BYTES
-from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, TOO_MANY, Problem
+from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem
 from shardclock_server.timers.refusal import shortened
 
 BYTES_MAX = 64 * 2**20
 
 
-class Unsent:
-    """Count the unsent bytes of tenants; one tenant has at most three times the free bytes."""
+class UnsentBytes:
+    """Count the unsent bytes by tenant; one tenant has at most three times the free bytes."""
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
         self.bytes_max = bytes_max
@@ -27,9 +28,9 @@ class Unsent:
         self._by_tenant: Counter[str] = Counter()
 
     def require(self, tenant_id: str, size: int) -> None:
-        """Refuse an answer for which there is no room.
+        """Refuse a response over the limit.
 
-        errors:  Problem  it says when to ask again
+        errors:  Problem  the problem says when to ask again
         """
         own, free = self._by_tenant[tenant_id] + size, self.bytes_max - self.bytes - size
         if own > PER_FREE * free:
@@ -41,7 +42,7 @@ class Unsent:
             )
 
     def add(self, tenant_id: str, size: int) -> int:
-        """Count bytes that are being sent, up to the tenant's share; return how many were counted."""
+        """Add bytes that are being sent, up to the tenant's share; return how many were added."""
         left = PER_FREE * (self.bytes_max - self.bytes) - self._by_tenant[tenant_id]
         counted = max(0, min(size, left // (PER_FREE + 1)))
         self.bytes += counted
@@ -49,45 +50,45 @@ class Unsent:
         return counted
 
     def remove(self, tenant_id: str, size: int) -> None:
-        """Count bytes no longer, because they are sent or given up."""
+        """Subtract bytes that are sent or given up."""
         self.bytes -= size
         self._by_tenant[tenant_id] -= size
         if not self._by_tenant[tenant_id]:
             del self._by_tenant[tenant_id]
 
 
-class Outgoing:
-    """Hold an application's long answers to the limit of unsent bytes, and send each piece by piece."""
+class UnsentLimit:
+    """Limit the unsent bytes of an application's long responses, and send each response piece by piece."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; of a long answer no more is given to the connection than it takes now."""
+        """Serve a request; a long response is given to the connection only as fast as the client reads."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(scope, receive, send)
+        answer = _LimitedResponse(scope, receive, send)
         try:
             await self._app(scope, receive, answer.send)
         finally:
             answer.end()
 
 
-class _Answer:
-    """One answer on its way."""
+class _LimitedResponse:
+    """One response in progress."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._unsent: Unsent | None = None
+        self._unsent: UnsentBytes | None = None
         self._size = 0
         self._counted = 0
         self._is_refused = False
 
     async def send(self, message: Message) -> None:
-        """Send a part of it."""
+        """Send a part of the response."""
         if self._is_refused:
             return
         if message["type"] == "http.response.start":
@@ -98,7 +99,7 @@ class _Answer:
             await self._send(message)
 
     def end(self) -> None:
-        """Count its bytes no longer."""
+        """Subtract the response's bytes."""
         if self._unsent is not None:
             self._unsent.remove(self._tenant_id, self._counted)
 
@@ -110,7 +111,7 @@ class _Answer:
     async def _start(self, message: Message) -> None:
         length = next((int(value) for name, value in message["headers"] if name == b"content-length"), 0)
         if length > PIECE_BYTES:
-            unsent: Unsent = self._scope["app"].state.gateway.unsent
+            unsent: UnsentBytes = self._scope["app"].state.gateway.unsent
             try:
                 if self._scope["method"] == "GET":
                     unsent.require(self._tenant_id, length)
@@ -123,7 +124,7 @@ class _Answer:
         await self._send(message)
 
     async def _send_pieces(self, message: Message) -> None:
-        """Send a body in pieces: the connection takes each when the client has read most of those before."""
+        """Send a body in pieces: the connection takes the next piece when the client has read most earlier pieces."""
         body, is_last = message.get("body", b""), not message.get("more_body", False)
         for start in range(0, len(body), PIECE_BYTES):
             piece = bytes(body[start : start + PIECE_BYTES])

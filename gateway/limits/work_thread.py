@@ -1,6 +1,7 @@
-"""Do work that takes processor time beside the requests: in a thread, one at a time, tenants by turns.
+"""Run long computations in a thread, one at a time, round robin over tenants.
 
-On the loop it would keep all other requests waiting, and in a transaction its locks would be held meanwhile.
+On the event loop, a computation would block all other requests. In a transaction, a computation would prolong the
+locks.
 """
 
 import asyncio
@@ -9,33 +10,34 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from shardclock_server.gateway.limits.places import Places
+from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 
-WORK_MAX = 8  # running and waiting ones: a model has up to 4 MiB
+WORK_MAX = 8  # the most running and waiting computations, because a model has up to 4 MiB
 AGAIN = "ask again soon, or ask another gateway"
 
 T = TypeVar("T")
 
 
 class WorkThread:
-    """A thread of one gateway, and the requests that wait for it: each tenant's in order, tenants by turns."""
+    """One thread of a gateway with a queue: each tenant's requests in order, round robin over tenants."""
 
     def __init__(self, name: str, *, doing: str) -> None:
-        self.places = Places(WORK_MAX, doing=doing, way_out=AGAIN)
+        self.limit = ConcurrencyLimit(WORK_MAX, doing=doing, way_out=AGAIN)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._is_busy = False
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the tenant whose turn is next comes first
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the tenant with the next turn comes first
 
     async def aclose(self) -> None:
-        """Begin no more work; the running piece is finished."""
+        """Begin no more computations; the running one is finished."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, tenant_id: str, work: Callable[..., T], *given: object) -> T:
-        """Call a function when it is the tenant's turn.
+        """Call a function in the thread when it is the tenant's turn.
 
-        errors:  Problem  too many wait already, of all or of the tenant; and whatever the function raises
+        errors:  Problem  too many requests wait already, in total or of the tenant
+                 any      from the function
         """
-        with self.places.one(tenant_id):
+        with self.limit.slot(tenant_id):
             await self._turn_of(tenant_id)
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
@@ -56,7 +58,7 @@ class WorkThread:
             raise
 
     def _give_turn(self) -> None:
-        """Let the next tenant's first request begin, and put the tenant behind the others."""
+        """Start the first request of the next tenant, and put this tenant behind the other tenants."""
         while self._waiting:
             tenant_id = next(iter(self._waiting))
             turns = self._waiting.pop(tenant_id)

@@ -1,7 +1,7 @@
-"""The reference of the API, made of its routes.
+"""The reference of the API, made from its routes.
 
 openapi     OpenAPI, for programs
-examples    what a body may be
-refusals    which problems an operation may answer
-page        the same for people, of its `page_parts`
+examples    examples of responses, made from the examples of fields
+refusals    the problems that an operation may answer
+page        the reference as a page of HTML, made of its `page_parts`
 """

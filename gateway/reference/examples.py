@@ -1,4 +1,4 @@
-"""Make the example of an answer from those of its fields, so that each has one, and none is written twice."""
+"""Make the example of a response from the examples of its fields, so that no example is written twice."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,19 +16,19 @@ ENDS: Mapping[str, Mapping[str, Any]] = {
     "move": {"state": "PENDING"},
 }
 ONE_LETTER = {"timer_keys": [20514]}
-# What an operation answers else than others whose answer has the same model.
+# Fields of one operation's response whose values differ from the usual examples of the model.
 OWN: Mapping[str, Mapping[str, Any]] = {
     **{f"{verb}_timer": {**fields, **BY_KEY} for verb, fields in ENDS.items()},
     **{f"{verb}_timer_by_name": {**fields, **BY_NAME} for verb, fields in ENDS.items()},
-    "retry_delivery": {"state": "DUE", "said": "the next attempt of timer 20514's delivery is due now"},
-    "redrive_dead_letters": {"said": "put back: 2 dead letters are due again"},
-    "redrive_dead_letter": {"said": "put back: 1 dead letter is due again", **ONE_LETTER},
-    "discard_dead_letter": {"said": "1 dead letter discarded", **ONE_LETTER},
-    "change_endpoint": {"said": "endpoint webhook:billing has concurrency 20"},
-    "remove_endpoint": {"said": "endpoint webhook:billing is removed"},
-    "enable_endpoint": {"said": "endpoint webhook:billing is enabled"},
-    "end_rotation": {"said": "endpoint webhook:billing signs with its newest secret alone"},
-    "rotate_endpoint": {"said": "endpoint webhook:billing signs with 2 secrets"},
+    "retry_delivery": {"state": "DUE", "message": "the next attempt of timer 20514's delivery is due now"},
+    "redrive_dead_letters": {"message": "put back: 2 dead letters are due again"},
+    "redrive_dead_letter": {"message": "put back: 1 dead letter is due again", **ONE_LETTER},
+    "discard_dead_letter": {"message": "1 dead letter discarded", **ONE_LETTER},
+    "change_endpoint": {"message": "endpoint webhook:billing has concurrency 20"},
+    "remove_endpoint": {"message": "endpoint webhook:billing is removed"},
+    "enable_endpoint": {"message": "endpoint webhook:billing is enabled"},
+    "end_rotation": {"message": "endpoint webhook:billing signs with its newest secret alone"},
+    "rotate_endpoint": {"message": "endpoint webhook:billing signs with 2 secrets"},
     "disable_job": {"state": "DISABLED"},
     "enable_job": {"state": "SCHEDULED"},
     "claim_task": {"state": "ASSIGNED"},
@@ -40,14 +40,14 @@ OWN: Mapping[str, Mapping[str, Any]] = {
 
 
 class NoExample(LookupError):
-    """A field has no example, and nothing that could stand for one; the message names it."""
+    """A field has no example, and none can be made for it; the message names the field."""
 
 
 def example_of(schema: Schema, schemas: Mapping[str, Schema], *, of: str = "it") -> Any:
-    """Make an example of a schema, by its own example or those of its parts.
+    """Make an example of a schema: its own example, or an example made of its parts' examples.
 
-    shape:   what may be null, and has no example, is null; `schemas` are the models that are referred to
-    errors:  NoExample  names the field; give it `examples`
+    shape:   a nullable part without an example is null; `schemas` are the models that references name
+    errors:  NoExample  a field has no example: give the named field `examples`
     """
     if examples := schema.get("examples"):
         return examples[0]

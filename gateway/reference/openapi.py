@@ -1,4 +1,4 @@
-"""The API's reference: OpenAPI 3.1, made of the routes and of what they have in common."""
+"""The API's reference: OpenAPI 3.1, made from the routes and from their shared parameters and problems."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
 from shardclock_server.gateway.reference.examples import OWN, example_of
-from shardclock_server.gateway.reference.refusals import kinds_of
+from shardclock_server.gateway.reference.refusals import codes_of
 from shardclock_server.gateway.requests.callers import TENANT_HEADER
 from shardclock_server.gateway.requests.idempotency import HEADER, KEY_CHARS_MAX
 from shardclock_server.gateway.requests.problems import MEDIA_TYPE, ProblemAnswer
@@ -22,7 +22,7 @@ from shardclock_server.gateway.requests.wait import WAIT_EXAMPLE, how_long
 REFS = "#/components/schemas/{model}"
 JSON = "application/json"
 READING = frozenset({"get"})
-# What a dependency of a route is marked with, if it needs something of the caller's key.
+# The attributes of a dependency function that requires a scope, or a key for all tenants.
 SCOPE, FOR_ALL_TENANTS = "scope", "for_all_tenants"
 PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     "tenant": {
@@ -57,8 +57,8 @@ WAIT: Mapping[str, Any] = {
     "example": WAIT_EXAMPLE,
 }
 WITHOUT_KEY = ("/healthz", "/readyz")
-ALL_TENANTS = "x-all-tenants"  # of an operation: only a key for all tenants may ask for it
-PROBLEMS = "x-problems"  # of an operation: the names of the problems that it may answer
+ALL_TENANTS = "x-all-tenants"  # marks an operation that needs a key for all tenants
+PROBLEMS = "x-problems"  # the names of an operation's possible problems
 
 
 def body_of(
@@ -69,9 +69,9 @@ def body_of(
     media_type: str = JSON,
     is_needed: bool = True,
 ) -> dict[str, Any]:
-    """Describe the body that a route reads by itself: a model, `but` for some of its fields.
+    """Describe a body that its route parses without FastAPI: a model, without the fields of `but`.
 
-    shape:   what FastAPI takes as `openapi_extra`; the models that it refers to are in "$defs"
+    shape:   `openapi_extra` of FastAPI; the models that it refers to are in "$defs"
     """
     schema = model.model_json_schema(ref_template=REFS)
     schema.pop("additionalProperties", None)
@@ -81,13 +81,13 @@ def body_of(
 
 
 def answer_of(*models: type[BaseModel]) -> dict[str, Any]:
-    """Describe an answer that a route writes by itself: one of some models.
+    """Describe a response that its route writes without FastAPI: one of these models.
 
-    shape:   what FastAPI takes as one of `responses`; the models that it refers to are in "$defs"
+    shape:   an entry of FastAPI's `responses`; the models that it refers to are in "$defs"
     """
-    _, said = models_json_schema([(model, "serialization") for model in models], ref_template=REFS)
+    _, definitions = models_json_schema([(model, "serialization") for model in models], ref_template=REFS)
     each = [{"$ref": REFS.format(model=model.__name__)} for model in models]
-    return {"description": "It is done.", "content": {JSON: {"schema": {"anyOf": each, "$defs": said["$defs"]}}}}
+    return {"description": "It is done.", "content": {JSON: {"schema": {"anyOf": each, "$defs": definitions["$defs"]}}}}
 
 
 def openapi_of(
@@ -96,11 +96,11 @@ def openapi_of(
     keyed: Sequence[APIRouter],
     more: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Describe an app and its routers, of which the changes of those that are `keyed` heed idempotency keys.
+    """Describe an app with its routers; changes in the `keyed` routers support idempotency keys.
 
-    shape:   `more` has operations that are no routes of FastAPI, by path and method
+    shape:   `more` has the operations of routes that FastAPI does not know, by path and method
     """
-    said = get_openapi(
+    reference = get_openapi(
         title="Shardclock",
         version=app.version,
         openapi_version="3.1.0",
@@ -108,29 +108,29 @@ def openapi_of(
         routes=app.routes,
     )
     for path, operations in more.items():
-        said["paths"].setdefault(path, {}).update(deepcopy(dict(operations)))
-    schemas = said.setdefault("components", {}).setdefault("schemas", {})
+        reference["paths"].setdefault(path, {}).update(deepcopy(dict(operations)))
+    schemas = reference.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template=REFS)
-    said["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "sck_…"}}
+    reference["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "sck_…"}}
     needs = {_name_of(route): _needs_of(route) for router in routers for route in router.routes}
-    heeding = {_name_of(route) for router in keyed for route in router.routes}
-    for path, operations in said["paths"].items():
+    keyed_names = {_name_of(route) for router in keyed for route in router.routes}
+    for path, operations in reference["paths"].items():
         for method, operation in operations.items():
             operation.update(needs.get(operation["operationId"], {}))
-            _complete(operation, path, method, schemas, is_keyed=operation["operationId"] in heeding)
-    return said
+            _complete(operation, path, method, schemas, is_keyed=operation["operationId"] in keyed_names)
+    return reference
 
 
 def _name_of(route: BaseRoute) -> str:
-    """Name the operation of a route: by the name that it is given, or that of its function."""
+    """Return the name of a route's operation: its own, or the name of its function."""
     assert isinstance(route, APIRoute), "routers have no others"
     return route.operation_id or route.name
 
 
 def _needs_of(route: BaseRoute) -> dict[str, Any]:
-    """Say what a key must allow, as the route's dependencies ask for it."""
+    """Return the rights that a route's dependencies require of a key."""
     assert isinstance(route, APIRoute), "routers have no others"
     marks = dict[str, Any]()
     for dependency in _all_of(route.dependant):
@@ -150,7 +150,7 @@ def _all_of(dependant: Dependant) -> Iterator[Dependant]:
 
 
 def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[str, Any], *, is_keyed: bool) -> None:
-    """Add to one operation what all have in common."""
+    """Add the shared parameters, responses and problems to one operation."""
     answers = operation["responses"]
     answers.pop("422", None)
     for part in (operation.get("requestBody", {}), *answers.values()):
@@ -163,11 +163,11 @@ def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[s
     if path not in WITHOUT_KEY:
         names = _common_parameters(path, method, is_keyed=is_keyed)
         operation.setdefault("parameters", []).extend(PARAMETERS[name] for name in names)
-    operation[PROBLEMS] = [kind.name for kind in kinds_of(operation)]
+    operation[PROBLEMS] = [code.name for code in codes_of(operation)]
 
 
 def _complete_content(content: dict[str, Any], schemas: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """Put models where all find them, and give examples, unless there is one: one for each model that it may be."""
+    """Move models to the shared schemas, and add missing examples: one for each model of the response."""
     schema = content.get("schema", {})
     schemas.update(schema.pop("$defs", {}))
     if "example" in content:

@@ -1,4 +1,4 @@
-"""The API's reference as one page for people: without a script, and with nothing that is fetched from elsewhere."""
+"""The API's reference as one page of HTML, without scripts and without external files."""
 
 import asyncio
 import base64
@@ -11,6 +11,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from shardclock.api.codes import GENERAL
 from shardclock_server.gateway.reference.page_parts import (
     contents_of,
     example,
@@ -19,7 +20,6 @@ from shardclock_server.gateway.reference.page_parts import (
     operations_of,
     prose,
 )
-from shardclock_server.gateway.requests.problems import KINDS
 
 PATH = "/docs"
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
@@ -36,10 +36,10 @@ HEADERS = {
 
 
 async def docs(request: Request) -> Response:
-    """Show the reference: without a key, as /openapi.json is, because it tells nothing that is secret.
+    """Serve the reference, without a key, as for /openapi.json, because it contains no secret.
 
-    It is made when it is first asked for, which a start need not wait for; and in a thread, since a quarter of a second
-    of work on the loop would hold up every other request.
+    The page is made at the first request, so that a start does not wait for it. It takes a quarter of a second, so it
+    is made in a thread: on the event loop it would delay every other request.
     """
     app = request.app
     if not hasattr(app.state, "page"):
@@ -48,7 +48,7 @@ async def docs(request: Request) -> Response:
 
 
 def page_of(reference: Mapping[str, Any]) -> str:
-    """Write the page of a reference."""
+    """Render the page of a reference."""
     info, schemas = reference["info"], reference["components"]["schemas"]
     return PAGE.substitute(
         title=prose(info["title"]),
@@ -61,9 +61,9 @@ def page_of(reference: Mapping[str, Any]) -> str:
         models=models_of(schemas),
         problem=example(_a_problem(schemas["ProblemAnswer"])),
         problems="\n".join(
-            f'<tr id="problem-{kind.name}"><td><code>{kind.type}</code></td><td>{int(kind.status)}</td>'
-            f"<td>{prose(kind.title)}</td></tr>"
-            for kind in KINDS
+            f'<tr id="problem-{code.name}"><td><code>{code.type}</code></td><td>{code.status}</td>'
+            f"<td>{prose(code.title)}</td></tr>"
+            for code in GENERAL
         ),
     )
 

@@ -1,4 +1,4 @@
-"""The parts of the reference's page: operations, models, and the text of each, escaped."""
+"""The parts of the reference's page: operations, models and tables, with escaped text."""
 
 import json
 import re
@@ -13,38 +13,39 @@ from shardclock_server.gateway.reference.refusals import ALWAYS, BY_PARAMETER, W
 from shardclock_server.gateway.requests.idempotency import HEADER
 
 BASE = "http://127.0.0.1:9841"
-# What stands for a name in a path; keys have examples of their own.
+# Examples for the names in paths; keys have their own examples.
 NAMES = {"name": "order-4711", "group": "billing", "tenant": "acme", "timer_key": 20514}
-# Without links, which would be a tenth of the page: many operations have them, and the heading leads to all of them.
+# Problems that many operations have: links to these problems would be a tenth of the page. The heading links to the
+# complete list.
 OF_MANY = {kind.name for kind in {*WITH_KEY, *ALWAYS, *WITH_BODY, *BY_PARAMETER[HEADER]}}
 OF_TAGS = {"endpoints": {"name": "billing"}, "jobs": {"name": "refresh"}}
 CODE = re.compile(r"`([^`]+)`")
-Said = Mapping[str, Any]
+Spec = Mapping[str, Any]
 
 
 def text_of(text: str) -> str:
-    """Escape a text that stands between tags; quotes stay, which makes the page a tenth smaller."""
+    """Escape a text between tags; quotes stay, because escaped quotes would make the page a tenth larger."""
     return escape(text, quote=False)
 
 
 def prose(text: str) -> str:
-    """Escape a text; what stands between backticks is code."""
+    """Escape a text, and mark text between backticks as code."""
     return CODE.sub(r"<code>\1</code>", text_of(text))
 
 
 def example(value: object) -> str:
-    """Write an example as it is sent: a text as it is, anything else as JSON."""
+    """Render an example: a text as it is, any other value as JSON."""
     return text_of(value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def contents_of(reference: Said) -> str:
-    """List all operations by their tags, each a link."""
+def contents_of(reference: Spec) -> str:
+    """Render the table of contents: the operations by tag, each a link."""
     parts = []
     for tag, operations in _by_tag(reference):
         links = "\n".join(
-            f'<li><a href="#{said["operationId"]}"><code><span class="method">{method.upper()}</span> '
+            f'<li><a href="#{operation["operationId"]}"><code><span class="method">{method.upper()}</span> '
             f"{text_of(path)}</code></a></li>"
-            for path, method, said in operations
+            for path, method, operation in operations
         )
         parts.append(f'<h2><a href="#{_id_of(tag)}">{text_of(tag)}</a></h2>\n<ul>\n{links}\n</ul>')
     return "\n".join(
@@ -55,64 +56,68 @@ def contents_of(reference: Said) -> str:
     )
 
 
-def operations_of(reference: Said) -> str:
-    """Write all operations, by their tags."""
+def operations_of(reference: Spec) -> str:
+    """Render all operations, by tag."""
     schemas = reference["components"]["schemas"]
     sections = []
     for tag, operations in _by_tag(reference):
-        articles = "\n".join(_operation(path, method, said, schemas) for path, method, said in operations)
+        articles = "\n".join(_operation(path, method, operation, schemas) for path, method, operation in operations)
         sections.append(f'<section>\n<h2 id="{_id_of(tag)}">{text_of(tag)}</h2>\n{articles}\n</section>')
     return "\n".join(sections)
 
 
-def models_of(schemas: Mapping[str, Said]) -> str:
-    """Write the fields of all models."""
+def models_of(schemas: Mapping[str, Spec]) -> str:
+    """Render the fields of all models."""
     return "\n".join(
         f'<h3 id="model-{name}">{name}</h3>\n<p>{prose(schema.get("description", ""))}</p>\n{_fields(schema)}'
         for name, schema in sorted(schemas.items())
     )
 
 
-def _by_tag(reference: Said) -> list[tuple[str, list[tuple[str, str, Said]]]]:
-    """List operations by tag, in the order in which tags first come; timers, which most want, first."""
-    found = [(path, method, said) for path, methods in reference["paths"].items() for method, said in methods.items()]
-    tags = list(dict.fromkeys(said["tags"][0] for _, _, said in found))
+def _by_tag(reference: Spec) -> list[tuple[str, list[tuple[str, str, Spec]]]]:
+    """Group operations by tag, in the order of first use, but with the most used tag, timers, first."""
+    found = [
+        (path, method, operation)
+        for path, methods in reference["paths"].items()
+        for method, operation in methods.items()
+    ]
+    tags = list(dict.fromkeys(operation["tags"][0] for _, _, operation in found))
     tags.sort(key=lambda tag: tag != "timers")
     return [(tag, [it for it in found if it[2]["tags"][0] == tag]) for tag in tags]
 
 
-def _operation(path: str, method: str, said: Said, schemas: Mapping[str, Said]) -> str:
-    described = "\n".join(f"<p>{prose(part)}</p>" for part in said["description"].split("\n\n"))
+def _operation(path: str, method: str, operation: Spec, schemas: Mapping[str, Spec]) -> str:
+    described = "\n".join(f"<p>{prose(part)}</p>" for part in operation["description"].split("\n\n"))
     parts = [
-        f'<article id="{said["operationId"]}">',
-        f'<h3><a href="#{said["operationId"]}"><code>{method.upper()} {text_of(path)}</code></a></h3>',
+        f'<article id="{operation["operationId"]}">',
+        f'<h3><a href="#{operation["operationId"]}"><code>{method.upper()} {text_of(path)}</code></a></h3>',
         described,
-        f'<p class="faint">{_needs(said)}</p>',
-        *_parameters(said),
-        *_body(said),
-        f'<h4>With curl</h4>\n<pre tabindex="0">{text_of(curl_of(path, method, said, schemas))}</pre>',
-        *_answers(said),
-        _problems(said),
+        f'<p class="faint">{_needs(operation)}</p>',
+        *_parameters(operation),
+        *_body(operation),
+        f'<h4>With curl</h4>\n<pre tabindex="0">{text_of(curl_of(path, method, operation, schemas))}</pre>',
+        *_answers(operation),
+        _problems(operation),
         "</article>",
     ]
     return "\n".join(parts)
 
 
-def _needs(said: Said) -> str:
-    if "security" not in said:
+def _needs(operation: Spec) -> str:
+    if "security" not in operation:
         return "Needs no key."
-    scope = said["security"][0]["key"][0]
-    whose = ", of a key for all tenants" if said.get("x-all-tenants") else ""
-    return f"Needs the scope <code>{text_of(scope)}</code>{whose}."
+    scope = operation["security"][0]["key"][0]
+    of_all_tenants = ", of a key for all tenants" if operation.get("x-all-tenants") else ""
+    return f"Needs the scope <code>{text_of(scope)}</code>{of_all_tenants}."
 
 
-def headers_of(reference: Said) -> str:
-    """Write the headers that operations heed: most of them the same, so each has its words once."""
+def headers_of(reference: Spec) -> str:
+    """Render the headers of all operations: most operations have the same headers, so each header is described once."""
     found = {
         each["name"].lower(): each
         for methods in reference["paths"].values()
-        for said in methods.values()
-        for each in said.get("parameters", ())
+        for operation in methods.values()
+        for each in operation.get("parameters", ())
         if each["in"] == "header"
     }
     return _table(
@@ -125,8 +130,8 @@ def headers_of(reference: Said) -> str:
     )
 
 
-def _parameters(said: Said) -> Iterator[str]:
-    parameters = said.get("parameters", ())
+def _parameters(operation: Spec) -> Iterator[str]:
+    parameters = operation.get("parameters", ())
     if rows := [
         _row(
             each["name"],
@@ -146,20 +151,20 @@ def _parameters(said: Said) -> Iterator[str]:
         yield f"<p>Headers: {', '.join(headers)}</p>"
 
 
-def _body(said: Said) -> Iterator[str]:
-    for media_type, content in said.get("requestBody", {}).get("content", {}).items():
-        needed = "" if said["requestBody"].get("required") else ", may be left out"
+def _body(operation: Spec) -> Iterator[str]:
+    for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
+        needed = "" if operation["requestBody"].get("required") else ", may be left out"
         yield f"<h4>Body</h4>\n<p><code>{text_of(media_type)}</code>{needed}</p>"
         yield f'<pre tabindex="0">{example(content["example"])}</pre>'
         yield f"<details><summary>Its fields</summary>\n{_fields(content['schema'])}\n</details>"
 
 
-def _answers(said: Said) -> Iterator[str]:
-    for status, answer in said["responses"].items():
+def _answers(operation: Spec) -> Iterator[str]:
+    for status, answer in operation["responses"].items():
         if status == "default":
             continue
         yield f"<h4>Answer {text_of(status)}</h4>"
-        if answer["description"] != "Successful Response":  # as FastAPI says, if nobody else does
+        if answer["description"] != "Successful Response":  # FastAPI's default
             yield f"<p>{prose(answer['description'])}</p>"
         for media_type, content in answer.get("content", {}).items():
             examples = content.get("examples") or {"": {"value": content["example"]}}
@@ -168,28 +173,28 @@ def _answers(said: Said) -> Iterator[str]:
             yield from (f'<pre tabindex="0">{example(each["value"])}</pre>' for each in examples.values())
 
 
-def _problems(said: Said) -> str:
+def _problems(operation: Spec) -> str:
     names = ", ".join(
-        name if name in OF_MANY else f'<a href="#problem-{name}">{name}</a>' for name in said["x-problems"]
+        name if name in OF_MANY else f'<a href="#problem-{name}">{name}</a>' for name in operation["x-problems"]
     )
     return f'<h4><a href="#problems">Problems</a></h4>\n<p>{names}</p>'
 
 
-def curl_of(path: str, method: str, said: Said, schemas: Mapping[str, Said]) -> str:
-    """Write how to ask for an operation with curl, by its examples."""
-    names = NAMES | OF_TAGS.get(said["tags"][0], {})
+def curl_of(path: str, method: str, operation: Spec, schemas: Mapping[str, Spec]) -> str:
+    """Write a curl command for an operation from its examples."""
+    names = NAMES | OF_TAGS.get(operation["tags"][0], {})
     query = []
-    for parameter in said.get("parameters", ()):
+    for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path":
             name = parameter["name"]
             path = path.replace(f"{{{name}}}", quote(str(names.get(name, name)), safe=""))
         elif parameter["in"] == "query" and parameter.get("required"):
             query.append(f"{parameter['name']}={quote(str(_example_of(parameter, schemas)), safe='')}")
     words = ["curl", "-sf", BASE + path + (f"?{'&'.join(query)}" if query else "")]
-    body = said.get("requestBody", {}).get("content", {})
+    body = operation.get("requestBody", {}).get("content", {})
     if method.upper() != ("POST" if body else "GET"):
         words += ["-X", method.upper()]
-    if "security" in said:
+    if "security" in operation:
         words += ["-H", "Authorization: Bearer sck_…"]
     for media_type, content in body.items():
         is_text = isinstance(content["example"], str)
@@ -198,11 +203,11 @@ def curl_of(path: str, method: str, said: Said, schemas: Mapping[str, Said]) -> 
     return shlex.join(words)
 
 
-def _example_of(parameter: Said, schemas: Mapping[str, Said]) -> object:
+def _example_of(parameter: Spec, schemas: Mapping[str, Spec]) -> object:
     return parameter["example"] if "example" in parameter else example_of(parameter["schema"], schemas)
 
 
-def _fields(schema: Said) -> str:
+def _fields(schema: Spec) -> str:
     if "properties" not in schema:
         return f"<p>{_type_of(schema)}</p>"
     needed = schema.get("required", ())
@@ -227,8 +232,8 @@ def _row(name: str, kind: str, needed: object, about: str) -> str:
     return f"<tr><td><code>{text_of(name)}</code></td><td>{kind}{must}</td><td>{about}</td></tr>"
 
 
-def _type_of(schema: Said) -> str:
-    """Name what a value is, with a link if it is a model, and its default if it has one."""
+def _type_of(schema: Spec) -> str:
+    """Return the name of a value's type, with a link for a model, and with the default."""
     default = f", else {text_of(json.dumps(schema['default']))}" if schema.get("default") is not None else ""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]

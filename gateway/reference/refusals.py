@@ -1,14 +1,13 @@
-"""Which problems each operation may answer: those of all, those of its kind, and those of its own."""
+"""The possible problems of each operation: common problems, problems of its kind, and its own problems."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from shardclock_server.gateway.requests.idempotency import HEADER
-from shardclock_server.gateway.requests.problems import (
+from shardclock.api.codes import (
     BROKEN,
     CONFLICT,
+    GENERAL,
     IN_FLIGHT,
-    KINDS,
     MORE_MATCH,
     NAME_TAKEN,
     NO_KEY,
@@ -22,31 +21,33 @@ from shardclock_server.gateway.requests.problems import (
     TOO_LATE,
     TOO_MANY,
     TOO_SLOW,
-    TRY_AGAIN,
+    UNAVAILABLE,
     UNREADABLE,
     WRONG_MEDIA_TYPE,
-    Kind,
+    RefusalCode,
 )
+from shardclock_server.gateway.requests.idempotency import HEADER
 
-ALWAYS = {BROKEN, TRY_AGAIN, UNREADABLE}
+ALWAYS = {BROKEN, UNAVAILABLE, UNREADABLE}
 WITHOUT_POSTGRES = "healthz"
-# A tenant that a key does not know is not found, and what can't be a tenant, or a query, is refused.
+# NOT_FOUND: the key does not know the tenant. REFUSED: the tenant's name or the query is invalid.
 WITH_KEY = {NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, TOO_MANY}
 WITH_BODY = {TOO_SLOW, TOO_LARGE, WRONG_MEDIA_TYPE}
-BY_PARAMETER: Mapping[str, Collection[Kind]] = {
+BY_PARAMETER: Mapping[str, Collection[RefusalCode]] = {
     HEADER: {IN_FLIGHT, OTHER_REQUEST},
     "If-Match": {STALE},
     "wait": {OVER_QUOTA},
 }
 CHANGES = ("move_timer", "cancel_timer", "pause_timer", "resume_timer", "run_timer", "operate_timer")
-OWN: Mapping[str, Collection[Kind]] = {
+OWN: Mapping[str, Collection[RefusalCode]] = {
     "create_timer": {NAME_TAKEN, OVER_QUOTA},
     "create_timers": {OVER_QUOTA},
     "put_timer": {OVER_QUOTA},
     **{f"{verb}_timers": {MORE_MATCH} for verb in ("cancel", "pause", "resume", "shift")},
-    # No date is planned yet; or it is a timer of a job or a process, or, for an operator, is not.
+    # CONFLICT: the timer has no planned date yet, or belongs to a job or a process. For operate_timer, the timer
+    # belongs to neither.
     **{name: {TOO_LATE, CONFLICT} for change in CHANGES for name in (change, f"{change}_by_name")},
-    # With another rule a plain timer becomes a schedule.
+    # A plain timer may become a schedule by another rule, which needs quota.
     **{name: {TOO_LATE, CONFLICT, OVER_QUOTA} for name in ("move_timer", "move_timer_by_name")},
     "retry_delivery": {TOO_LATE},
     "cancel_delivery": {TOO_LATE, CONFLICT},
@@ -68,15 +69,15 @@ OWN: Mapping[str, Collection[Kind]] = {
 }
 
 
-def kinds_of(operation: Mapping[str, Any]) -> list[Kind]:
-    """List the problems that an operation of the reference may answer, in the order of their statuses."""
-    kinds = {*ALWAYS, *OWN.get(operation["operationId"], ())}
+def codes_of(operation: Mapping[str, Any]) -> list[RefusalCode]:
+    """List the possible problems of an operation, in the order of their statuses."""
+    codes = {*ALWAYS, *OWN.get(operation["operationId"], ())}
     if operation["operationId"] == WITHOUT_POSTGRES:
-        kinds.remove(TRY_AGAIN)
+        codes.remove(UNAVAILABLE)
     if operation.get("security"):
-        kinds |= WITH_KEY
+        codes |= WITH_KEY
     if "requestBody" in operation:
-        kinds |= WITH_BODY
+        codes |= WITH_BODY
     for parameter in operation.get("parameters", ()):
-        kinds |= set(BY_PARAMETER.get(parameter["name"], ()))
-    return sorted(kinds, key=lambda kind: (kind.status, KINDS.index(kind)))
+        codes |= set(BY_PARAMETER.get(parameter["name"], ()))
+    return sorted(codes, key=lambda code: (code.status, GENERAL.index(code)))

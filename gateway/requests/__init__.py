@@ -1,16 +1,16 @@
-"""What requests and answers have in common.
+"""The shared parts of requests and responses.
 
-key_lookups  API keys are looked up, many by one statement
-callers      whose request this is, and whether it may
-problems     what is answered when something is not done
-bodies       read a body, bounded
-asked        what several routes are asked alike
-paths        keys and names in paths
-queries      a query has known parameters, each once
-headers      each header that is heeded is given once; HEAD is answered as GET
-malformed    what is no request of HTTP is told why
-idempotency  a request that is sent again does nothing twice
-recording    a record in the audit for each act of an operator
-wait         for how long a caller wants to wait
-listing      answers that may be long
+key_lookups    look up API keys, many with one statement
+callers        the caller of a request, and its rights
+problems       the response of a refused or failed request
+bodies         read a body, with limits
+shared_fields  fields that several routes share
+paths          keys and names in paths
+queries        check that a query has known parameters, each once
+headers        check that each supported header comes once; answer HEAD as GET
+malformed      explain why bytes are no HTTP request
+idempotency    answer a repeated request without doing it twice
+recording      write an audit record for each change by an operator
+wait           the parameter `wait`
+listing        long responses
 """

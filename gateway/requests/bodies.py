@@ -1,20 +1,14 @@
-"""Read the body of a request: JSON in UTF-8, bounded in bytes and in time."""
+"""Read the body of a request: JSON in UTF-8, with limits of size and time."""
 
 import asyncio
 from codecs import BOM_UTF8
 
 from starlette.requests import ClientDisconnect, Request
 
+from shardclock.api.codes import REFUSED, TOO_LARGE, TOO_SLOW, UNREADABLE, WRONG_MEDIA_TYPE
 from shardclock.jsonb import faults_of
 from shardclock_server.gateway.requests.headers import header_of
-from shardclock_server.gateway.requests.problems import (
-    REFUSED,
-    TOO_LARGE,
-    TOO_SLOW,
-    UNREADABLE,
-    WRONG_MEDIA_TYPE,
-    Problem,
-)
+from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.model import LINE_BYTES_MAX
 from shardclock_server.timers.payload import read_json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
@@ -28,10 +22,10 @@ IDENTITY = "identity"
 async def read_object(
     request: Request, *, within_s: float, may_be_empty: bool = False, such_as: str = ""
 ) -> dict[str, object]:
-    """Read one JSON object of at most 131,072 bytes, as strictly as a line of a file is read.
+    """Read one JSON object of at most 131,072 bytes, by the same strict rules as a line of a file.
 
-    shape:   `such_as` is an example for who sends something else
-    errors:  Problem  another media type, too large, too slow, not a JSON object, or with a text that can't be stored
+    shape:   `such_as` is an example for the refusal of any other value
+    errors:  Problem  wrong media type, too large, too slow, not a JSON object, or a text that can't be stored
     """
     body = await read_body(request, JSON, bytes_max=LINE_BYTES_MAX, within_s=within_s)
     if not body and may_be_empty:
@@ -49,16 +43,16 @@ async def read_object(
 
 
 def size_of_body(request: Request, *, bytes_max: int) -> int:
-    """Say how many bytes a body may have: as many as its sender says, and at most `bytes_max`."""
+    """Return the most bytes that a body can have: its `Content-Length`, at most `bytes_max`."""
     return min(int(request.headers.get("content-length", bytes_max)), bytes_max)
 
 
 async def read_body(request: Request, media_type: str, *, bytes_max: int, within_s: float) -> bytes:
-    """Read a body whole; a client that sends no `Content-Type` is taken at its word, and one without a body, too.
+    """Read a body to its end; `Content-Type` may be missing, and is ignored for an empty body.
 
-    A byte order mark at its beginning is left out, as RFC 8259 8.1 has it: some editors write one.
+    A byte order mark at the start is ignored, as RFC 8259 8.1 allows, because some editors write this mark.
 
-    errors:  Problem  another media type or coding, longer than `bytes_max`, or not there `within_s`
+    errors:  Problem  wrong media type or coding, more than `bytes_max` bytes, or not complete `within_s`
     """
     headers = request.headers
     coding = (header_of(headers, "Content-Encoding") or IDENTITY).strip().lower()

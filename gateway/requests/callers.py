@@ -1,38 +1,42 @@
-"""Whose request this is: the tenant of its API key, and what the key may do.
+"""Identify the caller of a request: the tenant of its API key, and the rights of the key.
 
-A gateway without keys takes each request for the tenant that it names; it listens on loopback only.
+A gateway without keys trusts the tenant that a request names; this gateway listens on loopback only.
 """
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.datastructures import Headers
 
+from shardclock.api.codes import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED
 from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.key_lookups import KeyLookups
-from shardclock_server.gateway.requests.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
+from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service.job_runs import TARGET_OF_JOB
-from shardclock_server.service.keys import SCOPES, UnknownKey, allows, found_or_refused
+from shardclock_server.service.keys import SCOPES, allows, found_or_refused
+from shardclock_server.sql.keys.keys import ApiKey
 from shardclock_server.sql.served import Tenants
 from shardclock_server.timers.model import NAME_CHARS_MAX, NAME_RULE
-from shardclock_server.timers.refusal import shortened
+from shardclock_server.timers.refusal import Refusal, shortened
 
 TENANT_HEADER = "Shardclock-Tenant"
+# Cookies of the console.
+SESSION_COOKIE, TENANT_COOKIE = "shardclock_session", "shardclock_tenant"
 DEFAULT_TENANT = "default"
-TENANT = "tenant_id"  # the place in a request's state of its known caller's tenant
+TENANT = "tenant_id"  # a key of a request's state: the tenant of its authenticated caller
 BEARER = "bearer"
-NO_HOST = re.compile(r"[@/?#\\\s]")  # a host with one of these is read as another one by other programs
-# `Sec-Fetch-Site` of a user's own requests and of the gateway's own page; requests of other pages have other values.
+NO_HOST = re.compile(r"[@/?#\\\s]")  # other programs could find a different host in a text with one of these
+# `Sec-Fetch-Site` of the user's own requests and of the gateway's own page; requests of other pages have other values.
 OWN_SITES = frozenset({"none", "same-origin"})
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a tenant, with the scopes of its key; `key` is what is shown of the key, with its name.
+    """The caller of a request: a tenant and the scopes of its key; `key` is the prefix of the key, `name` its name.
 
     An operator acts for the whole installation, and for any tenant that it names.
     """
@@ -40,51 +44,68 @@ class Caller:
     tenant_id: str
     scopes: Collection[str]
     is_operator: bool
-    key: str | None = None  # without keys there is none
+    key: str | None = None  # None at a gateway without keys
     name: str | None = None
 
     @property
     def tenants(self) -> Tenants:
-        """Say whose rows Postgres may show while this caller is served."""
+        """The tenants of the rows that Postgres may show during this request."""
         return frozenset({self.tenant_id})
 
     def sees(self, tenant_id: str, target: str) -> bool:
-        """Say whether a timer and its records are shown to the caller.
+        """Return whether the caller may see a timer and its records.
 
-        Jobs are the whole installation's: keys for all tenants alone see their timers, records and operators' reasons.
+        Jobs belong to the whole installation: only keys for all tenants see the timers and records of jobs, and
+        operators' reasons.
         """
         return tenant_id == self.tenant_id and (self.is_operator or not target.startswith(TARGET_OF_JOB))
 
     def require(self, scope: str) -> None:
-        """Refuse what the key may not do.
+        """Require a scope of the caller's key.
 
-        errors:  Problem  names the scope that is needed
+        errors:  Problem  the key lacks the scope; the problem names the scope
         """
         if not allows(self.scopes, scope):
             raise Problem(NOT_ALLOWED, f"the key {self.key}… has no scope {scope}; use a key that has it")
 
 
 class Callers(Protocol):
-    """Find out whose request this is."""
+    """Find the caller of a request."""
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Return who asks.
+        """Return the caller of a request.
 
-        errors:  Problem           there is no such key
-                 StoreUnavailable  nobody can tell now
+        errors:  Problem           the API key is missing or unknown
+                 StoreUnavailable  the key can't be read now
+        """
+
+
+class Viewers(Protocol):
+    """Find the viewer of a page of the console."""
+
+    async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:
+        """Return the viewer of a page; None: a sign-in is needed.
+
+        errors:  Problem           a gateway without keys refuses the request of another web page
+                 StoreUnavailable  the session can't be read now
         """
 
 
 class Anyone:
-    """Take each request for the tenant that it names, with all rights: for programs on this machine.
+    """Accept each request for the tenant that it names, with all rights: for programs on this machine.
 
-    A browser on this machine sends what any web page tells it to. It names that page as the `Origin`, or, if the page's
-    own name was made to lead here, as the `Host`: neither is answered. A GET of an image or a script has no `Origin`:
-    `Sec-Fetch-Site`, which no page can change, tells that it is another page's.
+    A web page can make the user's browser send requests here. The browser then names the page in `Origin`, or, if the
+    page's own name resolves to this machine, in `Host`: both are refused. A GET for an image or a script has no
+    `Origin`, but `Sec-Fetch-Site`, which a page can't change, shows that another page sent it.
     """
 
+    async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:
+        """Return a viewer of the chosen tenant, or of the default tenant."""
+        caller = await self.caller_of(headers)
+        return replace(caller, tenant_id=_tenant_chosen(cookies) or caller.tenant_id)
+
     async def caller_of(self, headers: Headers) -> Caller:
-        """Return the tenant of the header, or the default one."""
+        """Return a caller of the tenant in the header, or of the default tenant."""
         host, origin = header_of(headers, "Host"), header_of(headers, "Origin")
         for header, place in (("Host", f"//{host or ''}"), ("Origin", origin)):
             if place is not None and not is_loopback(_host_of(place)):
@@ -101,29 +122,48 @@ class Anyone:
 
 
 class KeyHolders:
-    """Know callers by their API keys."""
+    """Identify callers by their API keys."""
 
-    def __init__(self, lookups: KeyLookups) -> None:
+    def __init__(self, lookups: KeyLookups, sessions: KeyLookups) -> None:
         self._lookups = lookups
+        self.sessions = sessions
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Return the tenant of the key; a key of an operator acts for the tenant that the request names."""
+        """Return a caller of the key's tenant; an operator's key acts for the tenant that the request names."""
         scheme, _, text = (header_of(headers, "Authorization") or "").partition(" ")
         if scheme.lower() != BEARER or not text:
             raise _unauthorized("each request needs an API key: send it as Authorization: Bearer sck_…")
-        try:
-            key = found_or_refused(await self._lookups.find(text.strip()))
-        except UnknownKey as error:
-            raise _unauthorized(str(error)) from None
+        key = await self.key_of(text)
         tenant_id, named = key.tenant_id, _tenant_named(headers)
         if tenant_id is not None and named not in (None, tenant_id):
             raise Problem(NOT_FOUND, f"{TENANT_HEADER} {shortened(named)}: your key knows no such tenant")
-        tenant_id = tenant_id or named or DEFAULT_TENANT
-        return Caller(tenant_id, key.scopes, is_operator=key.tenant_id is None, key=key.prefix, name=key.name)
+        return _holder_of(key, named)
+
+    async def key_of(self, text: str) -> ApiKey:
+        """Find an API key by its text.
+
+        errors:  Problem           the key is unknown, expired or revoked
+                 StoreUnavailable  the key can't be read now
+        """
+        try:
+            return found_or_refused(await self._lookups.find(text.strip()))
+        except Refusal as error:
+            raise _unauthorized(str(error)) from None
+
+    async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:  # noqa: ARG002 - the protocol's
+        """Return the caller of the session's key; an operator's key acts for the chosen tenant."""
+        key = await self.sessions.find(cookies.get(SESSION_COOKIE, ""))
+        return None if key is None else _holder_of(key, _tenant_chosen(cookies))
+
+
+def _holder_of(key: ApiKey, named: str | None) -> Caller:
+    """Make the caller with a key; `named` is the tenant that an operator has named."""
+    tenant_id = key.tenant_id or named or DEFAULT_TENANT
+    return Caller(tenant_id, key.scopes, is_operator=key.tenant_id is None, key=key.prefix, name=key.name)
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a name or address leads to this machine, and nowhere else."""
+    """Return whether a name or an address can only mean this machine."""
     if host == "localhost":
         return True
     try:
@@ -141,9 +181,19 @@ def _host_of(place: str) -> str:
         return ""
 
 
+def is_tenant(text: str) -> bool:
+    """Return whether a text can be the name of a tenant."""
+    return 1 <= len(text) <= NAME_CHARS_MAX and text.isprintable()
+
+
+def _tenant_chosen(cookies: Mapping[str, str]) -> str | None:
+    name = unquote(cookies.get(TENANT_COOKIE, ""))
+    return name if is_tenant(name) else None
+
+
 def _tenant_named(headers: Headers) -> str | None:
     name = header_of(headers, TENANT_HEADER)
-    if name is not None and not (1 <= len(name) <= NAME_CHARS_MAX and name.isprintable()):
+    if name is not None and not is_tenant(name):
         raise Problem(REFUSED, f"{TENANT_HEADER} {shortened(name)} is refused: it must be {NAME_RULE}")
     return name
 

@@ -1,37 +1,39 @@
-"""Read the headers of a request: as UTF-8, and each header that the API heeds once.
+"""Read the headers of a request as UTF-8, and require that each supported header comes once.
 
-A second value would be passed over without a word, also by a proxy that goes by the other one (RFC 9110 5.3).
+The gateway would silently ignore a second value, while a proxy may use the second value instead of the first (RFC 9110
+5.3).
 """
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shardclock.api.codes import UNREADABLE
 from shardclock.jsonb import NOT_UTF8
-from shardclock_server.gateway.requests.problems import UNREADABLE, Problem
+from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.refusal import shortened
 
-HEEDED = (
+SUPPORTED = (
     "Authorization", "Content-Encoding", "Content-Length", "Content-Type", "Host", "Idempotency-Key", "If-Match",
     "If-None-Match", "Last-Event-ID", "Origin", "Sec-Fetch-Site", "Shardclock-Tenant",
 )  # fmt: skip
-_NAMES = {name.lower().encode(): name for name in HEEDED}
-IS_HEAD = "is_head"  # the place in a request's state
+_NAMES = {name.lower().encode(): name for name in SUPPORTED}
+IS_HEAD = "is_head"  # a key of a request's state
 
 
 def header_of(headers: Headers, name: str) -> str | None:
-    """Return a header that the API heeds; `HeededOnce` has refused other text than UTF-8."""
+    """Return the value of a supported header; `UniqueHeaders` has refused values that are not UTF-8."""
     text = headers.get(name)
     return None if text is None else text.encode("latin-1").decode()
 
 
-class HeededOnce:
-    """Refuse a request with a header that is given twice, or is not UTF-8."""
+class UniqueHeaders:
+    """Refuse a request with a supported header that comes twice, or is not UTF-8."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 400, or pass a request on."""
+        """Answer 400, or pass the request on."""
         if scope["type"] == "http" and (fault := _fault_of(scope)) is not None:
             await Problem(UNREADABLE, fault).answer()(scope, receive, send)
         else:
@@ -57,13 +59,13 @@ def _fault_of(scope: Scope) -> str | None:
 
 
 class HeadAsGet:
-    """Answer HEAD as GET is answered, without the body (RFC 9110 9.3.2)."""
+    """Answer HEAD as GET, without the body (RFC 9110 9.3.2)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Route a HEAD as a GET, and leave out the body of the answer."""
+        """Route a HEAD as a GET, and drop the body of the response."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
@@ -76,5 +78,5 @@ class HeadAsGet:
 
 
 def is_head(scope: Scope) -> bool:
-    """Say whether a request that is routed as a GET is a HEAD."""
+    """Return whether a request that is routed as a GET is a HEAD."""
     return bool(scope.get("state", {}).get(IS_HEAD))

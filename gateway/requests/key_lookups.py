@@ -1,59 +1,77 @@
-"""Look up API keys for all requests of a gateway: one statement at a time, each for many keys, on its own session.
+"""Look up API keys, and the keys of the console's sessions, for all requests of a gateway.
 
-So callers with unknown keys, however many they are, take no session of other requests, and a key that is new to the
-gateway waits for one statement or two.
+One statement at a time looks up many keys, on a separate Postgres session.
+
+So callers with unknown keys can't take sessions from other requests, and a key that is new to the gateway waits for at
+most two statements.
 """
 
 import asyncio
 import hashlib
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from shardclock_server.gateway.requests.problems import unavailable
+from shardclock_server.service import sign_ins
 from shardclock_server.service.keys import authenticate_all, is_api_key
 from shardclock_server.sql.keys.keys import ApiKey
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import NO_TENANTS
-from shardclock_server.sql.session import StatementRefused, StoreUnavailable
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-# A gateway asks Postgres about a key once in this time, so a revoked key works this long at most.
+# A gateway reads each key from Postgres once in this time, so a revoked key works at most this long.
 KNOWN_S = 2.0
-KNOWN_MAX = 10_000  # good ones, and as many others
+KNOWN_MAX = 10_000  # a limit for valid keys, and the same limit for unknown keys
 BATCH_KEYS = 500
 WAITING_MAX = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A key that is being looked up, and the answer for all requests that bear it."""
+class SecretKind:
+    """A kind of secret text that stands for an API key: its form, its noun, and the statement that finds keys."""
+
+    is_formed: Callable[[str], bool]
+    plural: str
+    find: Callable[[Session, Sequence[str]], Awaitable[list[ApiKey | None]]]
+
+
+API_KEYS = SecretKind(is_api_key, "API keys", authenticate_all)
+SESSIONS = SecretKind(sign_ins.is_token, "sessions", sign_ins.keys_of)
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingLookup:
+    """A key that is being looked up, and the result for all requests with it."""
 
     text: str
     found: "asyncio.Future[ApiKey | None]"
 
 
 class KeyLookups:
-    """Remember keys for a short time, and ask Postgres about the others; keys that were good come first."""
+    """Cache keys for a short time, and look up the other keys; keys that were valid before come first."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, kind: SecretKind = API_KEYS) -> None:
         self._pool = pool
+        self._kind = kind
         self._good: dict[bytes, tuple[ApiKey, float]] = {}
-        self._unknown: dict[bytes, float] = {}  # until when
-        self._asked: dict[bytes, _Asked] = {}
+        self._unknown: dict[bytes, float] = {}  # with the end of each key's validity in this cache
+        self._asked: dict[bytes, _PendingLookup] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def aclose(self) -> None:
-        """Look up no more."""
+        """Stop the look-ups."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
     async def find(self, text: str) -> ApiKey | None:
-        """Find a key by its text, as of a moment ago; None: there is none, or it is no longer good.
+        """Find a key by its text, at most KNOWN_S old; None: the key is unknown, or no longer valid.
 
         errors:  Problem           too many keys wait to be looked up
                  StoreUnavailable  the key can't be looked up now
         """
-        if not is_api_key(text):
+        if not self._kind.is_formed(text):
             return None
         digest, now_s = hashlib.sha256(text.encode()).digest(), time.monotonic()
         good = self._good.get(digest)
@@ -64,11 +82,15 @@ class KeyLookups:
         asked = self._asked.get(digest)
         if asked is None:
             if good is None and len(self._asked) >= WAITING_MAX:
-                raise unavailable(f"{WAITING_MAX:,} API keys wait to be looked up already; send it again")
-            asked = self._asked[digest] = _Asked(text, asyncio.get_running_loop().create_future())
+                raise unavailable(f"{WAITING_MAX:,} {self._kind.plural} wait to be looked up already; send it again")
+            asked = self._asked[digest] = _PendingLookup(text, asyncio.get_running_loop().create_future())
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._look_up_all(), name="key lookups")
         return await asyncio.shield(asked.found)
+
+    def forget(self, text: str) -> None:
+        """Forget a text that has ended: its next look-up reads Postgres."""
+        self._good.pop(hashlib.sha256(text.encode()).digest(), None)
 
     async def _look_up_all(self) -> None:
         while self._asked:
@@ -76,12 +98,12 @@ class KeyLookups:
             batch = {digest: self._asked[digest] for digest in digests}
             try:
                 async with self._pool.session(NO_TENANTS) as session:
-                    found = await authenticate_all(session, [asked.text for asked in batch.values()])
+                    found = await self._kind.find(session, [asked.text for asked in batch.values()])
             except (StoreUnavailable, StatementRefused) as error:
                 for digest, asked in batch.items():
                     del self._asked[digest]
                     asked.found.set_exception(error)
-                    asked.found.exception()  # so that it is no fault if its requests have gone
+                    asked.found.exception()  # mark the error as retrieved: asyncio would warn if all requests have gone
                 continue
             for (digest, asked), key in zip(batch.items(), found, strict=True):
                 del self._asked[digest]

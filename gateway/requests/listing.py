@@ -1,4 +1,4 @@
-"""Answers that may be long: written item by item, so that other requests have their turn meanwhile."""
+"""Write long responses item by item, so that other requests run in between."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -9,30 +9,30 @@ from starlette.types import Receive, Scope, Send
 
 from shardclock.api.answers import Answer
 from shardclock_server.gateway.requests.bodies import JSON
-from shardclock_server.sql.turns import Turns
+from shardclock_server.sql.yielding import Yielder
 
 PIECE_BYTES = 65_536
 
 
-class InPieces(Response):
-    """An answer whose body is sent piece by piece: whole, it would be copied several times at once."""
+class PiecewiseResponse(Response):
+    """A response with a body that is sent piece by piece. In one piece, the body would be in memory several times."""
 
     def __init__(self, pieces: Sequence[bytes | bytearray], media_type: str) -> None:
         super().__init__(media_type=media_type, headers={"Content-Length": str(sum(map(len, pieces)))})
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
-        """Send it."""
+        """Send the response."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        turns = Turns()
+        yielder = Yielder()
         for piece in self._pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await turns.give()
+            await yielder.yield_if_due()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def listing(model: type[Answer], field: str, items: Iterable[Answer], **rest: object) -> Response:
-    """Answer with a model whose field has many items, which are made as they are written."""
+    """Answer with a model that has a field of many items; each item is made when it is written."""
     assert model.model_fields.keys() == {field, *rest}, f"{model.__name__} has other fields"
     ending = "".join(f',"{name}":{json.dumps(value)}' for name, value in rest.items())
     separators = chain((b"",), repeat(b","))
@@ -41,11 +41,11 @@ async def listing(model: type[Answer], field: str, items: Iterable[Answer], **re
 
 
 async def in_pieces(texts: Iterable[bytes], media_type: str = JSON) -> Response:
-    """Answer with many small texts, which are made as they are gathered into pieces of some 64 KiB."""
-    pieces, turns = [bytearray()], Turns()
+    """Answer with many small texts, gathered into pieces of some 64 KiB; each text is made when it is gathered."""
+    pieces, yielder = [bytearray()], Yielder()
     for text in texts:
         if len(pieces[-1]) >= PIECE_BYTES:
             pieces.append(bytearray())
         pieces[-1] += text
-        await turns.give()
-    return InPieces(pieces, media_type)
+        await yielder.yield_if_due()
+    return PiecewiseResponse(pieces, media_type)

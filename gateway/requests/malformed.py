@@ -1,24 +1,25 @@
-"""Explain why bytes are no request of HTTP: the parser that refuses them names no header, and no way out."""
+"""Explain why bytes are no HTTP request: the parser's error names no header, and no way out."""
 
 import re
 
+from shardclock.api.codes import UNREADABLE
 from shardclock.jsonb import NUL
-from shardclock_server.gateway.requests.problems import UNREADABLE, Problem
+from shardclock_server.gateway.requests.problems import Problem
 
-# A header with a control character in its value; a tab is allowed there.
+# A header with a control character in its value; a tab is allowed.
 BAD_VALUE = re.compile(rb"(?:^|\n)([!-9;-~]{1,100}):[^\r\n]*?([\x00-\x08\x0b\x0c\x0e-\x1f\x7f])")
 TARGET = re.compile(rb"^[A-Z]+ [^\r\n]*[^\x00-\x7f]")
 
 
 def answer_of(piece: bytes, reason: str) -> bytes:
-    """Write the answer to a request of which the parser refused this piece; the connection ends with it."""
+    """Write the response to a piece that the parser has refused; the connection ends with this response."""
     answer = Problem(UNREADABLE, sentence_of(piece, reason), headers={"Connection": "close"}).answer()
     head = b"".join(name + b": " + value + b"\r\n" for name, value in answer.raw_headers)
     return b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + bytes(answer.body)
 
 
 def sentence_of(piece: bytes, reason: str) -> str:
-    """Name the header or the part at fault, if it is within the piece."""
+    """Name the header or the part at fault, if the piece contains it."""
     if TARGET.match(piece):
         return "the path and the query have letters beyond ASCII; write them in UTF-8, as %XX"
     if found := BAD_VALUE.search(piece):

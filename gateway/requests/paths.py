@@ -1,4 +1,4 @@
-"""Keys and names in paths: a name may have slashes, which are written %2F there."""
+"""Keys and names in paths; a slash in a name is written %2F."""
 
 from typing import Annotated
 from urllib.parse import unquote
@@ -9,17 +9,18 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shardclock.api.codes import NOT_FOUND, REFUSED
 from shardclock.jsonb import HALF_PAIR, NOT_UTF8, fault_of
-from shardclock_server.gateway.requests.problems import NOT_FOUND, REFUSED, Problem
+from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.model import BIGINT_MAX, NAME_CHARS_MAX
 from shardclock_server.timers.refusal import shortened
 
-# Stands for a slash within a segment while a request is routed: no name has a control character.
+# Stands for a slash within a segment during routing: no name has a control character.
 SLASH = "\x1f"
 
 
 class KeyConvertor(IntegerConvertor):
-    """A key in a path: Python would not even read one of thousands of digits."""
+    """A key in a path: Python refuses to convert a number of thousands of digits."""
 
     regex = "[0-9]{1,19}"
 
@@ -27,8 +28,8 @@ class KeyConvertor(IntegerConvertor):
 register_url_convertor("key", KeyConvertor())
 
 
-class KeptSlashes:
-    """Let an application see `%2F` as part of a path's segment: servers decode it before they route."""
+class PreservedSlashes:
+    """Keep `%2F` as part of a path's segment, although servers decode a path before they route it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -38,25 +39,25 @@ class KeptSlashes:
         raw: bytes | None = scope.get("raw_path")
         if raw is not None and b"%" in raw:
             segments = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
-            # Bytes that are not UTF-8 are kept, until `refuse_unreadable_path` names the parameter.
+            # Bytes that are not UTF-8 stay, so that `refuse_unreadable_path` can name the parameter.
             decoded = (unquote(it, errors="surrogateescape") for it in segments)
             scope = {**scope, "path": "/".join(it.replace("/", SLASH) for it in decoded)}
         await self._app(scope, receive, send)
 
 
 def with_slashes(segment: str) -> str:
-    """Write a part of a path as its caller did."""
+    """Restore the slashes in a part of a path."""
     return segment.replace(SLASH, "/")
 
 
 def refuse_unreadable_path(request: Request) -> None:
-    """Refuse a part of a path that no name can be.
+    """Refuse a part of a path that can't be a name.
 
-    errors:  Problem  names the parameter: it is not UTF-8, or has a NUL character; or nothing is at the path
+    errors:  Problem  names the parameter: it is not UTF-8, or has a NUL character; or the path does not exist
     """
     texts = [value for value in request.path_params.values() if isinstance(value, str)]
     if request.scope["path"].endswith("\n") and not any(text.endswith("\n") for text in texts):
-        # The `$` of a route's pattern matches before a line's end, too.
+        # The `$` of a route's pattern also matches before a final line feed.
         raise Problem(NOT_FOUND, "there is nothing at a path that ends with %0A; leave it out")
     for name, value in request.path_params.items():
         if isinstance(value, str) and (fault := fault_of(value)) is not None:

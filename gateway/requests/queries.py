@@ -1,4 +1,4 @@
-"""Read a query as its caller wrote it: each parameter is known, is given once, and is a text that can be stored."""
+"""Check a query: each parameter is known, comes once, and is a text that can be stored."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from starlette.requests import Request
 
+from shardclock.api.codes import REFUSED
 from shardclock.jsonb import NOT_UTF8, fault_of
 from shardclock_server.gateway.requests.callers import TENANT_HEADER
 from shardclock_server.gateway.requests.paths import refuse_unreadable_path
-from shardclock_server.gateway.requests.problems import REFUSED, Problem
+from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.refusal import shortened
 
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-# A moment's offset, or a zone such as Etc/GMT+1, after a query has made its plus sign a space.
+# A moment with an offset, or a zone such as Etc/GMT+1, after its plus sign became a space in the query.
 LOST_PLUS = re.compile(
     r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
     re.IGNORECASE,
@@ -26,7 +27,7 @@ LOST_PLUS = re.compile(
 
 
 async def known_query(request: Request) -> None:
-    """Make sure that a route can read the parameters of its path, and all that its query has.
+    """Check the parameters of a route's path and query.
 
     errors:  Problem  names the first parameter at fault
     """
@@ -36,10 +37,16 @@ async def known_query(request: Request) -> None:
         check_query(request, _known_by(route))
 
 
-def check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Refuse a query that does not say one thing; `known` says of each parameter whether it may be given again.
+def takes_query(request: Request, name: str) -> bool:
+    """Return whether the request's route has this query parameter."""
+    route = request.scope.get("route")
+    return isinstance(route, APIRoute) and name in _known_by(route)
 
-    errors:  Problem  names the first parameter at fault: unknown, given twice, not UTF-8, or with a NUL character
+
+def check_query(request: Request, known: Mapping[str, bool]) -> None:
+    """Check a query; `known` has the route's parameters, with True for one that may be repeated.
+
+    errors:  Problem  names the first parameter at fault: unknown, repeated, not UTF-8, or with a NUL character
     """
     seen = set[str]()
     for pair in filter(None, request.scope["query_string"].split(b"&")):
@@ -75,7 +82,7 @@ def _check_value(name: str, given: bytes) -> None:
 
 
 def _known_by(route: APIRoute) -> dict[str, bool]:
-    """List the parameters that a route takes, and whether one may be given several times."""
+    """List the parameters of a route, each with whether it may be repeated."""
     described = (route.openapi_extra or {}).get("parameters", [])
     return {
         **{name: get_origin(field.annotation) is list for name, field in _fields_of(route.dependant)},

@@ -1,9 +1,10 @@
-"""Record in the audit what operators do: the one seam that each of their routes passes.
+"""Write audit records of operators' changes; all their routes pass through this module.
 
-A route whose caller needs the scope `operate` or `admin` begins an act where that scope is demanded
-(`gateway/access.py`), so no route can forget it. What is done by statements of one transaction is recorded in it, by
-`acting`. All else is recorded when the answer is known, and before it is sent: what was refused, what has failed, and
-what is many transactions or none.
+A route that needs the scope `operate` or `admin` begins a record where that scope is required (`gateway/access.py`), so
+no route can forget it. `audited_transaction` writes the record of a change in the transaction of the change. Every
+other record is written after the response is known, before the response is sent: for refusals, for failures, and for
+changes by
+several transactions or by none.
 """
 
 from collections.abc import Callable
@@ -15,22 +16,24 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shardclock.api.codes import UNAVAILABLE
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import with_slashes
-from shardclock_server.gateway.requests.problems import TRY_AGAIN, Problem
-from shardclock_server.service.audit import DONE, FAILED, NOT_DONE, shown
-from shardclock_server.sql.audit.acts import NewAct, record_act
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.queries import takes_query
+from shardclock_server.service.audit import DONE, FAILED, NOT_DONE, recorded_fields
+from shardclock_server.sql.audit.acts import NewAuditRecord, record_act
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 
-LOOKING = frozenset({"GET", "HEAD"})
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})
-# Consumers do these thousands of times an hour, and they change nothing but the group's own place.
-WORK = frozenset({"consumers lease", "consumers acknowledge"})
-TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})  # as a route's bool is read
+# Consumers send these requests thousands of times an hour, and the requests change only the group's own position.
+UNRECORDED = frozenset({"consumers lease", "consumers acknowledge"})
+TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})  # as FastAPI parses a bool
 BY_METHOD = {"POST": "add", "PUT": "set", "PATCH": "change", "DELETE": "remove"}
-# What the command line calls otherwise.
-CALLED = {
+# The command line has other names for these verbs.
+CLI_VERBS = {
     "timers bulk cancel": "cancel",
     "timers bulk pause": "pause",
     "timers bulk resume": "resume",
@@ -51,70 +54,79 @@ CALLED = {
     "consumers seek": "consumers reset",
     "consumers remove": "consumers drop",
 }
-ADDRESS_CHARACTERS_MAX = 100  # a proxy on this machine may say anything
+CONSOLE = "/console/"
+ADDRESS_CHARACTERS_MAX = 100  # a proxy on this machine may send any text
 
 
 def verb_of(method: str, path: str) -> str:
-    """Name what a route does as the command line does; `path` is a template, such as /v1/endpoints/{name}/disable."""
-    segments = path.removeprefix("/v1/").split("/")
+    """Name the verb of a route as in the command line; `path` is a template, such as /v1/endpoints/{name}/disable.
+
+    A form of the console has the path of the API's route, such as /console/endpoints/{name}/disable.
+    """
+    segments = path.removeprefix("/v1/").removeprefix(CONSOLE).split("/")
     words = [it for it in segments if not it.startswith("{")]
     if len(words) == 1:
         words.append(BY_METHOD[method])
     named = " ".join(words)
-    return CALLED.get(named, named)
+    return CLI_VERBS.get(named, named)
 
 
 def is_dry_run(request: Request) -> bool:
-    """Say whether a request only asks what would be done, which leaves no record."""
-    return request.query_params.get("dry_run", "").lower() in TRUE
+    """Return whether a request is a dry run of a route that has one: it changes nothing and leaves no record."""
+    return request.query_params.get("dry_run", "").lower() in TRUE and takes_query(request, "dry_run")
 
 
 def give_back_unrecorded(request: Request, give_back: Callable[[], None]) -> None:
-    """Give the place of a tenant's act back if its thing is not there: such an act leaves no record."""
-    request.state.give_act_back = give_back
+    """Return the tenant's unit of the audit rate if the response is 404, which leaves no record."""
+    request.state.give_audited_back = give_back
 
 
-def begin_act(request: Request, caller: Caller, *, tenant_id: str | None) -> None:
-    """Begin to record what an operator does by this request, for a tenant or for the whole installation."""
-    if request.method in LOOKING or is_dry_run(request):
+def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> None:
+    """Begin the record of an operator's change by this request, for a tenant or for the whole installation."""
+    if request.method in SAFE_METHODS or is_dry_run(request):
         return
-    verb = verb_of(request.method, request.scope["route"].path)
-    if verb in WORK:
+    path = request.scope["route"].path
+    verb = verb_of(request.method, path)
+    if verb in UNRECORDED:
         return
     which = {
         name: with_slashes(value) if isinstance(value, str) else value for name, value in request.path_params.items()
     }
-    what = shown({**which, **request.query_params})
+    parameters = recorded_fields({**request.query_params, **which})
     address = None if request.client is None else request.client.host[:ADDRESS_CHARACTERS_MAX]
-    request.state.act = NewAct("api", verb, what, tenant_id, caller.key, caller.name, address)
+    interface = "console" if path.startswith(CONSOLE) else "api"
+    request.state.act = NewAuditRecord(interface, verb, parameters, tenant_id, caller.key, caller.name, address)
 
 
-def act_of(request: Request) -> NewAct | None:
-    """Return what is yet to be recorded of a request; None: nothing."""
-    act: NewAct | None = getattr(request.state, "act", None)
+def record_of(request: Request) -> NewAuditRecord | None:
+    """Return a request's record that is not written yet; None: there is none."""
+    act: NewAuditRecord | None = getattr(request.state, "act", None)
     return act
 
 
-def drop_act(request: Request) -> None:
-    """Record nothing more of a request: it is recorded."""
+def drop_record(request: Request) -> None:
+    """Drop a request's record, because the record is written already."""
     del request.state.act
 
 
 def note_body(request: Request, fields: dict[str, object]) -> None:
-    """Add what a request's body asks for to what is recorded of it, if it is recorded."""
-    act = act_of(request)
+    """Add the fields of a request's body to the request's record; without a record, do nothing.
+
+    A field does not replace a parameter of the path: that parameter names the row that the request changes.
+    """
+    act = record_of(request)
     if act is not None:
-        request.state.act = replace(act, what={**act.what, **shown(fields)})
+        request.state.act = replace(act, parameters={**recorded_fields(fields), **act.parameters})
 
 
 class Recorded:
-    """Record what operators do by requests to an application."""
+    """Write the audit records of requests to an application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; an act is recorded before its answer begins, or is answered as one that was not."""
+        """Serve a request; write its record before the response, and answer 503 if a done change can't be recorded."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -124,11 +136,11 @@ class Recorded:
         async def recording(message: Message) -> None:
             nonlocal is_replaced
             if message["type"] == "http.response.start":
-                give_back = state.pop("give_act_back", None)
+                give_back = state.pop("give_audited_back", None)
                 if give_back is not None and message["status"] == HTTPStatus.NOT_FOUND:
                     state.pop("act", None)
                     give_back()
-                unrecorded = await _end_act(scope, state.pop("act", None), message["status"])
+                unrecorded = await _end_record(scope, state.pop("act", None), message["status"])
                 if unrecorded is not None:
                     is_replaced = True
                     await unrecorded.answer()(scope, receive, send)
@@ -138,12 +150,12 @@ class Recorded:
         try:
             await self._app(scope, receive, recording)
         except Exception:
-            await _end_act(scope, state.pop("act", None), HTTPStatus.INTERNAL_SERVER_ERROR)
+            await _end_record(scope, state.pop("act", None), HTTPStatus.INTERNAL_SERVER_ERROR)
             raise
 
 
-async def _end_act(scope: Scope, act: NewAct | None, status: int) -> Problem | None:
-    """Record how an act ended; if that fails, say so to a caller who would else believe that all is well."""
+async def _end_record(scope: Scope, act: NewAuditRecord | None, status: int) -> Problem | None:
+    """Write a record with its outcome; if that fails after a done change, return the problem for its caller."""
     if act is None:
         return None
     outcome = _outcome_of(status)
@@ -155,7 +167,7 @@ async def _end_act(scope: Scope, act: NewAct | None, status: int) -> Problem | N
             "an operator's verb is not in the audit", verb=act.verb, key=act.key_prefix, outcome=outcome, why=str(error)
         )
         if outcome == DONE:
-            return Problem(TRY_AGAIN, f"it is done, and not in the audit ({error}); look before you ask for it again")
+            return Problem(UNAVAILABLE, f"it is done, and not in the audit ({error}); look before you ask for it again")
     return None
 
 

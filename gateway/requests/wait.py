@@ -1,11 +1,12 @@
-"""For how long a caller wants to wait: how a request says it, and how it is read."""
+"""The parameter `wait`: its description, and its parsing."""
 
 from typing import Annotated
 
 from fastapi import Query
 
-from shardclock_server.gateway.requests.asked import seconds_of
-from shardclock_server.gateway.requests.problems import REFUSED, Problem
+from shardclock.api.codes import REFUSED
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.shared_fields import seconds_of
 from shardclock_server.timers.refusal import shortened
 
 WAIT_S_MAX = 300.0
@@ -13,19 +14,19 @@ WAIT_EXAMPLE = "PT30S"
 
 
 def how_long(until: str) -> str:
-    """Describe the parameter `wait`, which ends `until` something is so."""
-    return f"for how long to wait until {until}, an ISO 8601 duration of at most PT{WAIT_S_MAX:.0f}S"
+    """Describe the parameter `wait` of a route that waits `until` a condition."""
+    return f"wait until {until}, for an ISO 8601 duration of at most PT{WAIT_S_MAX:.0f}S"
 
 
-WaitForMore = Annotated[str | None, Query(description=how_long("there is something"), examples=[WAIT_EXAMPLE])]
+WaitForMore = Annotated[str | None, Query(description=how_long("there are records"), examples=[WAIT_EXAMPLE])]
 WaitForTasks = Annotated[str | None, Query(description=how_long("there is a task"), examples=[WAIT_EXAMPLE])]
 WaitForEnd = Annotated[str | None, Query(description=how_long("it has ended"), examples=[WAIT_EXAMPLE])]
 
 
 def wait_s_of(text: str | None) -> float | None:
-    """Read for how long a caller wants to wait; None: it does not.
+    """Parse the parameter `wait` to seconds; None: the caller does not wait.
 
-    errors:  Problem  no duration, or more than five minutes
+    errors:  Problem  the text is no duration, or the wait is longer than five minutes
     """
     if text is None:
         return None

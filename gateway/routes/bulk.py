@@ -1,4 +1,4 @@
-"""One verb for all timers that a filter finds: a dry run counts them, and the real request does it."""
+"""Change all timers that match a filter: a dry run counts the timers, and the real request changes them."""
 
 import hashlib
 import re
@@ -6,27 +6,30 @@ import secrets
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
+from shardclock.api.codes import MORE_MATCH, REFUSED, UNAVAILABLE
 from shardclock_server.gateway.access import BulkWriter
-from shardclock_server.gateway.answers.timers import BulkAnswer, CountedAnswer
+from shardclock_server.gateway.answers.timers import BulkAnswer, TimersCountedAnswer
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import TimersFilter
-from shardclock_server.gateway.requests.problems import MORE_MATCH, REFUSED, TRY_AGAIN, Problem
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.recording import note_body
+from shardclock_server.gateway.requests.shared_fields import TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
-from shardclock_server.service.bulk_change import BulkChange, Change
+from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
 from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
-CHANGED_MAX = 100_000  # by one request
+CHANGED_MAX = 100_000  # timers changed by one request
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 CHOSEN = {"filter": {"name_prefix": "order-"}}
@@ -40,51 +43,52 @@ EXAMPLES = {
 router = APIRouter(prefix=f"{TIMERS}/bulk", tags=["bulk"])
 
 
+class BulkFilter(TimersFilter):
+    """A filter of the timers that a bulk change affects."""
+
+    state: Literal["pending", "paused"] | None = Field(
+        None, description="only timers in this state; missing: each state in which the verb can change a timer"
+    )
+
+
 class BulkChangeRequest(BaseModel):
-    """Which timers are changed, and how."""
+    """A filter of timers, and the parameters of the change."""
 
     model_config = ConfigDict(extra="forbid")
 
-    filter: TimersFilter = Field(default_factory=TimersFilter)
-    reason: str | None = Field(None, max_length=1_000, description="kept in the records, of cancel and pause")
-    shift: str | None = Field(None, examples=["PT1H"], description="how far they are moved, of shift")
+    filter: BulkFilter = Field(default_factory=BulkFilter)
+    reason: str | None = Field(
+        None, max_length=1_000, description="for cancel and pause: the reason, kept in the records"
+    )
+    shift: str | None = Field(
+        None, examples=["PT1H"], description="for shift: the duration by which the timers are moved"
+    )
 
 
-DryRun = Annotated[bool, Query(description="count them only; the answer has the token that the real request needs")]
-Token = Annotated[str | None, Query(description="of the dry run; good for ten minutes, and for that many timers")]
+DryRun = Annotated[
+    bool, Query(description="count the timers only; the answer has the token that the real request needs")
+]
+Token = Annotated[
+    str | None, Query(description="the token of the dry run, valid for ten minutes and for the counted timers")
+]
 
 
 def _add_route(verb: str, sentence: str) -> None:
     async def change_timers(
-        request: Request, gateway: Here, caller: BulkWriter, dry_run: DryRun = False, token: Token = None
-    ) -> CountedAnswer | BulkAnswer:
+        request: Request, gateway: CurrentGateway, caller: BulkWriter, dry_run: DryRun = False, token: Token = None
+    ) -> TimersCountedAnswer | BulkAnswer:
         asked = await read_model(request, BulkChangeRequest)
-        what = f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"
-        counted = None if dry_run else _Counted.read(token, what)
-        bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=token or ""))
-        async with gateway.pool.session(caller.tenants) as session:
-            try:
-                await bulk.run(session, _AtMost(counted.matched if counted else CHANGED_MAX), dry_run=dry_run)
-            except BulkBroken as broken:
-                raise Problem(
-                    TRY_AGAIN,
-                    f"{broken}; the same request does the rest",
-                    matched=bulk.matched,
-                    changed=bulk.changed,
-                    unsure=bulk.unsure,
-                ) from None
         if dry_run:
-            token = _Counted.of(bulk.matched, what).token
-            return CountedAnswer(matched=bulk.matched, token=token, left_out=bulk.left_out)
-        if bulk.refusal is not None:
-            raise Problem(REFUSED, str(bulk.refusal), matched=bulk.matched, changed=bulk.changed)
-        return BulkAnswer(matched=bulk.matched, changed=bulk.changed, unsure=bulk.unsure, left_out=bulk.left_out)
+            return await count_timers(gateway, caller, verb, asked)
+        changed = await change_counted(gateway, caller, verb, asked, token)
+        note_body(request, {"changed": changed.changed})
+        return changed
 
     router.post(
         f"/{verb}",
         operation_id=f"{verb}_timers",
         summary=sentence,
-        description=f"{sentence} First with `dry_run`, which counts them and gives a token; then with that token.",
+        description=f"{sentence} First send the request with `dry_run`, which returns a token; then with that token.",
         openapi_extra=body_of(BulkChangeRequest, is_needed=False, example=EXAMPLES[verb]),
     )(change_timers)
 
@@ -98,51 +102,99 @@ for _verb, _sentence in (
     _add_route(_verb, _sentence)
 
 
-def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change:
-    """Find how a verb changes timers; a shift is named by its token, so that it moves none twice.
+async def count_timers(gateway: Gateway, caller: Caller, verb: str, asked: BulkChangeRequest) -> TimersCountedAnswer:
+    """Count the timers that a bulk change would affect, and make the token for the change.
 
-    errors:  InvalidTimer  something is given that the verb does not take, or a shift is missing
+    errors:  as `change_counted`
+    """
+    bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=""))
+    await _run(gateway, caller, bulk, _MatchLimit(CHANGED_MAX), dry_run=True)
+    token = _CountToken.of(bulk.matched, _identity_of(caller, verb, asked)).token
+    return TimersCountedAnswer(matched=bulk.matched, token=token, left_out=bulk.left_out)
+
+
+async def change_counted(
+    gateway: Gateway, caller: Caller, verb: str, asked: BulkChangeRequest, token: str | None
+) -> BulkAnswer:
+    """Change the timers that were counted with the token.
+
+    errors:  Problem           the token is not of this request, more timers match than were counted, or Postgres
+                               stopped answering half way
+             InvalidTimer      a parameter is refused: nothing was changed
+             StoreUnavailable  no answer during the search: nothing was changed
+    """
+    counted = _CountToken.read(token, _identity_of(caller, verb, asked))
+    bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=counted.token))
+    await _run(gateway, caller, bulk, _MatchLimit(counted.matched), dry_run=False)
+    if bulk.refusal is not None:
+        raise Problem(REFUSED, str(bulk.refusal), matched=bulk.matched, changed=bulk.changed)
+    return BulkAnswer(matched=bulk.matched, changed=bulk.changed, unsure=bulk.unsure, left_out=bulk.left_out)
+
+
+def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
+    return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"
+
+
+async def _run(gateway: Gateway, caller: Caller, bulk: BulkChange, limit: "_MatchLimit", *, dry_run: bool) -> None:
+    async with gateway.pool.session(caller.tenants, key_prefix=caller.key or "") as session:
+        try:
+            await bulk.run(session, limit, dry_run=dry_run)
+        except BulkBroken as broken:
+            raise Problem(
+                UNAVAILABLE,
+                f"{broken}; the same request does the rest",
+                matched=bulk.matched,
+                changed=bulk.changed,
+                unsure=bulk.unsure,
+            ) from None
+
+
+def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> ChangeKind:
+    """Make the change of a verb; the token identifies a shift, so that a repeated request moves no timer twice.
+
+    errors:  InvalidTimer  a parameter does not belong to the verb, or the shift is missing
     """
     if asked.shift is not None and verb != "shift":
         raise InvalidTimer(f"shift {shortened(asked.shift)} is for the verb shift; leave it out")
     if asked.reason is not None and verb not in ("cancel", "pause"):
         raise InvalidTimer(f"reason {shortened(asked.reason)} is for cancel and pause; leave it out")
+    chosen = ("PENDING", "PAUSED") if asked.filter.state is None else (asked.filter.state.upper(),)
     match verb:
         case "cancel":
-            return Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=asked.reason))
+            return ChangeKind(chosen, partial(cancel_timers, reason=asked.reason))
         case "pause":
-            return Change(("PENDING",), partial(pause_timers, reason=asked.reason))
+            return ChangeKind(tuple(it for it in chosen if it == "PENDING"), partial(pause_timers, reason=asked.reason))
         case "resume":
-            return Change(("PAUSED",), resume_timers)
+            return ChangeKind(tuple(it for it in chosen if it == "PAUSED"), resume_timers)
     if asked.shift is None:
         raise InvalidTimer('shift is missing: say how far, such as {"shift":"PT1H"}')
     by = destination_of({"shift": asked.shift})
     assert isinstance(by, Shift), "that is what a shift is read as"
-    return Change(("PENDING", "PAUSED"), partial(shift_timers, by=by, operation=operation))
+    return ChangeKind(chosen, partial(shift_timers, by=by, operation=operation))
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
-    """What a dry run has counted; its token binds the real request to it. Nothing about it is secret."""
+class _CountToken:
+    """The count of a dry run; its token binds the real request to it, and contains nothing secret."""
 
     matched: int
     until_s: int
     token: str
 
     @classmethod
-    def of(cls, matched: int, what: str, until_s: int | None = None, nonce: str | None = None) -> "_Counted":
-        """Make the token of what was counted for a request."""
+    def of(cls, matched: int, what: str, until_s: int | None = None, nonce: str | None = None) -> "_CountToken":
+        """Make the token of a request's count."""
         until_s = int(time.time()) + TOKEN_S if until_s is None else until_s
-        # Drawn, so that two dry runs of the same have two tokens: a shift is done once for each.
+        # A random part, so that two dry runs of one request have different tokens: each token allows one shift.
         nonce = secrets.token_hex(8) if nonce is None else nonce
         text = "\n".join((what, str(matched), str(until_s), nonce))
         return cls(matched, until_s, f"{matched}-{until_s}-{nonce}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
 
     @classmethod
-    def read(cls, token: str | None, what: str) -> "_Counted":
-        """Read the token that a real request brings.
+    def read(cls, token: str | None, what: str) -> "_CountToken":
+        """Read the token of a real request.
 
-        errors:  Problem  there is none, it is another request's, or it is too old
+        errors:  Problem  the token is missing, belongs to another request, or is too old
         """
         if token is None:
             raise Problem(
@@ -158,17 +210,17 @@ class _Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class _AtMost:
-    """Ends a bulk change that finds more timers than were counted, before it changes one."""
+class _MatchLimit:
+    """Stop a bulk change that finds more timers than were counted, before it changes one."""
 
     timers: int
 
     def found(self, timers: int, *, all_found: bool) -> None:  # noqa: ARG002 - as the protocol has it
-        """Compare the number with what is allowed."""
+        """Refuse the change if more timers match than the dry run counted."""
         if timers > self.timers:
             raise Problem(
                 MORE_MATCH, f"more than {self.timers:,} timers match; count them again, or choose fewer", matched=timers
             )
 
     def changed(self, timers: int, *, of: int) -> None:
-        """Take the number; whoever asked hears of it at the end."""
+        """Do nothing: the response has the number of changes."""

@@ -1,51 +1,54 @@
-"""Change one timer of the caller's, once for each idempotency key, and only if it is as the caller has read it."""
+"""Change one of the caller's timers, once for each idempotency key, and only if it matches `If-Match`."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
+from typing import TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from shardclock.api.changes import RESUMED, RUN, Outcomes
+from shardclock.api.changes import RESUMED, RUN, VerbOutcomes
+from shardclock.api.refusals.timers import ETAG_DIFFERS
+from shardclock_server.gateway.access import refuse_tenant_key
 from shardclock_server.gateway.answers.timers import ChangedAnswer, TimerAnswer
-from shardclock_server.gateway.gateway import gateway_of
-from shardclock_server.gateway.requests.asked import find_own
+from shardclock_server.gateway.gateway import Gateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.headers import header_of
-from shardclock_server.gateway.requests.idempotency import once, request_of
-from shardclock_server.gateway.requests.problems import STALE, Problem
-from shardclock_server.service.single_change import Changed, change_one
+from shardclock_server.gateway.requests.idempotency import request_of, respond_once
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.shared_fields import find_own
+from shardclock_server.service.single_change import ChangedTimer, change_one
 from shardclock_server.sql.clients.history import TimerState, find_timer, lock_timer
-from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.clients.verbs import Shift, TimerRef, operate_timer
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import Duration
 
 ANY = "*"
 
+T = TypeVar("T")
+
 
 def etag_of(timer: TimerState) -> str:
-    """Tell this state of a timer from others of it; being claimed by a shard does not change it."""
+    """Hash the state of a timer that clients see; a shard's claim does not change the hash."""
     shown = TimerAnswer.of(timer).model_dump_json()
     return f'"{hashlib.sha256(shown.encode()).hexdigest()[:16]}"'
 
 
-async def change_rule(
-    request: Request, caller: Caller, which: TimerRef, change: Callable[[], Awaitable[Response]]
-) -> Response:
-    """Give a timer another rule; a plain timer becomes a schedule, if its tenant may have one more.
+async def change_rule(gateway: Gateway, caller: Caller, which: TimerRef, change: Callable[[], Awaitable[T]]) -> T:
+    """Give a timer another rule; if a plain timer becomes a schedule, reserve its tenant's quota for it.
 
-    errors:  Problem           it has as many as it may have
+    errors:  Problem           the quota of schedules is used up
              StoreUnavailable  the tenant's schedules can't be counted now
     """
-    gateway = gateway_of(request)
     async with gateway.pool.session(caller.tenants) as session:
         timer = await find_timer(session, which)
     if timer is None or timer.tenant_id != caller.tenant_id or timer.schedule is not None:
         return await change()
-    with await gateway.quotas.room(caller.tenant_id) as room:
-        await room.take_schedule()
+    with await gateway.quotas.reservation(caller.tenant_id) as reservation:
+        await reservation.reserve_schedule()
         return await change()
 
 
@@ -54,22 +57,22 @@ async def change_own(
     caller: Caller,
     which: TimerRef,
     change: Callable[[Session, TimerRef], Awaitable[str]],
-    outcomes: Outcomes,
+    outcomes: VerbOutcomes,
     *,
     body: BaseModel | None = None,
 ) -> Response:
-    """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
+    """Change one of the caller's timers, once for each idempotency key, and only if it matches `If-Match`."""
     idempotent = request_of(request, caller, body)
     expected = header_of(request.headers, "If-Match")
-    due_dates: list[datetime | None] = []  # none if the same request was answered before
+    due_dates: list[datetime | None] = []  # the list stays empty for a repeated request
 
     async def do(session: Session) -> Response:
         meant = which
         if expected is not None:
             timer = await find_own(session, which, caller)
             await _require(session, timer, caller, expected)
-            meant = TimerRef(timer.timer_key)  # that one, and none that gets its name meanwhile
-        elif which.timer_key is not None:  # a name is looked up among the caller's own
+            meant = TimerRef(timer.timer_key)  # found by its key, because another timer may get the name meanwhile
+        elif which.timer_key is not None:  # a name is looked up within the caller's tenant anyway
             await find_own(session, which, caller)
         changed = await change_one(session, meant, change, outcomes)
         due_dates.extend(_due_of(changed, outcomes))
@@ -79,32 +82,70 @@ async def change_own(
         return JSONResponse(answer.model_dump(mode="json"))
 
     gateway = gateway_of(request)
-    async with gateway.pool.session(caller.tenants) as session:
+    async with gateway.pool.session(caller.tenants, key_prefix=caller.key or "") as session:
         if expected is None:
-            answer = await once(session, idempotent, partial(do, session))
+            answer = await respond_once(session, idempotent, partial(do, session))
         else:
             async with session.transaction():
-                answer = await once(session, idempotent, partial(do, session))
-    gateway.tell_shards(due_dates)
+                answer = await respond_once(session, idempotent, partial(do, session))
+    gateway.notify_shards(due_dates)
     return answer
 
 
-def _due_of(changed: Changed, outcomes: Outcomes) -> list[datetime | None]:
-    """Return when a changed timer is due, None for now: if it was told to run, and perhaps if it was resumed."""
+async def change_found(
+    gateway: Gateway,
+    caller: Caller,
+    which: TimerRef,
+    change: Callable[[Session, TimerRef], Awaitable[str]],
+    outcomes: VerbOutcomes,
+) -> ChangedTimer:
+    """Change one of the caller's timers, and notify shards.
+
+    errors:  as `service.single_change.change_one`
+    """
+    async with gateway.pool.session(caller.tenants, key_prefix=caller.key or "") as session:
+        if which.timer_key is not None:  # a name is looked up within the caller's tenant anyway
+            await find_own(session, which, caller)
+        changed = await change_one(session, which, change, outcomes)
+    gateway.notify_shards(_due_of(changed, outcomes))
+    return changed
+
+
+async def operate_own(
+    session: Session,
+    which: TimerRef,
+    *,
+    caller: Caller,
+    verb: str,
+    to: datetime | Duration | Shift | None,
+    reason: str | None,
+) -> str:
+    """Change a timer of a job or a process in the caller's tenant.
+
+    errors:  Problem  the timer is a job's, and the key is a tenant's
+             and those of `operate_timer`
+    """
+    timer = await find_own(session, which, caller)
+    refuse_tenant_key(caller, timer.target)
+    return await operate_timer(session, which, verb=verb, to=to, reason=reason)
+
+
+def _due_of(changed: ChangedTimer, outcomes: VerbOutcomes) -> list[datetime | None]:
+    """Return the due date that shards must know: None for now, after a run or a resume; empty for no date."""
     if outcomes in (RUN, RESUMED):
         return [None]
     return [] if changed.due_date is None else [changed.due_date]
 
 
 async def _require(session: Session, timer: TimerState, caller: Caller, expected: str) -> None:
-    """Hold a timer's row until the transaction ends, and refuse if it is not as the caller has read it."""
+    """Lock a timer's row until the transaction ends, and refuse the change if the timer's ETag is another one."""
     if expected == ANY:
         return
     await lock_timer(session, timer.timer_key)
     found = etag_of(await find_own(session, TimerRef(timer.timer_key), caller))
     if found not in (tag.strip() for tag in expected.split(",")):
         raise Problem(
-            STALE,
-            f"timer {timer.timer_key} is not as you have read it: it has the ETag {found} now; read it again",
+            ETAG_DIFFERS,
+            ETAG_DIFFERS.sentence(timer_key=timer.timer_key, etag=found),
             headers={"ETag": found},
         )

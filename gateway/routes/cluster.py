@@ -1,4 +1,4 @@
-"""The cluster, as an operator sees it: who serves, what is overdue, and what is coming; scale, ramp, hold, release."""
+"""The cluster, for operators: its state, its load, and its forecast; scale, ramp, hold and release."""
 
 from typing import Literal
 
@@ -6,7 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from shardclock_server.gateway.access import Operator, acting
+from shardclock.api.codes import REFUSED
+from shardclock_server.gateway.access import Operator, audited_transaction
 from shardclock_server.gateway.answers.cluster import (
     ClusterAnswer,
     ForecastAnswer,
@@ -17,13 +18,13 @@ from shardclock_server.gateway.answers.cluster import (
     ScalesAnswer,
 )
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here, gateway_of
+from shardclock_server.gateway.gateway import CurrentGateway, gateway_of
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import DryRun
-from shardclock_server.gateway.requests.problems import REFUSED, Problem
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.gateway.requests.shared_fields import DryRun
 from shardclock_server.service import hold as holds
 from shardclock_server.service import scaling
-from shardclock_server.service.scaling import Bounds
+from shardclock_server.service.scaling import Bounds, Scale
 from shardclock_server.sql.cluster.holders import ROLES, SHARD, list_holders
 from shardclock_server.sql.cluster.leadership import read_policy, set_ramp
 from shardclock_server.sql.metrics.forecast import read_forecast
@@ -36,40 +37,44 @@ router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 
 
 class ScaleRequest(BaseModel):
-    """How many keepers of a role there are to be; or, of shards, between which numbers the forecast may choose."""
+    """The wanted number of keepers of a role; or, for shards, the bounds of the forecast."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    wanted: int | None = Field(None, examples=[4], description="1 to 840; ends a policy")
-    min: int | None = Field(None, description="the fewest shards that the forecast may ask for")
+    wanted: int | None = Field(None, examples=[4], description="the number of keepers, 1 to 840; it ends a policy")
+    min: int | None = Field(None, description="the lower bound of the forecast's policy")
     max: int | None = Field(None, description="the most")
-    target_per_s: int | None = Field(None, description="timers a second to plan for each shard")
+    target_per_s: int | None = Field(None, description="the planned timers a second for each shard")
 
     @property
     def bounds(self) -> Bounds:
-        """Make what is asked of the forecast."""
+        """The bounds of the forecast."""
         return Bounds(self.min, self.max, self.target_per_s)
 
 
 class RampRequest(BaseModel):
-    """How fast the timers that an outage left overdue are fired."""
+    """The rate for timers that an outage left overdue."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    per_s: int | None = Field(ge=0, le=INTEGER_MAX, examples=[2_000], description="0 holds them back; null: no limit")
+    per_s: int | None = Field(
+        ge=0, le=INTEGER_MAX, examples=[2_000], description="timers a second; 0 holds these timers back; null: no limit"
+    )
 
 
 class HoldRequest(BaseModel):
-    """Why nothing may fire."""
+    """The reason of a hold."""
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field(examples=["billing is down"], description="1 to 200 characters; all who look are told")
+    reason: str = Field(
+        examples=["billing is down"], description="the reason, 1 to 200 characters, which the status shows"
+    )
 
 
 @router.get("")
-async def get_cluster(gateway: Here, _: Operator) -> ClusterAnswer:
-    """Show who serves; what is pending, paused and overdue; the lag; what processes wait for; and the coming load."""
+async def get_cluster(gateway: CurrentGateway, _: Operator) -> ClusterAnswer:
+    """Show the keepers, the counts of timers, the lag, the waiting signals, and the load of the next minutes."""
     settings = gateway.settings
     async with gateway.pool.session(ALL_TENANTS) as session:
         status, keepers = await read_status(session), await list_holders(session)
@@ -79,57 +84,65 @@ async def get_cluster(gateway: Here, _: Operator) -> ClusterAnswer:
 
 
 @router.get("/forecast")
-async def get_forecast(gateway: Here, _: Operator) -> ForecastAnswer:
-    """Show how many timers fall due in each of the next 15 minutes, and how many the shards can fire."""
+async def get_forecast(gateway: CurrentGateway, _: Operator) -> ForecastAnswer:
+    """Show the timers due in each of the next 15 minutes, and the capacity of the shards."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return ForecastAnswer.of(await read_forecast(session), await read_policy(session, SHARD))
 
 
 @router.get("/scale")
-async def list_scales(gateway: Here, _: Operator) -> ScalesAnswer:
-    """Show how many shards, workers and engines are wanted, by whom, and how many serve."""
+async def list_scales(gateway: CurrentGateway, _: Operator) -> ScalesAnswer:
+    """Show the wanted and serving numbers of shards, workers and engines, and the bounds of the forecast."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return ScalesAnswer(scales=[ScaleAnswer.of(await scaling.read_scale(session, role)) for role in ROLES])
 
 
 @router.put("/scale/{role}", openapi_extra=body_of(ScaleRequest, example={"wanted": 4}))
 async def set_scale(role: Literal["shard", "worker", "engine"], request: Request, _: Operator) -> ScaleAnswer:
-    """Say how many shards, workers or engines there are to be; shards may follow the forecast, between bounds."""
+    """Set the wanted number of shards, workers or engines, or the bounds in which shards follow the forecast."""
     asked = await read_model(request, ScaleRequest)
-    if (asked.wanted is not None) is asked.bounds.are_given:
+    return ScaleAnswer.of(await write_scale(request, role, asked.wanted, asked.bounds))
+
+
+async def write_scale(request: Request, role: str, wanted: int | None, bounds: Bounds) -> Scale:
+    """Write the wanted number of keepers of a role, or the bounds of the forecast, with an audit record.
+
+    errors:  Problem  both or neither are given, or the bounds are for another role than shards
+    """
+    if (wanted is not None) is bounds.are_given:
         raise Problem(REFUSED, "give either wanted, or min, max and target_per_s for a policy")
-    if asked.bounds.are_given and role != SHARD:
+    if bounds.are_given and role != SHARD:
         raise Problem(REFUSED, f"the forecast is about shards alone; give how many {role}s are wanted")
-    async with acting(request, ALL_TENANTS) as session:
-        if asked.wanted is not None:
-            await scaling.scale(session, role, asked.wanted)
+    async with audited_transaction(request, ALL_TENANTS) as session:
+        if wanted is not None:
+            await scaling.scale(session, role, wanted)
         else:
-            await scaling.let_forecast(session, asked.bounds)
-        return ScaleAnswer.of(await scaling.read_scale(session, role))
+            await scaling.let_forecast(session, bounds)
+        return await scaling.read_scale(session, role)
 
 
 @router.put("/ramp", openapi_extra=body_of(RampRequest, example={"per_s": 2_000}))
 async def put_ramp(request: Request, _: Operator) -> RampAnswer:
-    """Say how fast the timers that an outage left overdue are fired; all shards follow at once."""
+    """Set the rate for timers that an outage left overdue; the rate applies to all shards at once."""
     asked = await read_model(request, RampRequest)
-    async with acting(request, ALL_TENANTS) as session:
+    async with audited_transaction(request, ALL_TENANTS) as session:
         before, now = await set_ramp(session, asked.per_s)
     return RampAnswer(before=before, per_s=now)
 
 
 @router.post("/hold", openapi_extra=body_of(HoldRequest, example={"reason": "billing is down"}))
 async def hold(request: Request, _: Operator) -> HoldAnswer:
-    """Stop all firing, deliveries and processes, until they are released; timers are accepted, and kept."""
+    """Stop all firing, deliveries and processes until a release; new timers are accepted and kept."""
     asked = await read_model(request, HoldRequest)
-    async with acting(request, ALL_TENANTS) as session:
+    async with audited_transaction(request, ALL_TENANTS) as session:
         before = await holds.hold(session, asked.reason)
     return HoldAnswer(reason=asked.reason, before=before)
 
 
 @router.post("/release")
 async def release(request: Request, _: Operator, dry_run: DryRun = False) -> ReleaseAnswer:
-    """Let a database that is on hold fire; a copy, or another installation's database, becomes this one's."""
+    """Release a database that is on hold; this installation becomes the owner of a copy or of a foreign database."""
     settings = gateway_of(request).settings
-    async with acting(request, ALL_TENANTS) as session:
+    async with audited_transaction(request, ALL_TENANTS) as session:
         found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=dry_run)
     return ReleaseAnswer.of(found)

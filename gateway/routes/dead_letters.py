@@ -1,4 +1,4 @@
-"""Dead letters: deliveries that were given up. They are looked at, and redriven or discarded."""
+"""Dead letters, the deliveries that were given up: list, redrive and discard them."""
 
 from typing import Annotated, ClassVar
 
@@ -7,62 +7,80 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shardclock_server.gateway.access import Manager, Reader, acting
-from shardclock_server.gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
+from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
+from shardclock_server.gateway.access import Manager, Reader, audited_transaction
+from shardclock_server.gateway.answers.deliveries import (
+    DeadLetterAnswer,
+    DeadLetterGroupsAnswer,
+    DeadLettersAnswer,
+    DeadLettersChangedAnswer,
+)
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import DryRun, ManyRequest
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key
-from shardclock_server.gateway.requests.problems import NOT_FOUND, Problem
+from shardclock_server.gateway.requests.shared_fields import DryRun, ManyRequest
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, LISTED_MAX, discard, page_of, redrive
 from shardclock_server.service.filters import moment_of
-from shardclock_server.service.many import Changed
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
+from shardclock_server.sql.deliveries.dead_letters import group_dead_letters as find_groups
+from shardclock_server.timers.refusal import Refusal
 
 PER_S_MAX = 100_000
-ENABLE = "true: an endpoint that is disabled is enabled first; else its dead letters stay as they are"
+REASON_LINE = "only dead letters with this first line of the reason"
+ENABLE = "true: enable a disabled endpoint first; false: the dead letters of a disabled endpoint stay"
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
 
 class DeadLettersQuery(BaseModel):
-    """Which dead letters are listed."""
+    """A filter of dead letters, and the page."""
 
     model_config = ConfigDict(extra="forbid")
 
-    target: str | None = Field(None, description="only of this target")
-    limit: int = Field(100, ge=1, le=LISTED_MAX, description="at most so many; fewer if they are large")
-    after: str | None = Field(None, description="the last answer's `next`")
+    target: str | None = Field(None, description="only dead letters of this target")
+    reason_line: str | None = Field(None, description=REASON_LINE)
+    limit: int = Field(
+        100, ge=1, le=LISTED_MAX, description="the limit of dead letters; a page has fewer if they are large"
+    )
+    after: str | None = Field(None, description="the `next` of the previous page")
 
 
 class DeadLettersRequest(ManyRequest):
-    """Which dead letters are meant; what is not given leaves none out."""
+    """A filter of dead letters; a missing field excludes no dead letter."""
 
     THINGS: ClassVar[str] = "dead letters"
-    FILTERS: ClassVar[tuple[str, ...]] = ("target", "died_before")
+    FILTERS: ClassVar[tuple[str, ...]] = ("target", "died_before", "reason_line")
 
     target: str | None = Field(None, examples=["webhook:billing"])
     died_before: str | None = Field(None, examples=["2027-01-01T00:00:00Z"])
-    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, those that were given up first")
+    reason_line: str | None = Field(None, description=REASON_LINE, examples=["it answered 503"])
+    limit: int = Field(
+        AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="the limit of dead letters; the oldest come first"
+    )
 
     def filter_of(self, caller: Caller) -> DeadLetterFilter:
-        """Make it a filter of the caller's dead letters."""
+        """Convert these fields to a filter of the caller's dead letters."""
         before = None if self.died_before is None else moment_of("died_before", self.died_before)
-        return DeadLetterFilter(target=self.target, tenant_id=caller.tenant_id, died_before=before)
+        return DeadLetterFilter(
+            target=self.target, tenant_id=caller.tenant_id, died_before=before, reason_line=self.reason_line
+        )
 
 
 class RedriveRequest(DeadLettersRequest):
-    """Which dead letters are delivered again, and how fast."""
+    """A filter of dead letters, and the rate of their new deliveries."""
 
-    per_s: int | None = Field(None, ge=1, le=PER_S_MAX, description="so many become due in a second; null: all at once")
+    per_s: int | None = Field(
+        None, ge=1, le=PER_S_MAX, description="the number of deliveries that become due in a second; null: all at once"
+    )
     enable: bool = Field(False, description=ENABLE)
 
 
 class RedriveOneRequest(BaseModel):
-    """How one dead letter is delivered again."""
+    """The parameters of one dead letter's new delivery."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -70,33 +88,47 @@ class RedriveOneRequest(BaseModel):
 
 
 class DiscardRequest(DeadLettersRequest):
-    """Which dead letters are dropped, and why."""
+    """A filter of dead letters, and the reason for discarding them."""
 
-    reason: str | None = Field(None, max_length=1_000, description="kept in their records")
+    reason: str | None = Field(None, max_length=1_000, description="the reason, kept in the records")
 
 
 @router.get("", response_model=DeadLettersAnswer)
-async def list_dead_letters(gateway: Here, caller: Reader, wanted: Annotated[DeadLettersQuery, Query()]) -> Response:
+async def list_dead_letters(
+    gateway: CurrentGateway, caller: Reader, wanted: Annotated[DeadLettersQuery, Query()]
+) -> Response:
     """List dead letters, the newest first."""
-    chosen = DeadLetterFilter(target=wanted.target, tenant_id=caller.tenant_id)
+    chosen = DeadLetterFilter(target=wanted.target, tenant_id=caller.tenant_id, reason_line=wanted.reason_line)
     async with gateway.pool.session(caller.tenants) as session:
         page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
     return await listing(DeadLettersAnswer, "dead_letters", map(DeadLetterAnswer.of, page.letters), next=page.next)
+
+
+@router.get("/groups")
+async def group_dead_letters(
+    gateway: CurrentGateway,
+    caller: Reader,
+    target: Annotated[str | None, Query(description="only dead letters of this target")] = None,
+) -> DeadLetterGroupsAnswer:
+    """Group the newest 10,000 dead letters by target and by the first line of the reason."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await find_groups(session, target=target, tenant_id=caller.tenant_id)
+    return DeadLetterGroupsAnswer.of(found)
 
 
 @router.post(
     "/redrive",
     openapi_extra=body_of(RedriveRequest, is_needed=False, example={"target": "webhook:billing", "per_s": 50}),
 )
-async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
-    """Deliver dead letters again, from their first attempt on."""
+async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
+    """Deliver dead letters again; the count of their attempts begins anew."""
     asked = await read_model(request, RedriveRequest)
     asked.check()
-    async with acting(request, caller.tenants) as session:
+    async with audited_transaction(request, caller.tenants) as session:
         acted = await redrive(
             session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, enable=asked.enable, dry_run=dry_run
         )
-    return ActedAnswer.of(acted)
+    return DeadLettersChangedAnswer.of(acted)
 
 
 @router.post(
@@ -105,30 +137,30 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
         DiscardRequest, is_needed=False, example={"target": "webhook:billing", "reason": "sent by hand"}
     ),
 )
-async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
+async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
     """Discard dead letters for good."""
     asked = await read_model(request, DiscardRequest)
     asked.check()
-    async with acting(request, caller.tenants) as session:
+    async with audited_transaction(request, caller.tenants) as session:
         acted = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=dry_run)
-    return ActedAnswer.of(acted)
+    return DeadLettersChangedAnswer.of(acted)
 
 
 @router.post(
     "/{timer_key:key}/redrive", openapi_extra=body_of(RedriveOneRequest, is_needed=False, example={"enable": True})
 )
-async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager) -> ActedAnswer:
+async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager) -> DeadLettersChangedAnswer:
     """Deliver one dead letter again."""
     asked = await read_model(request, RedriveOneRequest)
-    async with acting(request, caller.tenants) as session:
+    async with audited_transaction(request, caller.tenants) as session:
         acted = await redrive(session, _only(timer_key, caller), enable=asked.enable, dry_run=False)
         return _one(timer_key, acted)
 
 
 @router.post("/{timer_key:key}/discard")
-async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager) -> ActedAnswer:
+async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager) -> DeadLettersChangedAnswer:
     """Discard one dead letter for good."""
-    async with acting(request, caller.tenants) as session:
+    async with audited_transaction(request, caller.tenants) as session:
         return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))
 
 
@@ -136,7 +168,7 @@ def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
     return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)
 
 
-def _one(timer_key: int, acted: Changed[int]) -> ActedAnswer:
+def _one(timer_key: int, acted: BulkResult[int]) -> DeadLettersChangedAnswer:
     if not acted.keys:
-        raise Problem(NOT_FOUND, f"there is no dead letter {timer_key}")
-    return ActedAnswer.of(acted)
+        raise Refusal.of(UNKNOWN_DEAD_LETTER, timer_key=timer_key)
+    return DeadLettersChangedAnswer.of(acted)

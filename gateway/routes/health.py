@@ -1,10 +1,10 @@
-"""Whether the gateway works: for whoever starts, balances and watches it."""
+"""The health of a gateway: for service managers, load balancers and monitoring."""
 
 from fastapi import APIRouter
 from pydantic import Field
 
 from shardclock.api.answers import Answer
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.problems import unavailable
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.served import NO_TENANTS
@@ -13,20 +13,20 @@ router = APIRouter(tags=["health"])
 
 
 class HealthAnswer(Answer):
-    """All is well."""
+    """The gateway is healthy."""
 
     status: str = Field("ok", examples=["ok"])
 
 
 @router.get("/healthz")
 async def healthz() -> HealthAnswer:
-    """Say that this process answers."""
+    """Answer if the process is alive."""
     return HealthAnswer()
 
 
 @router.get("/readyz")
-async def readyz(gateway: Here) -> HealthAnswer:
-    """Say whether it can do its work: Postgres answers, and has the schema that is needed."""
+async def readyz(gateway: CurrentGateway) -> HealthAnswer:
+    """Answer if the gateway can serve requests: Postgres answers, and has the right schema."""
     async with gateway.health_pool.session(NO_TENANTS) as session:
         try:
             await require_current(session)

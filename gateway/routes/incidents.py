@@ -1,4 +1,4 @@
-"""Incidents: tokens that can't go on until somebody has corrected what is wrong. They are looked at, and resolved."""
+"""Incidents, the tokens that can't continue until an operator corrects the cause: list and resolve incidents."""
 
 from typing import Annotated, ClassVar
 
@@ -10,12 +10,12 @@ from starlette.responses import Response
 from shardclock_server.gateway.access import Manager, Reader
 from shardclock_server.gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import DryRun, ManyRequest
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
-from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.gateway.requests.shared_fields import DryRun, ManyRequest
+from shardclock_server.gateway.routes.idempotent import run_idempotent
 from shardclock_server.service.incidents import AT_ONCE_MAX, resolve_many
 from shardclock_server.sql.processes.incidents import IncidentFilter, find_incidents
 from shardclock_server.sql.session import Session
@@ -27,42 +27,44 @@ router = APIRouter(prefix="/v1/incidents", tags=["processes"])
 
 
 class IncidentsFilter(BaseModel):
-    """Which incidents are meant; what is not given leaves none out."""
+    """A filter of incidents; a missing field excludes no incident."""
 
     model_config = ConfigDict(extra="forbid")
 
-    process_id: str | None = Field(None, description="only of this process", examples=["order"])
-    version: int | None = Field(None, ge=1, le=INTEGER_MAX, description="only of this version of the process")
-    saying: str | None = Field(
+    process_id: str | None = Field(None, description="only incidents of this process", examples=["order"])
+    version: int | None = Field(None, ge=1, le=INTEGER_MAX, description="only incidents of this version of the process")
+    containing: str | None = Field(
         None,
         min_length=1,
         max_length=NAME_CHARS_MAX,
-        description="only those whose sentence has this text, upper or lower case",
+        description="only incidents with this text in their sentence, in upper or lower case",
         examples=["the card is expired"],
     )
 
     def filter_of(self, caller: Caller) -> IncidentFilter:
-        """Make it a filter of the caller's incidents."""
-        return IncidentFilter(caller.tenant_id, self.process_id, self.version, self.saying)
+        """Convert these fields to a filter of the caller's incidents."""
+        return IncidentFilter(caller.tenant_id, self.process_id, self.version, self.containing)
 
 
 class IncidentsQuery(IncidentsFilter):
-    """Which incidents are listed."""
+    """A filter of incidents, and the number of results."""
 
     limit: int = Field(100, ge=1, le=LISTED_MAX)
 
 
 class ResolveIncidentsRequest(ManyRequest, IncidentsFilter):
-    """Which incidents are resolved."""
+    """A filter of incidents to resolve."""
 
     THINGS: ClassVar[str] = "incidents"
-    FILTERS: ClassVar[tuple[str, ...]] = ("process_id", "version", "saying")
+    FILTERS: ClassVar[tuple[str, ...]] = ("process_id", "version", "containing")
 
-    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="the limit of incidents; the newest come first")
 
 
 @router.get("", response_model=IncidentsAnswer)
-async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[IncidentsQuery, Query()]) -> Response:
+async def list_incidents(
+    gateway: CurrentGateway, caller: Reader, wanted: Annotated[IncidentsQuery, Query()]
+) -> Response:
     """List incidents, the newest first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await find_incidents(session, wanted.filter_of(caller), limit=wanted.limit)
@@ -73,11 +75,11 @@ async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Incide
     "/resolve",
     response_model=ResolvedAnswer,
     openapi_extra=body_of(
-        ResolveIncidentsRequest, is_needed=False, example={"process_id": "order", "saying": "the card is expired"}
+        ResolveIncidentsRequest, is_needed=False, example={"process_id": "order", "containing": "the card is expired"}
     ),
 )
 async def resolve_incidents(request: Request, caller: Manager, dry_run: DryRun = False) -> Response:
-    """Resolve incidents: their tokens go on where they stopped. Signals that are dead letters are redriven instead."""
+    """Resolve incidents, so that their tokens continue at their nodes. A signal that is a dead letter is redriven."""
     asked = await read_model(request, ResolveIncidentsRequest)
     asked.check()
 
@@ -85,4 +87,4 @@ async def resolve_incidents(request: Request, caller: Manager, dry_run: DryRun =
         done = await resolve_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run)
         return ResolvedAnswer.of(done)
 
-    return await do_once(request, caller, asked, do, dry_run=dry_run)
+    return await run_idempotent(request, caller, asked, do, dry_run=dry_run)

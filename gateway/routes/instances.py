@@ -1,4 +1,4 @@
-"""Instances of processes: list and show them, wait for their end, and change what runs."""
+"""Instances of processes: list and show instances, wait for an end, and change running instances."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive
 
+from shardclock.api.refusals.processes import UNKNOWN_INCIDENT
 from shardclock_server.bpmn.model import Definition
 from shardclock_server.gateway.access import Manager, Reader, Writer
 from shardclock_server.gateway.answers.processes import (
@@ -24,29 +25,29 @@ from shardclock_server.gateway.answers.processes import (
     WholeInstanceAnswer,
 )
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Gateway, Here
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway, gateway_of
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import (
+from shardclock_server.gateway.requests.bodies import JSON
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.shared_fields import (
     BUSINESS_KEY_CHARS_MAX,
     PROCESSES_LISTED_MAX,
     DryRun,
     VariablesRequest,
 )
-from shardclock_server.gateway.requests.bodies import JSON
-from shardclock_server.gateway.requests.callers import Caller
-from shardclock_server.gateway.requests.listing import listing
-from shardclock_server.gateway.requests.paths import Key
-from shardclock_server.gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
-from shardclock_server.gateway.routes.doing import do_once
-from shardclock_server.gateway.waits.later import Later
+from shardclock_server.gateway.routes.idempotent import run_idempotent
+from shardclock_server.gateway.waits.deferred import DeferredResponse
 from shardclock_server.service import processes as use_cases
 from shardclock_server.service import token_moves
-from shardclock_server.service.cancellation import AT_ONCE_MAX, cancel_many
+from shardclock_server.service.instance_cancellation import AT_ONCE_MAX, cancel_many
 from shardclock_server.sql.processes import instances as statements
-from shardclock_server.sql.processes.instances import StateFilter, WholeInstance
+from shardclock_server.sql.processes.instances import FoundInstance, StateFilter, WholeInstance
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
 
@@ -56,43 +57,47 @@ Limit = Annotated[int, Query(ge=1, le=PROCESSES_LISTED_MAX)]
 
 
 class InstancesQuery(BaseModel):
-    """Which instances are listed."""
+    """A filter of instances, and the page."""
 
     model_config = ConfigDict(extra="forbid")
 
-    process_id: str | None = Field(None, description="only of this process")
+    process_id: str | None = Field(None, description="only instances of this process")
     business_key: str | None = Field(
-        None, min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="only those whose start gave it"
+        None, min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="only instances with this business key"
     )
     state: Annotated[StateFilter, BeforeValidator(str.upper)] | None = Field(
         None,
-        description="only those, in upper or lower case; STARTING: that no engine has begun; ENDED: in any way; "
-        "INCIDENT: with one",
+        description="only instances in this state, in upper or lower case; STARTING: no engine has begun it; ENDED:"
+        " any outcome; "
+        "INCIDENT: it has an incident",
     )
     limit: int = Field(100, ge=1, le=PROCESSES_LISTED_MAX)
-    before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
+    before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the `next` of the previous page")
 
 
 class CancelInstancesRequest(BaseModel):
-    """Which instances are cancelled."""
+    """A filter of instances to cancel."""
 
     model_config = ConfigDict(extra="forbid")
 
     business_key: str = Field(
-        min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="as their start gave it", examples=["order-42"]
+        min_length=1,
+        max_length=BUSINESS_KEY_CHARS_MAX,
+        description="the business key of the instances",
+        examples=["order-42"],
     )
-    process_id: str | None = Field(None, description="only of this process", examples=["order"])
-    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
+    process_id: str | None = Field(None, description="only instances of this process", examples=["order"])
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="the limit of instances; the newest come first")
 
 
 class SetVariablesRequest(VariablesRequest):
-    """Which variables are set."""
+    """The variables to set."""
 
-    token: int = Field(1, ge=1, le=BIGINT_MAX, description="whose; 1: those of the process")
+    token: int = Field(1, ge=1, le=BIGINT_MAX, description="the token that has the variables; 1: the process itself")
 
 
 class ResolveIncidentRequest(BaseModel):
-    """Which incident is resolved."""
+    """The incident to resolve."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -100,7 +105,7 @@ class ResolveIncidentRequest(BaseModel):
 
 
 class MoveTokensRequest(BaseModel):
-    """Which tokens end, and at which nodes others begin."""
+    """The tokens to end, and the nodes at which new tokens begin."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -109,8 +114,19 @@ class MoveTokensRequest(BaseModel):
 
 
 @router.get("", response_model=InstancesAnswer)
-async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[InstancesQuery, Query()]) -> Response:
+async def list_instances(
+    gateway: CurrentGateway, caller: Reader, wanted: Annotated[InstancesQuery, Query()]
+) -> Response:
     """List instances, the newest first."""
+    found, following = await find_page(gateway, caller, wanted)
+    return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, found), next=following)
+
+
+async def find_page(gateway: Gateway, caller: Caller, wanted: InstancesQuery) -> tuple[list[FoundInstance], int | None]:
+    """Find one page of instances, and the `before` of the next page; None: this is the last one.
+
+    errors:  StoreUnavailable  no answer in time
+    """
     async with gateway.pool.session(caller.tenants) as session:
         found = await statements.find_instances(
             session,
@@ -121,13 +137,12 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
             before=wanted.before,
             page_size=wanted.limit,
         )
-    following = found[-1].instance_key if len(found) == wanted.limit else None
-    return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, found), next=following)
+    return found, found[-1].instance_key if len(found) == wanted.limit else None
 
 
 @router.get("/{instance_key:key}", response_model=WholeInstanceAnswer)
-async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: WaitForEnd = None) -> Response:
-    """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
+async def get_instance(instance_key: Key, gateway: CurrentGateway, caller: Reader, wait: WaitForEnd = None) -> Response:
+    """Show an instance and its waits; with `wait`, answer when the instance has ended, or when the time is over."""
 
     async def show() -> ShownInstance:
         return ShownInstance(instance_key)
@@ -138,12 +153,12 @@ async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: W
 @router.get("/{instance_key:key}/steps", response_model=StepsAnswer)
 async def list_steps(
     instance_key: Key,
-    gateway: Here,
+    gateway: CurrentGateway,
     caller: Reader,
     limit: Limit = 100,
-    after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`")] = 0,
+    after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the `next` of the previous page")] = 0,
 ) -> Response:
-    """Tell what happened in an instance, in order."""
+    """List the steps of an instance, in order."""
     async with gateway.pool.session(caller.tenants) as session:
         await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
         found = await statements.steps_of(session, instance_key, after=after, page_size=limit)
@@ -153,16 +168,15 @@ async def list_steps(
 
 @router.post("/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
 async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -> Response:
-    """Cancel an instance, with all that it waits for. One that was cancelled already is so."""
+    """Cancel an instance and all its waits. For an instance that is cancelled already, the request succeeds."""
 
     async def do(session: Session) -> InstanceKeyAnswer:
         outcome = await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id)
         if outcome not in ("SENT", "CANCELED"):
-            kind = NOT_FOUND if outcome == "NOT_FOUND" else CONFLICT
-            raise Problem(kind, use_cases.why_not_canceled(instance_key, outcome), state=outcome)
+            raise use_cases.not_canceled(instance_key, outcome)
         return InstanceKeyAnswer(instance_key=instance_key)
 
-    return await do_once(request, caller, {}, do, status=202)
+    return await run_idempotent(request, caller, {}, do, status=202)
 
 
 @router.post(
@@ -171,7 +185,7 @@ async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -
     openapi_extra=body_of(CancelInstancesRequest, example={"business_key": "order-42"}),
 )
 async def cancel_instances(request: Request, caller: Writer, dry_run: DryRun = False) -> Response:
-    """Cancel the instances of a business key that have not ended, with all that they wait for."""
+    """Cancel all unfinished instances with a business key, and all their waits."""
     asked = await read_model(request, CancelInstancesRequest)
 
     async def do(session: Session) -> CanceledAnswer:
@@ -185,7 +199,7 @@ async def cancel_instances(request: Request, caller: Writer, dry_run: DryRun = F
         )
         return CanceledAnswer.of(done)
 
-    return await do_once(request, caller, asked, do, dry_run=dry_run)
+    return await run_idempotent(request, caller, asked, do, dry_run=dry_run)
 
 
 @router.post(
@@ -195,8 +209,12 @@ async def cancel_instances(request: Request, caller: Writer, dry_run: DryRun = F
     openapi_extra=body_of(SetVariablesRequest, example={"variables": {"paid": True}}),
 )
 async def set_variables(instance_key: Key, request: Request, caller: Writer) -> Response:
-    """Set variables of an instance; others stay."""
-    asked = await read_model(request, SetVariablesRequest)
+    """Set variables of an instance; other variables stay."""
+    return await send_variables(request, caller, instance_key, await read_model(request, SetVariablesRequest))
+
+
+async def send_variables(request: Request, caller: Caller, instance_key: int, asked: SetVariablesRequest) -> Response:
+    """Set variables of an instance, once for each idempotency key."""
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await token_moves.set_variables(
@@ -204,7 +222,7 @@ async def set_variables(instance_key: Key, request: Request, caller: Writer) -> 
         )
         return await _sent(session, caller, instance_key, sent, "its variables can't be set")
 
-    return await do_once(request, caller, asked, do, status=202)
+    return await run_idempotent(request, caller, asked, do, status=202)
 
 
 @router.post(
@@ -214,15 +232,21 @@ async def set_variables(instance_key: Key, request: Request, caller: Writer) -> 
     openapi_extra=body_of(ResolveIncidentRequest, example={"token": 3}),
 )
 async def resolve_incident(instance_key: Key, request: Request, caller: Manager) -> Response:
-    """Resolve an incident: the token goes on where it stopped."""
-    asked = await read_model(request, ResolveIncidentRequest)
+    """Resolve an incident, so that the token continues at its node."""
+    return await send_resolution(request, caller, instance_key, await read_model(request, ResolveIncidentRequest))
+
+
+async def send_resolution(
+    request: Request, caller: Caller, instance_key: int, asked: ResolveIncidentRequest
+) -> Response:
+    """Resolve an incident, once for each idempotency key."""
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await statements.resolve_incident(session, instance_key, asked.token, tenant_id=caller.tenant_id)
-        none = f"instance {instance_key} has no incident at token {asked.token}"
-        return await _sent(session, caller, instance_key, sent, "it has no incident", runs=none)
+        none = Refusal.of(UNKNOWN_INCIDENT, instance_key=instance_key, token=asked.token)
+        return await _sent(session, caller, instance_key, sent, "it has no incident", running=none)
 
-    return await do_once(request, caller, asked, do, status=202)
+    return await run_idempotent(request, caller, asked, do, status=202)
 
 
 @router.post(
@@ -231,13 +255,17 @@ async def resolve_incident(instance_key: Key, request: Request, caller: Manager)
     response_model=InstanceKeyAnswer,
     openapi_extra=body_of(MoveTokensRequest, example={"terminated": [3], "begun": ["charge"]}),
 )
-async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> Response:
-    """Let tokens of an instance end, and others begin; all of it happens, or nothing.
+async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
+    """End some tokens of an instance, and begin others; all of these changes are made, or none.
 
-    A token or a node that the instance does not have now is refused.
+    The request is refused if the instance lacks one of these tokens or nodes now.
     """
-    asked = await read_model(request, MoveTokensRequest)
-    definition = await _definition_of(gateway, instance_key, caller) if asked.begun else None
+    return await send_moves(request, caller, instance_key, await read_model(request, MoveTokensRequest))
+
+
+async def send_moves(request: Request, caller: Caller, instance_key: int, asked: MoveTokensRequest) -> Response:
+    """Move tokens of an instance, once for each idempotency key."""
+    definition = await _definition_of(gateway_of(request), instance_key, caller) if asked.begun else None
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await token_moves.move(
@@ -250,11 +278,11 @@ async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller
         )
         return await _sent(session, caller, instance_key, sent, "no token of it can be moved")
 
-    return await do_once(request, caller, asked, do, status=202)
+    return await run_idempotent(request, caller, asked, do, status=202)
 
 
 class ShownInstance(NamedTuple):
-    """Which instance is shown, and how."""
+    """The instance to show, with the response's status and headers."""
 
     instance_key: int
     status: int = HTTPStatus.OK
@@ -264,18 +292,18 @@ class ShownInstance(NamedTuple):
 async def answer_at_end(
     gateway: Gateway, caller: Caller, do: Callable[[], Awaitable[ShownInstance]], *, wait_s: float | None
 ) -> Response:
-    """Do something, and show its instance: at once, or when it has ended or the time is over.
+    """Call `do`, and show its instance: without `wait` at once, otherwise after its end or when the time is over.
 
-    A caller that may not wait has done nothing: the place is taken before.
+    The slot for the wait is taken before `do`, so that the request of a caller without a slot changes nothing.
     """
     if not wait_s:
         return await _show(gateway, caller, await do())
-    with await gateway.take_place(caller.tenant_id, gateway.wait_places) as place:
+    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limit) as slot:
         shown = await do()
         found = await _find(gateway, shown.instance_key, caller)
         if not found.found.ended_at:
-            return Later(partial(_show_at_end, gateway, caller, shown, wait_s), place.kept())
-    place.leave()
+            return DeferredResponse(partial(_show_at_end, gateway, caller, shown, wait_s), slot.kept())
+    slot.release()
     return _answer_of(found, shown)
 
 
@@ -296,7 +324,7 @@ def _answer_of(found: WholeInstance, shown: ShownInstance) -> Response:
 
 
 async def _definition_of(gateway: Gateway, instance_key: int, caller: Caller) -> Definition | None:
-    """Read an instance's process while no session is lent: that may take seconds."""
+    """Parse an instance's process without holding a session: a large model may take seconds."""
     async with gateway.pool.session(caller.tenants) as session:
         stored = await token_moves.model_of(session, instance_key, tenant_id=caller.tenant_id)
     if stored is None:
@@ -310,14 +338,13 @@ async def _find(gateway: Gateway, instance_key: int, caller: Caller) -> WholeIns
 
 
 async def _sent(
-    session: Session, caller: Caller, instance_key: int, sent: bool, in_vain: str, *, runs: str = ""
+    session: Session, caller: Caller, instance_key: int, sent: bool, why: str, *, running: Refusal | None = None
 ) -> InstanceKeyAnswer:
-    """Answer that an instance was told.
+    """Answer that a signal was sent to an instance.
 
-    errors:  Problem  it was not: there is none, or what it `runs` without is not there; or its state does not allow it
+    errors:  Refusal  no signal was sent: the instance or incident is unknown, or the state does not allow the change;
+                      `running` is the refusal for a running instance
     """
     if sent:
         return InstanceKeyAnswer(instance_key=instance_key)
-    why = await use_cases.why_not_told(session, instance_key, in_vain, runs=runs, tenant_id=caller.tenant_id)
-    is_missing = why.state == "NOT_FOUND" or why.sentence == runs
-    raise Problem(NOT_FOUND if is_missing else CONFLICT, why.sentence, state=why.state)
+    raise await use_cases.not_sent(session, instance_key, why, running=running, tenant_id=caller.tenant_id)

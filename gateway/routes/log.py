@@ -1,38 +1,36 @@
-"""Read the log: a page at a time, or as it grows, by server-sent events."""
+"""Read the log: by pages, or as a stream of server-sent events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from shardclock.log import LogRecord
 from shardclock.log.async_reading import log_end
 from shardclock_server.gateway.access import Reader
 from shardclock_server.gateway.answers.log import LogAnswer, RecordAnswer
-from shardclock_server.gateway.gateway import Gateway, Here, WaitPlace, gateway_of
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
-from shardclock_server.gateway.requests.headers import is_head
 from shardclock_server.gateway.requests.listing import PIECE_BYTES, listing
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.wait import WaitForMore, wait_s_of
+from shardclock_server.gateway.waits.event_stream import EVENTS, EventStream
 from shardclock_server.sql.log.records import OwnRecords, read_own
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.sql.turns import Turns
+from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import BIGINT_MAX
 
-EVENTS = "text/event-stream"
 READ_MAX = 500
-STREAM_BYTES = 2**18  # of records, at a time: each of 200 streams may hold as much for a client that does not read
-PAGES_AT_ONCE = 20  # for one that waits: then others have their turn
+STREAM_BYTES = 2**18  # the limit of one read: each of 200 streams may hold this much for a slow client
+PAGES_AT_ONCE = 20  # the most pages that one poll of a waiting client reads; then other requests have their turn
 POLL_S = 0.1
 AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
-QUIET_S = 15.0  # then a comment is sent, so that nobody between us takes the connection for dead
+QUIET_S = 15.0  # after this time without events the stream sends a comment, so that no proxy closes the connection
 
 router = APIRouter(prefix="/v1/log", tags=["log"])
 
@@ -41,21 +39,23 @@ router = APIRouter(prefix="/v1/log", tags=["log"])
 async def read_page(
     request: Request,
     caller: Reader,
-    after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`; 0: from the start")] = 0,
+    after: Annotated[
+        int, Query(ge=0, le=BIGINT_MAX, description="the `next` of the previous page; 0: the start of the log")
+    ] = 0,
     limit: Annotated[
-        int, Query(ge=1, le=READ_MAX, description="how many records are read; those of other tenants are left out")
+        int,
+        Query(ge=1, le=READ_MAX, description="the number of records to read; records of other tenants are left out"),
     ] = 100,
     wait: WaitForMore = None,
 ) -> Response:
-    """Read what happened to the caller's timers, in the order in which it is read by everybody.
+    """Read the records of the caller's timers, in the same order for all readers.
 
-    A page ends when its records have 4 MiB. A page may be empty and yet not the last one: if `next` is more than
-    `after`, ask again. With `wait` an empty page
-    comes only when that time is over.
+    A page ends when its records have 4 MiB. A page may be empty without being the last one: if `next` is more than
+    `after`, there may be more records. With `wait`, an empty page comes only when the time is over.
     """
     gateway, wait_s, position = gateway_of(request), wait_s_of(wait), after
 
-    async def look() -> list[LogRecord] | None:
+    async def read() -> list[LogRecord] | None:
         nonlocal position
         for _ in range(PAGES_AT_ONCE if wait_s else 1):
             async with gateway.pool.session(caller.tenants) as session:
@@ -66,48 +66,35 @@ async def read_page(
                 return own or None
         return None
 
-    own = await gateway.poll(look, request, caller.tenant_id, within_s=wait_s) or []
+    own = await gateway.poll(read, request, caller.tenant_id, within_s=wait_s) or []
     return await listing(LogAnswer, "records", map(RecordAnswer.of, own), next=position)
 
 
 @router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {"example": AN_EVENT}}}})
 async def stream_log(
     request: Request,
-    gateway: Here,
+    gateway: CurrentGateway,
     caller: Reader,
     after: Annotated[
-        int | None, Query(ge=0, le=BIGINT_MAX, description="if not given: what happens from now on")
+        int | None,
+        Query(
+            ge=0,
+            le=BIGINT_MAX,
+            description="the position of the last known record; without it, the stream has only new records",
+        ),
     ] = None,
-    last_event_id: Annotated[int | None, Header(ge=0, le=BIGINT_MAX, description="as a browser sends it")] = None,
+    last_event_id: Annotated[
+        int | None,
+        Header(ge=0, le=BIGINT_MAX, description="the position of the last received event, as a browser sends it"),
+    ] = None,
 ) -> StreamingResponse:
-    """Follow what happens to the caller's timers, by server-sent events: the id is the record's position."""
+    """Follow the records of the caller's timers by server-sent events; the id of an event is the record's position."""
     start = after if last_event_id is None else last_event_id
     if start is None:
         async with gateway.pool.session(NO_TENANTS) as session:
             start = await log_end(session)
-    take_place = partial(gateway.take_place, caller.tenant_id, gateway.stream_places)
-    return _Following(_events(request, gateway, caller, start), take_place)
-
-
-class _Following(StreamingResponse):
-    """A stream that has a place for as long as it lasts; without one it is a problem from the start."""
-
-    def __init__(self, events: AsyncIterator[str], take_place: Callable[[], Awaitable[WaitPlace]]) -> None:
-        super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
-        self._take_place = take_place
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take a place, and send new records; a HEAD is answered at once, and takes none.
-
-        errors:  Problem           there is none, here or for the tenant
-                 StoreUnavailable  the tenant's limit can't be read now
-        """
-        if is_head(scope):
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        with await self._take_place():
-            await super().__call__(scope, receive, send)
+    acquire_slot = partial(gateway.acquire_wait_slot, caller.tenant_id, gateway.stream_limit)
+    return EventStream(_events(request, gateway, caller, start), acquire_slot)
 
 
 async def _events(request: Request, gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
@@ -135,26 +122,26 @@ async def _events(request: Request, gateway: Gateway, caller: Caller, position: 
 
 
 async def _is_known(request: Request, gateway: Gateway) -> bool:
-    """Say whether the caller's key is still good: who is revoked reads no further."""
+    """Check that the caller's key is still valid: a revoked key ends its streams."""
     try:
         await gateway.callers.caller_of(request.headers)
     except Problem:
         return False
     except StoreUnavailable:
-        return True  # nobody reads anything now; it is asked again
+        return True  # neither the key nor the log can be read now; the next turn checks again
     return True
 
 
 async def _written(records: Iterable[LogRecord]) -> AsyncIterator[str]:
-    """Write records as events, some at once: many in one piece would keep all others waiting."""
-    events, size, turns = list[str](), 0, Turns()
+    """Format records as events, in pieces: to format many at once would block the event loop."""
+    events, size, yielder = list[str](), 0, Yielder()
     for record in records:
         events.append(_event(record))
         size += len(events[-1])
         if size >= PIECE_BYTES:
             yield "".join(events)
             events, size = [], 0
-        await turns.give()
+        await yielder.yield_if_due()
     yield "".join(events)
 
 

@@ -1,4 +1,4 @@
-"""Messages and signals: tell instances, and start events, that something has happened."""
+"""Messages and signals for waiting tokens and for start events."""
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -9,8 +9,8 @@ from shardclock_server.gateway.access import Writer
 from shardclock_server.gateway.answers.processes import InstanceKeysAnswer
 from shardclock_server.gateway.fields import read_model
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import VariablesRequest, seconds_of
-from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.gateway.requests.shared_fields import VariablesRequest, seconds_of
+from shardclock_server.gateway.routes.idempotent import run_idempotent
 from shardclock_server.sql.processes import instances as statements
 from shardclock_server.sql.session import Session
 
@@ -18,15 +18,17 @@ router = APIRouter(prefix="/v1", tags=["processes"])
 
 
 class PublishRequest(VariablesRequest):
-    """A message that is published."""
+    """A message to publish."""
 
     name: str = Field(examples=["paid"])
-    correlation: str = Field("", description="the key that the waiting token's expression must have found")
-    keep: str = Field("PT0S", description="for how long it stays for who waits later, an ISO 8601 duration")
+    correlation: str = Field("", description="the key that the waiting token's expression must equal")
+    keep: str = Field(
+        "PT0S", description="the time for which the message is kept for later tokens, an ISO 8601 duration"
+    )
 
 
 class BroadcastRequest(VariablesRequest):
-    """A signal that is thrown."""
+    """A signal to broadcast."""
 
     name: str = Field(examples=["stop-all"])
 
@@ -37,7 +39,7 @@ class BroadcastRequest(VariablesRequest):
     openapi_extra=body_of(PublishRequest, example={"name": "paid", "correlation": "42", "keep": "PT1H"}),
 )
 async def publish_message(request: Request, caller: Writer) -> Response:
-    """Publish a message; the answer names the instances that get it now."""
+    """Publish a message; the response names the instances that get the message now."""
     asked = await read_model(request, PublishRequest)
     keep_s = seconds_of("keep", asked.keep)
 
@@ -52,14 +54,14 @@ async def publish_message(request: Request, caller: Writer) -> Response:
         )
         return InstanceKeysAnswer(instance_keys=reached)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)
 
 
 @router.post(
     "/signals", response_model=InstanceKeysAnswer, openapi_extra=body_of(BroadcastRequest, example={"name": "stop-all"})
 )
 async def throw_signal(request: Request, caller: Writer) -> Response:
-    """Throw a signal; the answer names the instances that get it."""
+    """Broadcast a signal; the response names the instances that get the signal."""
     asked = await read_model(request, BroadcastRequest)
 
     async def do(session: Session) -> InstanceKeysAnswer:
@@ -68,4 +70,4 @@ async def throw_signal(request: Request, caller: Writer) -> Response:
         )
         return InstanceKeysAnswer(instance_keys=reached)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)

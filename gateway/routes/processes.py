@@ -1,4 +1,4 @@
-"""Processes: deploy models, list what is deployed, and start instances."""
+"""Processes: deploy models, list deployed versions, and start instances."""
 
 from hashlib import sha256
 from http import HTTPStatus
@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shardclock.api.refusals.processes import UNKNOWN_DEFINITION
 from shardclock_server.bpmn.model.document import MODEL_BYTES_MAX
 from shardclock_server.gateway.access import Manager, Reader, Writer
 from shardclock_server.gateway.answers.processes import (
@@ -21,21 +22,21 @@ from shardclock_server.gateway.answers.processes import (
     WholeInstanceAnswer,
 )
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here, gateway_of
+from shardclock_server.gateway.gateway import CurrentGateway, gateway_of
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest
 from shardclock_server.gateway.requests.bodies import read_body
 from shardclock_server.gateway.requests.idempotency import REPLAYED
 from shardclock_server.gateway.requests.paths import Key, Name
-from shardclock_server.gateway.requests.problems import NOT_FOUND, Problem
+from shardclock_server.gateway.requests.shared_fields import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest
 from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
-from shardclock_server.gateway.routes.doing import do_once
+from shardclock_server.gateway.routes.idempotent import run_idempotent
 from shardclock_server.gateway.routes.instances import ShownInstance, answer_at_end
 from shardclock_server.service import deployment
 from shardclock_server.service import processes as use_cases
 from shardclock_server.sql.processes import definitions
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import INTEGER_MAX
+from shardclock_server.timers.refusal import Refusal
 
 XML = "application/xml"
 A_MODEL = (
@@ -49,24 +50,24 @@ MODEL_BODY: dict[str, Any] = {
 MODEL_ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {XML: {"schema": {"type": "string"}, "example": A_MODEL}}}
 }
-# A browser would else show it as a page of the gateway's, and run the scripts that it may have.
+# Without this header a browser would show a model as a page of the gateway, and run its scripts.
 AS_FILE = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
 
 router = APIRouter(prefix="/v1/processes", tags=["processes"])
 
 
 class StartRequest(VariablesRequest):
-    """With what an instance begins."""
+    """The parameters of a new instance."""
 
-    version: int | None = Field(None, ge=1, le=INTEGER_MAX, description="of the process; null: the newest")
+    version: int | None = Field(None, ge=1, le=INTEGER_MAX, description="the version of the process; null: the newest")
     idempotency_key: str | None = Field(
-        None, min_length=1, max_length=255, description="given again within a day, nothing more is started"
+        None, min_length=1, max_length=255, description="a second start with this key within a day starts nothing"
     )
     business_key: str | None = Field(
         None,
         min_length=1,
         max_length=BUSINESS_KEY_CHARS_MAX,
-        description="what your own world calls the instance, which is found by it; several may have the same",
+        description="the caller's own name for the instance, for searches; several instances may have the same",
         examples=["order-42"],
     )
 
@@ -74,14 +75,14 @@ class StartRequest(VariablesRequest):
 @router.post("", status_code=201, response_model=DeploymentAnswer, openapi_extra=MODEL_BODY)
 async def deploy_model(
     request: Request,
-    gateway: Here,
+    gateway: CurrentGateway,
     caller: Manager,
-    resource: Annotated[str, Query(max_length=200, description="the file's name")] = "model.bpmn",
+    resource: Annotated[str, Query(max_length=200, description="the name of the file")] = "model.bpmn",
 ) -> Response:
-    """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
+    """Deploy the processes of a BPMN model. Each process gets a new version, unless the file is unchanged."""
     model = await read_body(request, XML, bytes_max=MODEL_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
 
-    # Before a session is lent: it may take seconds.
+    # The gateway parses the model before it takes a session, because a large model may take seconds.
     processes = await gateway.models.run(caller.tenant_id, deployment.describe_processes, model)
 
     async def do(session: Session) -> DeploymentAnswer:
@@ -91,12 +92,14 @@ async def deploy_model(
         return DeploymentAnswer(processes=[DeployedAnswer.of(it) for it in deployed])
 
     asked = {"resource": resource, "digest": sha256(model).hexdigest()}
-    return await do_once(request, caller, asked, do, status=201)
+    return await run_idempotent(request, caller, asked, do, status=201)
 
 
 @router.get("")
 async def list_processes(
-    gateway: Here, caller: Reader, all_versions: Annotated[bool, Query(description="older ones, too")] = False
+    gateway: CurrentGateway,
+    caller: Reader,
+    all_versions: Annotated[bool, Query(description="list older versions, too")] = False,
 ) -> ProcessesAnswer:
     """List deployed processes."""
     async with gateway.pool.session(caller.tenants) as session:
@@ -105,8 +108,8 @@ async def list_processes(
 
 
 @router.get("/{definition_key:key}/model", response_class=Response, responses=MODEL_ANSWER)
-async def get_model(definition_key: Key, gateway: Here, caller: Reader) -> Response:
-    """Fetch the model of a definition as it was deployed, also of a deleted one that is still kept."""
+async def get_model(definition_key: Key, gateway: CurrentGateway, caller: Reader) -> Response:
+    """Fetch the deployed model of a definition, also of a deleted definition while it is kept."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await use_cases.find_definition(session, definition_key, tenant_id=caller.tenant_id)
     return Response(found.model, media_type=XML, headers=AS_FILE)
@@ -114,14 +117,14 @@ async def get_model(definition_key: Key, gateway: Here, caller: Reader) -> Respo
 
 @router.delete("/{definition_key:key}", response_model=DefinitionKeyAnswer)
 async def delete_definition(definition_key: Key, request: Request, caller: Manager) -> Response:
-    """Delete one version of a process; its instances go on. If it was the newest, the one before it is that again."""
+    """Delete one version of a process; its instances continue. The previous version replaces a newest one."""
 
     async def do(session: Session) -> DefinitionKeyAnswer:
         if not await definitions.delete_definition(session, definition_key, tenant_id=caller.tenant_id):
-            raise Problem(NOT_FOUND, f"definition {definition_key} is unknown, or deleted already")
+            raise Refusal.of(UNKNOWN_DEFINITION, definition_key=definition_key)
         return DefinitionKeyAnswer(definition_key=definition_key)
 
-    return await do_once(request, caller, {}, do)
+    return await run_idempotent(request, caller, {}, do)
 
 
 @router.post(
@@ -131,9 +134,9 @@ async def delete_definition(definition_key: Key, request: Request, caller: Manag
     openapi_extra=body_of(StartRequest, is_needed=False, example={"variables": ORDER}),
 )
 async def start_process(name: Name, request: Request, caller: Writer, wait: WaitForEnd = None) -> Response:
-    """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over.
+    """Start an instance of a process; with `wait`, answer when the instance has ended, or when the time is over.
 
-    Sent again with its idempotency key, it starts nothing more, and answers with that instance as it is then.
+    A repeated request with the same idempotency key starts nothing, and answers with the present state of the instance.
     """
     asked = await read_model(request, StartRequest)
 
@@ -150,7 +153,7 @@ async def start_process(name: Name, request: Request, caller: Writer, wait: Wait
         return InstanceKeyAnswer(instance_key=key)
 
     async def start() -> ShownInstance:
-        done = await do_once(request, caller, asked, do)
+        done = await run_idempotent(request, caller, asked, do)
         key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
         headers = {REPLAYED: done.headers[REPLAYED]} if REPLAYED in done.headers else {}
         return ShownInstance(key, HTTPStatus.CREATED, headers)

@@ -1,54 +1,143 @@
-"""Look ahead: what a rule will do, before anything is scheduled by it."""
+"""List schedules with their last firings, and preview the occurrences of a rule before any timer is scheduled."""
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.responses import Response
 
+from shardclock.api.codes import invalid
 from shardclock_server.gateway.access import Reader
-from shardclock_server.gateway.answers.timers import OccurrenceAnswer, PreviewAnswer
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.answers.timers import (
+    OccurrenceAnswer,
+    PreviewAnswer,
+    ScheduleAnswer,
+    SchedulesAnswer,
+)
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
+from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.paths import Name
+from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter, find_shown
+from shardclock_server.service.schedules import SCHEDULES_MAX, ScheduleState, with_firings
+from shardclock_server.service.single_change import UnknownTimer
+from shardclock_server.sql.clients.search import find_timers
+from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.timers.moment import parse_due_date
-from shardclock_server.timers.occurrence import Rule
-from shardclock_server.timers.preview import Foreseen, foresee
+from shardclock_server.timers.occurrence import ScheduleRule
+from shardclock_server.timers.preview import PreviewedOccurrence, iterate_preview
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import first_of, parse_schedule
 from shardclock_server.timers.zone import zone_of
 
+STATES = ("pending", "paused")
 FORESEEN_MAX = 1_000
-PREVIEW_S = 0.5  # of processor time; the rarest rules take a fifth of it for all of their occurrences
+PREVIEW_S = 0.5  # processor time; the rarest rules need a fifth of this time for all their occurrences
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
 
+class SchedulesQuery(TimersFilter):
+    """A filter of schedules, and the page; a missing field excludes no schedule."""
+
+    state: str = Field("pending", description=f"{' or '.join(STATES)}, in upper or lower case")
+    order_by: str | None = Field(None, description="due, or change, as in the list of timers", examples=["change"])
+    limit: int = Field(SCHEDULES_MAX, ge=1, le=SCHEDULES_MAX)
+    after: str | None = Field(None, description="the `next` of the previous page")
+
+
+@router.get("", response_model=SchedulesAnswer)
+async def list_schedules(
+    gateway: CurrentGateway, caller: Reader, wanted: Annotated[SchedulesQuery, Query()]
+) -> Response:
+    """List pending or paused schedules, each with its last firings, in the order of the list of timers."""
+    page = await find_schedules(gateway, caller, wanted)
+    return await listing(SchedulesAnswer, "schedules", map(ScheduleAnswer.of, page.schedules), next=page.next)
+
+
+class SchedulesFound(NamedTuple):
+    """One page of schedules, and the `after` of the next page."""
+
+    schedules: list[ScheduleState]
+    next: str | None
+
+
+async def find_schedules(gateway: Gateway, caller: Caller, wanted: SchedulesQuery) -> SchedulesFound:
+    """Find one page of the schedules that the caller may see, each with its last firings.
+
+    errors:  InvalidTimer      a filter or the page is refused
+             StoreUnavailable  no answer in time
+    """
+    if wanted.state.lower() not in STATES:
+        raise InvalidTimer.of(invalid("state"), why=f"{shortened(wanted.state)} is unknown: use {' or '.join(STATES)}")
+    async with gateway.pool.session(caller.tenants) as session:
+        page = await find_timers(
+            session,
+            wanted.state.upper(),
+            replace(wanted.filter_of(caller), only_schedules=True),
+            order_by=wanted.order_by,
+            size=wanted.limit,
+            page=wanted.after,
+            limits=TIMERS_PAGE,
+        )
+        shown = [timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target)]
+        return SchedulesFound(await with_firings(session, caller.tenant_id, shown), page.next)
+
+
+@router.get("/by-name/{name}")
+async def get_schedule(name: Name, gateway: CurrentGateway, caller: Reader) -> ScheduleAnswer:
+    """Show a pending or paused schedule with its last firings."""
+    which = TimerRef(None, name, caller.tenant_id)
+    async with gateway.pool.session(caller.tenants) as session:
+        timer = await find_shown(session, which, caller)
+        if timer.schedule is None or timer.ended_at is not None:
+            raise UnknownTimer(which)
+        (schedule,) = await with_firings(session, caller.tenant_id, [timer])
+    return ScheduleAnswer.of(schedule)
+
+
 @router.get("/preview")
 async def preview_schedule(
-    gateway: Here,
+    gateway: CurrentGateway,
     caller: Reader,
     *,
-    rule: Annotated[str, Query(description="an ISO 8601 repeat or cron", examples=["0 8 * * MON"])],
-    zone: Annotated[str, Query(description="whose clock the rule is for", examples=["Europe/Berlin"])] = "UTC",
+    rule: Annotated[str, Query(description="the rule: an ISO 8601 repeat or cron", examples=["0 8 * * MON"])],
+    zone: Annotated[str, Query(description="the time zone of the rule", examples=["Europe/Berlin"])] = "UTC",
     count: Annotated[int, Query(ge=1, le=FORESEEN_MAX)] = 10,
-    start: Annotated[str | None, Query(alias="from", description="as if scheduled then; if not given, now")] = None,
+    start: Annotated[
+        str | None, Query(alias="from", description="the moment at which the timer would be scheduled; without it, now")
+    ] = None,
 ) -> PreviewAnswer:
-    """Show when a schedule will fire, and where a change of the clock matters."""
-    clock = zone_of(zone)
-    schedule = parse_schedule(rule, clock.key)
+    """Show the next dates of a schedule, with a note at each date that a change of the clock moves."""
+    schedule = parse_schedule(rule, zone_of(zone).key)
     created = datetime.now(UTC).replace(microsecond=0) if start is None else parse_due_date(start, schedule.zone)
-    foreseen = await gateway.previews.run(caller.tenant_id, _foreseen, schedule, created, count)
-    return PreviewAnswer(occurrences=[OccurrenceAnswer.of(one) for one in foreseen])
+    previewed = await preview_rule(gateway, caller, schedule, created, count)
+    return PreviewAnswer(occurrences=[OccurrenceAnswer.of(one) for one in previewed])
 
 
-def _foreseen(rule: Rule, created: datetime, count: int) -> list[Foreseen]:
-    """Find the occurrences of a rule, within a bound of processor time.
+async def preview_rule(
+    gateway: Gateway, caller: Caller, rule: ScheduleRule, created: datetime, count: int
+) -> list[PreviewedOccurrence]:
+    """Compute the occurrences of a rule in the gateway's thread for previews.
 
-    errors:  InvalidTimer  the rule never occurs, or the bound is reached
+    errors:  InvalidTimer  the rule never occurs, or takes too long
+             Problem       too many previews wait already
+    """
+    return await gateway.previews.run(caller.tenant_id, _preview, rule, created, count)
+
+
+def _preview(rule: ScheduleRule, created: datetime, count: int) -> list[PreviewedOccurrence]:
+    """Compute the occurrences of a rule, within a limit of processor time.
+
+    errors:  InvalidTimer  the rule never occurs, or the limit is reached
     """
     until_s = time.thread_time() + PREVIEW_S
     first_of(rule, created)
-    found: list[Foreseen] = []
-    for occurrence in foresee(rule, created, count=count):
+    found: list[PreviewedOccurrence] = []
+    for occurrence in iterate_preview(rule, created, count=count):
         found.append(occurrence)
         if time.thread_time() > until_s and len(found) < count:
             raise InvalidTimer(

@@ -1,4 +1,4 @@
-"""Service tasks that programs take and do themselves."""
+"""Service tasks for external workers: lease tasks; then complete, extend or fail them."""
 
 from contextlib import nullcontext
 
@@ -10,15 +10,15 @@ from starlette.responses import Response
 from shardclock_server.gateway.access import Worker, Writer
 from shardclock_server.gateway.answers.processes import ServiceTaskAnswer, ServiceTasksAnswer, TaskStateAnswer
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
-from shardclock_server.gateway.requests.idempotency import NothingDone
+from shardclock_server.gateway.requests.idempotency import Unchanged
 from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.shared_fields import ORDER, PROCESSES_LISTED_MAX, VariablesRequest, seconds_of
 from shardclock_server.gateway.requests.wait import WaitForTasks, wait_s_of
-from shardclock_server.gateway.routes.doing import do_once
-from shardclock_server.gateway.routes.task_states import told
-from shardclock_server.service.service_tasks import NOT_YOURS, take
+from shardclock_server.gateway.routes.idempotent import run_idempotent
+from shardclock_server.gateway.routes.task_states import task_state_answer
+from shardclock_server.service.service_tasks import IGNORED_ANSWERS, take
 from shardclock_server.sql.deliveries.claim import Lane
 from shardclock_server.sql.processes import service_tasks as statements
 from shardclock_server.sql.session import Session
@@ -28,43 +28,45 @@ router = APIRouter(prefix="/v1/service-tasks", tags=["processes"])
 
 
 class ActivateRequest(BaseModel):
-    """Which service tasks are taken, and for how long."""
+    """The type and the number of service tasks to lease, and the time of the lease."""
 
     model_config = ConfigDict(extra="forbid")
 
     type: str = Field(max_length=200, examples=["order.pack"])
     most: int = Field(10, ge=1, le=PROCESSES_LISTED_MAX)
-    lease: str = Field("PT1M", description="an ISO 8601 duration, a second to a day")
+    lease: str = Field("PT1M", description="the time of the lease, an ISO 8601 duration from a second to a day")
     worker: str | None = Field(
         None,
         min_length=1,
         max_length=100,
-        description="what the program calls itself, for operators who ask who has a task",
+        description="the program's name, which operators see with its leased tasks",
         examples=["packer-3"],
     )
 
 
 class ExtendRequest(BaseModel):
-    """For how long a service task stays the caller's."""
+    """The lease to extend, and its new time."""
 
     model_config = ConfigDict(extra="forbid")
 
-    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
-    lease: str = Field("PT1M", description="from now, an ISO 8601 duration, a second to a day")
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="the claim number of the lease", examples=[1])
+    lease: str = Field(
+        "PT1M", description="the time of the lease from now, an ISO 8601 duration from a second to a day"
+    )
 
 
 class CompleteRequest(VariablesRequest):
-    """What a service task results in."""
+    """The lease, and the result of a service task."""
 
-    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="the claim number of the lease", examples=[1])
 
 
 class FailRequest(BaseModel):
-    """Why a service task could not be done, and whether it is tried again."""
+    """The lease, the reason of the failure, and the retries."""
 
     model_config = ConfigDict(extra="forbid")
 
-    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="the claim number of the lease", examples=[1])
     reason: str = Field(max_length=1_000, examples=["no box is left"])
     retries: int | None = Field(
         None,
@@ -73,11 +75,11 @@ class FailRequest(BaseModel):
         description="further attempts, until it is said again; 0: none, and its instance has an incident; null: as many"
         " as are left of the model's `retries`, or of three attempts if it has none",
     )
-    retry_after: str = Field("PT0S", description="when the next may be made, an ISO 8601 duration")
+    retry_after: str = Field("PT0S", description="the time until the next attempt, an ISO 8601 duration")
 
 
 class ThrowErrorRequest(CompleteRequest):
-    """With which error a service task ends."""
+    """The lease, and the BPMN error that ends a service task."""
 
     code: str = Field(min_length=1, max_length=200, examples=["OUT_OF_STOCK"])
     reason: str | None = Field(None, max_length=1_000)
@@ -89,11 +91,11 @@ class ThrowErrorRequest(CompleteRequest):
     openapi_extra=body_of(ActivateRequest, example={"type": "order.pack", "lease": "PT30S"}),
 )
 async def activate_service_tasks(
-    request: Request, gateway: Here, caller: Writer, wait: WaitForTasks = None
+    request: Request, gateway: CurrentGateway, caller: Writer, wait: WaitForTasks = None
 ) -> Response:
-    """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out.
+    """Lease service tasks of a type, for a program that completes them itself.
 
-    With `wait`, answer when there is one, or when the time is over. Of those who wait for a type the first gets it.
+    With `wait`, answer when there is a task, or when the time is over. The first of several waiting callers gets it.
     """
     asked = await read_model(request, ActivateRequest)
     lease_s = seconds_of("lease", asked.lease)
@@ -109,15 +111,15 @@ async def activate_service_tasks(
         )
         return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
 
-    async def look() -> Response | None:
-        answer = await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
-        return None if isinstance(answer, NothingDone) else answer
+    async def read() -> Response | None:
+        answer = await run_idempotent(request, caller, asked, do, is_change=lambda answer: bool(answer.tasks))
+        return None if isinstance(answer, Unchanged) else answer
 
     wait_s = wait_s_of(wait) or 0.0
-    with await gateway.take_place(caller.tenant_id, gateway.task_wait_places) if wait_s else nullcontext():
+    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.task_wait_limit) if wait_s else nullcontext():
         lane = Lane(asked.type, caller.tenant_id)
-        found = await gateway.task_lines.wait(lane, look, request.receive, within_s=wait_s)
-    return found or NothingDone(ServiceTasksAnswer(tasks=[]).model_dump())
+        found = await gateway.task_waiters.wait(lane, read, request.receive, within_s=wait_s)
+    return found or Unchanged(ServiceTasksAnswer(tasks=[]).model_dump())
 
 
 @router.post(
@@ -126,7 +128,7 @@ async def activate_service_tasks(
     openapi_extra=body_of(ExtendRequest, example={"claim": 1, "lease": "PT30S"}),
 )
 async def extend_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
-    """Keep a service task that was taken for longer; also after its lease, if nobody else has taken it."""
+    """Extend the lease of a service task; an expired lease may be extended if no other program has the task."""
     asked = await read_model(request, ExtendRequest)
     lease_s = seconds_of("lease", asked.lease)
 
@@ -134,9 +136,9 @@ async def extend_service_task(task_key: Key, request: Request, caller: Worker) -
         outcome = await statements.extend_service_task(
             session, task_key, asked.claim, lease_s=lease_s, tenant_id=caller.tenant_id
         )
-        return told(task_key, outcome, NOT_YOURS)
+        return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)
 
 
 @router.post(
@@ -145,16 +147,16 @@ async def extend_service_task(task_key: Key, request: Request, caller: Worker) -
     openapi_extra=body_of(CompleteRequest, example={"claim": 1, "variables": ORDER}),
 )
 async def complete_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
-    """Complete a service task that was taken; its instance goes on."""
+    """Complete a leased service task, so that its instance continues."""
     asked = await read_model(request, CompleteRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await statements.complete_service_task(
             session, task_key, asked.claim, variables=asked.variables, tenant_id=caller.tenant_id
         )
-        return told(task_key, outcome, NOT_YOURS)
+        return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)
 
 
 @router.post(
@@ -163,7 +165,7 @@ async def complete_service_task(task_key: Key, request: Request, caller: Worker)
     openapi_extra=body_of(FailRequest, example={"claim": 1, "reason": "no box is left", "retries": 2}),
 )
 async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> Response:
-    """Say that a service task could not be done; without further retries its instance has an incident."""
+    """Report the failure of a service task; without further retries, its instance has an incident."""
     asked = await read_model(request, FailRequest)
     retry_after_s = seconds_of("retry_after", asked.retry_after)
 
@@ -177,9 +179,9 @@ async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> 
             retry_after_s=retry_after_s,
             tenant_id=caller.tenant_id,
         )
-        return told(task_key, outcome, NOT_YOURS)
+        return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)
 
 
 @router.post(
@@ -188,7 +190,7 @@ async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> 
     openapi_extra=body_of(ThrowErrorRequest, example={"claim": 1, "code": "OUT_OF_STOCK"}),
 )
 async def throw_service_task_error(task_key: Key, request: Request, caller: Worker) -> Response:
-    """End a service task with an error of BPMN. An event of the model may catch it by its code."""
+    """End a service task with a BPMN error. An event of the model may catch it by its code."""
     asked = await read_model(request, ThrowErrorRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
@@ -201,6 +203,6 @@ async def throw_service_task_error(task_key: Key, request: Request, caller: Work
             variables=asked.variables,
             tenant_id=caller.tenant_id,
         )
-        return told(task_key, outcome, NOT_YOURS)
+        return task_state_answer(task_key, outcome, IGNORED_ANSWERS)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)

@@ -1,4 +1,4 @@
-"""What timers may name as their target."""
+"""The targets that timers may name."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 
 from shardclock_server.gateway.access import Reader
 from shardclock_server.gateway.answers.targets import TargetAnswer, TargetsAnswer
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.sql.deliveries.targets import list_targets
 
 LISTED_MAX = 10_000
@@ -16,9 +16,9 @@ router = APIRouter(prefix="/v1/targets", tags=["targets"])
 
 @router.get("", operation_id="list_targets")
 async def list_all(
-    gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
+    gateway: CurrentGateway, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
 ) -> TargetsAnswer:
-    """List what the caller's timers may name: the log, handlers, jobs and endpoints, and what of it is on its way."""
+    """List the targets of the caller's timers: the log, handlers, jobs and endpoints, with their pending deliveries."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await list_targets(session, tenant_id=caller.tenant_id, limit=limit)
     return TargetsAnswer(targets=[TargetAnswer.of(target) for target in found])

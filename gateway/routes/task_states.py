@@ -1,18 +1,17 @@
-"""Say what has become of a task, a person's or a program's."""
+"""The state of a user task or a service task after a change."""
 
 from collections.abc import Mapping
 
+from shardclock.api.codes import RefusalCode
 from shardclock_server.gateway.answers.processes import TaskStateAnswer
-from shardclock_server.gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
-from shardclock_server.service.tasks import NOT_FOUND as UNKNOWN
+from shardclock_server.service.tasks import refusal_of
 
 
-def told(task_key: int, outcome: str, why_not: Mapping[str, str]) -> TaskStateAnswer:
-    """Answer what a task is now.
+def task_state_answer(task_key: int, outcome: str, why_not: Mapping[str, RefusalCode]) -> TaskStateAnswer:
+    """Answer with the state of a task.
 
-    errors:  Problem  it stays as it is: `why_not` has a sentence for each such outcome
+    errors:  Refusal  the task was not changed: `why_not` has the code for each such outcome
     """
     if outcome in why_not:
-        kind = NOT_FOUND if outcome == UNKNOWN else CONFLICT
-        raise Problem(kind, why_not[outcome].format(key=task_key), state=outcome)
+        raise refusal_of(task_key, outcome, why_not)
     return TaskStateAnswer(task_key=task_key, state=outcome)

@@ -1,4 +1,4 @@
-"""User tasks: what instances wait for people to do."""
+"""User tasks, the tasks of people: list, show, claim and complete tasks."""
 
 from typing import Annotated
 
@@ -15,15 +15,18 @@ from shardclock_server.gateway.answers.processes import (
     WholeTaskAnswer,
 )
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
-from shardclock_server.gateway.requests.asked import BUSINESS_KEY_CHARS_MAX, PROCESSES_LISTED_MAX, VariablesRequest
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key
-from shardclock_server.gateway.requests.problems import CONFLICT, Problem
-from shardclock_server.gateway.routes.doing import do_once
-from shardclock_server.gateway.routes.task_states import told
+from shardclock_server.gateway.requests.shared_fields import (
+    BUSINESS_KEY_CHARS_MAX,
+    PROCESSES_LISTED_MAX,
+    VariablesRequest,
+)
+from shardclock_server.gateway.routes.idempotent import run_idempotent
+from shardclock_server.gateway.routes.task_states import task_state_answer
 from shardclock_server.service import tasks as use_cases
 from shardclock_server.sql.processes.tasks import TaskFilter, search_tasks
 from shardclock_server.sql.processes.tasks import claim_task as claim
@@ -31,39 +34,44 @@ from shardclock_server.sql.processes.tasks import complete_task as complete
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 
-GROUPS_MAX = 100  # that one person may be in
-SEARCH_S = 0.5  # for one page of tasks that no index leads to
+GROUPS_MAX = 100  # groups of one person
+SEARCH_S = 0.5  # the time for one page of a search without an index
 
 router = APIRouter(prefix="/v1/tasks", tags=["processes"])
 
 
 class TasksQuery(BaseModel):
-    """Which tasks are listed."""
+    """A filter of tasks, and the page."""
 
     model_config = ConfigDict(extra="forbid")
 
-    assignee: str | None = Field(None, description="only of this person")
-    unassigned: bool = Field(False, description="only those that nobody has")
+    assignee: str | None = Field(None, description="only tasks with this assignee")
+    unassigned: bool = Field(False, description="only tasks without an assignee")
     for_user: str | None = Field(
         None,
-        description="only what this person has, and what nobody has and the person may take: as a candidate user, or "
-        "in one of the groups, which are the person's then",
+        description="only tasks of this person, and tasks without an assignee that the person may take: as a candidate "
+        "user, or in one of the groups, which are the person's then",
     )
     group: list[str] = Field(
-        [], max_length=GROUPS_MAX, description="only with this candidate group; given several times: with any of them"
+        [],
+        max_length=GROUPS_MAX,
+        description="only tasks with this candidate group; if repeated, tasks with any of these groups",
     )
-    user: str | None = Field(None, description="only with this candidate user")
-    process_id: str | None = Field(None, description="only of this process")
-    instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="only of this instance")
+    user: str | None = Field(None, description="only tasks with this candidate user")
+    process_id: str | None = Field(None, description="only tasks of this process")
+    instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="only tasks of this instance")
     business_key: str | None = Field(
-        None, min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="only of instances whose start gave it"
+        None,
+        min_length=1,
+        max_length=BUSINESS_KEY_CHARS_MAX,
+        description="only tasks of instances with this business key",
     )
     limit: int = Field(100, ge=1, le=PROCESSES_LISTED_MAX)
-    after: int = Field(0, ge=0, le=BIGINT_MAX, description="the last answer's `next`")
+    after: int = Field(0, ge=0, le=BIGINT_MAX, description="the `next` of the previous page")
 
 
 class ClaimTaskRequest(BaseModel):
-    """Who has a task."""
+    """The new assignee of a task."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -71,23 +79,23 @@ class ClaimTaskRequest(BaseModel):
 
 
 class CompleteTaskRequest(VariablesRequest):
-    """What a task results in, and who has completed it."""
+    """The result of a task, and the person that completed the task."""
 
     assignee: str | None = Field(
         None,
         min_length=1,
-        description="who completes it, and is recorded, also of a task that nobody has; another's task is refused; "
-        "null: whoever has it is recorded",
+        description="the person who completes the task, for the record; the task of another assignee is refused; null: "
+        "the record has the assignee",
         examples=["ann"],
     )
 
 
 @router.get("", response_model=TasksAnswer)
-async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[TasksQuery, Query()]) -> Response:
+async def list_tasks(gateway: CurrentGateway, caller: Reader, wanted: Annotated[TasksQuery, Query()]) -> Response:
     """List open tasks, the oldest first.
 
-    Those of an assignee, an instance or a business key are found by an index, others by going through all of the
-    tenant. If that takes long, a page may be empty and yet not the last one: ask with `next`.
+    Tasks of an assignee, an instance or a business key are found by an index; any other search reads all tasks of the
+    tenant. If the search takes long, a page may be empty and still have a `next`: continue with it.
     """
     chosen = TaskFilter(
         tenant_id=caller.tenant_id,
@@ -106,8 +114,8 @@ async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[TasksQuery
 
 
 @router.get("/{task_key:key}")
-async def get_task(task_key: Key, gateway: Here, caller: Reader) -> WholeTaskAnswer:
-    """Show a task, with the variables that it sees, and what became of it: of an ended one as long as its instance."""
+async def get_task(task_key: Key, gateway: CurrentGateway, caller: Reader) -> WholeTaskAnswer:
+    """Show a task, with its variables and its events. An ended task is kept as long as its instance."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await use_cases.find(session, task_key, tenant_id=caller.tenant_id)
     return WholeTaskAnswer.of(found)
@@ -119,25 +127,25 @@ async def get_task(task_key: Key, gateway: Here, caller: Reader) -> WholeTaskAns
     openapi_extra=body_of(ClaimTaskRequest, example={"assignee": "ann"}),
 )
 async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Give a task to a person, unless another has it: then the problem has the other as its `assignee`."""
+    """Assign a task to a person; if another person has it, the problem names that person as its `assignee`."""
     asked = await read_model(request, ClaimTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
-        return await _of_person(session, caller, task_key, outcome)
+        return await state_of_task(session, caller, task_key, outcome)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)
 
 
 @router.post("/{task_key:key}/unclaim", response_model=TaskStateAnswer)
 async def unclaim_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Take a task from whoever has it: nobody has it then."""
+    """Remove the assignee of a task."""
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await claim(session, task_key, assignee=None, tenant_id=caller.tenant_id)
-        return await _of_person(session, caller, task_key, outcome)
+        return await state_of_task(session, caller, task_key, outcome)
 
-    return await do_once(request, caller, {}, do)
+    return await run_idempotent(request, caller, {}, do)
 
 
 @router.post(
@@ -148,9 +156,9 @@ async def unclaim_task(task_key: Key, request: Request, caller: Writer) -> Respo
     ),
 )
 async def complete_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Complete a task; its instance goes on. One that was completed already, or is cancelled, stays as it is.
+    """Complete a task, so that its instance continues. A completed or cancelled task stays unchanged.
 
-    With an `assignee`, another's task stays as it is, too: then the problem has the other as its `assignee`.
+    With an `assignee`, a task of another person stays unchanged, too; the problem names that person as its `assignee`.
     """
     asked = await read_model(request, CompleteTaskRequest)
 
@@ -158,15 +166,14 @@ async def complete_task(task_key: Key, request: Request, caller: Writer) -> Resp
         outcome = await complete(
             session, task_key, variables=asked.variables, assignee=asked.assignee, tenant_id=caller.tenant_id
         )
-        return await _of_person(session, caller, task_key, outcome)
+        return await state_of_task(session, caller, task_key, outcome)
 
-    return await do_once(request, caller, asked, do)
+    return await run_idempotent(request, caller, asked, do)
 
 
-async def _of_person(session: Session, caller: Caller, task_key: int, outcome: str) -> TaskStateAnswer:
-    """Answer what a person's task is now, or with a problem why it stays as it is."""
+async def state_of_task(session: Session, caller: Caller, task_key: int, outcome: str) -> TaskStateAnswer:
+    """Answer with the state of a user task, or with the reason why the task was not changed."""
     if outcome == use_cases.TAKEN:
-        assignee = await use_cases.whose(session, task_key, tenant_id=caller.tenant_id)
-        sentence = f"{use_cases.taken_sentence(task_key, assignee)}; let that person give it back, or do so for them"
-        raise Problem(CONFLICT, sentence, state=outcome, assignee=assignee)
-    return told(task_key, outcome, use_cases.LEFT)
+        assignee = await use_cases.read_assignee(session, task_key, tenant_id=caller.tenant_id)
+        raise use_cases.taken(task_key, assignee)
+    return task_state_answer(task_key, outcome, use_cases.UNCHANGED)

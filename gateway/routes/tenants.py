@@ -1,4 +1,4 @@
-"""Tenants: an operator sees what each may have and has, and sets it."""
+"""Tenants, for operators: show their limits and usage, and set their limits."""
 
 from typing import Annotated
 
@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shardclock_server.gateway.access import Admin, acting
+from shardclock_server.gateway.access import Admin, audited_transaction
 from shardclock_server.gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Name
@@ -23,39 +23,41 @@ router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 
 
 class LimitsRequest(BaseModel):
-    """All limits that a tenant has from then on; a missing or null limit means no limit, or the default."""
+    """All limits of a tenant after the request. A missing or null limit means no limit, or the default."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     timers_max: int | None = Field(None, examples=[100_000], description="pending timers")
-    payload_bytes_max: int | None = Field(None, description="bytes of their payloads, as JSON text")
+    payload_bytes_max: int | None = Field(None, description="bytes of the payloads of pending timers, as JSON text")
     waiters_max: int | None = Field(
-        None, examples=[100], description="callers who wait or follow the log, at each gateway"
+        None, examples=[100], description="callers that wait or follow the log, at each gateway"
     )
     endpoints_max: int | None = Field(None, examples=[20])
     rate_per_s: float | None = Field(None, examples=[50], description="writes a second, at each gateway")
     instances_max: int | None = Field(
-        None, examples=[5_000], description="instances of processes that have not ended; null: the default"
+        None, examples=[5_000], description="unfinished instances of processes; null: the default"
     )
-    tasks_max: int | None = Field(None, examples=[5_000], description="open tasks of persons; null: the default")
+    tasks_max: int | None = Field(None, examples=[5_000], description="open tasks of people; null: the default")
     messages_max: int | None = Field(None, examples=[1_000], description="kept messages; null: the default")
     definitions_max: int | None = Field(
-        None, examples=[200], description="versions of processes that are not deleted; null: the default"
+        None, examples=[200], description="versions of processes, without deleted ones; null: the default"
     )
     schedules_max: int | None = Field(None, examples=[500], description="pending schedules; null: the default")
 
 
 @router.get("", operation_id="list_tenants", response_model=TenantsAnswer)
-async def list_all(gateway: Here, _: Admin, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100) -> Response:
-    """List the tenants that have limits of their own, by name."""
+async def list_all(
+    gateway: CurrentGateway, _: Admin, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
+) -> Response:
+    """List the tenants with limits of their own, by name."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         found = await list_tenants(session, limit=limit)
     return await listing(TenantsAnswer, "tenants", map(TenantAnswer.of, found))
 
 
 @router.get("/{tenant}")
-async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer:
-    """Show what a tenant may have, and what it has; one that nobody has heard of has nothing."""
+async def get_tenant(tenant: Name, gateway: CurrentGateway, _: Admin) -> ShownTenantAnswer:
+    """Show a tenant's limits and usage; an unknown tenant has no usage."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         shown = await use_cases.show(session, tenant)
     usual, waiters = gateway.settings.usual_limits, gateway.quotas.count_waiting(tenant)
@@ -64,14 +66,14 @@ async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer
 
 @router.put("/{tenant}", openapi_extra=body_of(LimitsRequest, example={"timers_max": 100_000, "rate_per_s": 50}))
 async def put_limits(tenant: Name, request: Request, _: Admin) -> TenantAnswer:
-    """Give a tenant limits of its own; a gateway holds it to them from its next look on, about a second later."""
+    """Set a tenant's own limits; a gateway enforces these after its next count of the usage, about a second later."""
     wanted = await read_model(request, LimitsRequest)
-    async with acting(request, ALL_TENANTS) as session:
+    async with audited_transaction(request, ALL_TENANTS) as session:
         return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
 
 
 @router.delete("/{tenant}", status_code=204)
 async def remove_limits(request: Request, tenant: Name, _: Admin) -> None:
-    """Take a tenant's own limits back: it has those of the gateways' settings. Nothing else of it is removed."""
-    async with acting(request, ALL_TENANTS) as session:
+    """Remove a tenant's own limits, so that the limits of the gateways' settings apply. The tenant's data stays."""
+    async with audited_transaction(request, ALL_TENANTS) as session:
         await use_cases.remove_own(session, tenant)

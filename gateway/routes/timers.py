@@ -1,11 +1,12 @@
-"""Look at timers, and change one: by its key, or by its name.
+"""Show, list and change timers, by key or by name.
 
-A schedule has another key after each firing, so it is addressed by its name.
+A schedule's key changes with each firing, so requests address a schedule by its name.
 """
 
 import secrets
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated
@@ -17,32 +18,40 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
 from shardclock.api.changes import CANCELED, OPERATED, PAUSED, RESCHEDULED, RESUMED, RUN
+from shardclock.api.codes import invalid
 from shardclock.log import LogRecord
-from shardclock_server.gateway.access import Asking, Manager, Reader, Writer, require_overseer
+from shardclock_server.gateway.access import AnyCaller, Manager, Reader, Writer
 from shardclock_server.gateway.answers.log import RecordAnswer, RecordsAnswer
 from shardclock_server.gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import Here
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.reference.openapi import WAIT, body_of
-from shardclock_server.gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own, find_shown
 from shardclock_server.gateway.requests.bodies import TIMER, read_object
+from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.idempotency import request_of
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key, Name
+from shardclock_server.gateway.requests.shared_fields import (
+    PAID,
+    TIMERS_PAGE,
+    ReasonRequest,
+    TimersFilter,
+    find_shown,
+)
 from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
-from shardclock_server.gateway.routes.changing import change_own, change_rule, etag_of
+from shardclock_server.gateway.routes.changing import change_own, change_rule, etag_of, operate_own
 from shardclock_server.gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
-from shardclock_server.gateway.waits.later import Later
+from shardclock_server.gateway.waits.deferred import DeferredResponse
 from shardclock_server.gateway.waits.timer_ends import TimerEnds, find_end
-from shardclock_server.service.explain import explain
+from shardclock_server.service.explain import Explanation, explain
 from shardclock_server.service.filters import moment_of
-from shardclock_server.service.moves import destination_of, move, operated_to
-from shardclock_server.service.story import gather
-from shardclock_server.sql.clients.history import find_timers, records_of
+from shardclock_server.service.moves import destination_of, move, operator_destination
+from shardclock_server.service.timeline import Timeline, read_timeline
+from shardclock_server.sql.clients.history import TimerState, records_of
+from shardclock_server.sql.clients.search import Page, find_timers
 from shardclock_server.sql.clients.verbs import (
     TimerRef,
     cancel_timer,
-    operate_timer,
     pause_timer,
     resume_timer,
     run_timer,
@@ -54,71 +63,94 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100
-FAR = timedelta(days=366)  # to count occurrences beyond it takes up to 0.1 s of the processor
-SEARCH_S = 1.0  # for one page of ended timers
-PAGE_BYTES = 4 * 2**20  # of payloads, in one page, but for the last one of them
+FAR = timedelta(days=366)  # counting the occurrences beyond this span takes up to 0.1 s of processor time
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
 
 
 class RescheduleRequest(BaseModel):
-    """Where a timer is moved to: exactly one of the first four."""
+    """The new date or rule of a timer: exactly one of the first four fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="a moment")
-    delay: str | None = Field(None, examples=["PT15M"], description="from now, an ISO 8601 duration")
-    shift: str | None = Field(None, examples=["-P1D"], description="from its own due date, with a sign or without")
+    delay: str | None = Field(None, examples=["PT15M"], description="an ISO 8601 duration from now")
+    shift: str | None = Field(
+        None, examples=["-P1D"], description="an ISO 8601 duration from the present due date, with a sign or without"
+    )
     schedule: str | None = Field(None, examples=["0 8 * * MON"], description="another rule, an ISO 8601 repeat or cron")
-    zone: str | None = Field(None, examples=["Europe/Berlin"], description="beside a local due date or a rule")
-    missed: str | None = Field(None, examples=["skip"], description="beside a rule; if not given, as before")
+    zone: str | None = Field(
+        None, examples=["Europe/Berlin"], description="the time zone of a local due date or of a rule"
+    )
+    missed: str | None = Field(
+        None, examples=["skip"], description="the missed-run policy of a rule; without it, the policy stays"
+    )
 
 
 class OperateRequest(BaseModel):
-    """How an operator changes a timer of a job or a process."""
+    """An operator's change of a timer of a job or a process."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     verb: str = Field(examples=["pause"], description=f"one of {', '.join(OPERATED)}")
-    due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="of reschedule: a moment")
-    delay: str | None = Field(None, examples=["PT15M"], description="of reschedule: from now, an ISO 8601 duration")
-    shift: str | None = Field(None, examples=["-P1D"], description="of reschedule: from its own due date")
-    zone: str | None = Field(None, examples=["Europe/Berlin"], description="beside a local due date")
-    reason: str | None = Field(None, max_length=1_000, description="of pause: kept in the record")
+    due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="for reschedule: a moment")
+    delay: str | None = Field(None, examples=["PT15M"], description="for reschedule: an ISO 8601 duration from now")
+    shift: str | None = Field(
+        None, examples=["-P1D"], description="for reschedule: an ISO 8601 duration from the present due date"
+    )
+    zone: str | None = Field(None, examples=["Europe/Berlin"], description="the time zone of a local due date")
+    reason: str | None = Field(None, max_length=1_000, description="for pause: the reason, kept in the record")
 
 
 class TimersQuery(TimersFilter):
-    """Which timers are listed; what is not given leaves none out."""
+    """A filter of timers, and the page; a missing field excludes no timer."""
 
     state: str = Field("pending", description=f"one of {', '.join(STATES)}, in upper or lower case")
     name: str | None = Field(None, description="only timers of this name")
+    order_by: str | None = Field(
+        None,
+        description="due; or change: the last changed timers first, without timers that no client has changed; ended"
+        " timers have the order change",
+        examples=["change"],
+    )
     limit: int = Field(100, ge=1, le=1_000)
-    after: str | None = Field(None, description="the last answer's `next`")
+    after: str | None = Field(None, description="the `next` of the previous page")
 
 
 @router.get("", response_model=TimersAnswer)
-async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQuery, Query()]) -> Response:
-    """List pending timers, soonest first, or paused ones, or ended ones, newest first.
+async def list_timers(gateway: CurrentGateway, caller: Reader, wanted: Annotated[TimersQuery, Query()]) -> Response:
+    """List timers: pending timers soonest first, paused timers by key, or ended timers newest first.
 
-    A page with 4 MiB of payloads is short. Ended timers are found in the log: if that takes long, a page may be empty.
-    Neither is the last one: ask with `next`.
+    A page ends when its payloads have 4 MiB. A search for ended timers reads the log, and a search by a part of the
+    name reads all names; after a long read, the page is short or empty. A page with a `next` is not the last page.
+    """
+    page = await find_page(gateway, caller, wanted)
+    return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
+
+
+async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery) -> Page:
+    """Find one page of the timers that the caller may see.
+
+    errors:  InvalidTimer      a filter or the page is refused
+             StoreUnavailable  no answer in time
     """
     state = wanted.state
     if state.lower() not in STATES:
-        raise InvalidTimer(f"state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+        raise InvalidTimer.of(
+            invalid("state"), why=f"{shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}"
+        )
     async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(
             session,
             state.upper(),
             wanted.filter_of(caller),
             name=wanted.name,
+            order_by=wanted.order_by,
             size=wanted.limit,
             page=wanted.after,
-            within_s=SEARCH_S,
-            payload_bytes=PAGE_BYTES,
+            limits=TIMERS_PAGE,
         )
-    shown = (timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target))
-    return await listing(TimersAnswer, "timers", map(TimerAnswer.of, shown), next=page.next)
+    return replace(page, timers=[timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target)])
 
 
 @router.put(
@@ -134,8 +166,8 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQue
         ),
     },
 )
-async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer) -> Response:
-    """Make the timer of a name, or replace it."""
+async def put_timer(name: Name, request: Request, gateway: CurrentGateway, caller: Writer) -> Response:
+    """Create the timer with a name, or replace it."""
     fields = await read_object(request, within_s=gateway.settings.gateway_body_s, such_as=TIMER)
     for field in ("name", "on_conflict"):
         if field in fields:
@@ -145,21 +177,21 @@ async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer)
 
 
 def by_key(timer_key: Key) -> TimerRef:
-    """Name a timer by its key."""
+    """Address a timer by its key."""
     return TimerRef(timer_key)
 
 
-def by_name(name: Name, caller: Asking) -> TimerRef:
-    """Name a timer by its name."""
+def by_name(name: Name, caller: AnyCaller) -> TimerRef:
+    """Address a timer by its name."""
     return TimerRef(None, name, caller.tenant_id)
 
 
-def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add how to look at one timer, addressed in one way."""
+def _add_reads(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add the routes that show one timer, for one way to address it."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.get(path, operation_id=f"get_timer{suffix}")
-    async def get_timer(which: which_is, gateway: Here, caller: Reader, response: Response) -> TimerAnswer:
+    async def get_timer(which: which_is, gateway: CurrentGateway, caller: Reader, response: Response) -> TimerAnswer:
         """Show a timer, pending or ended."""
         async with gateway.pool.session(caller.tenants) as session:
             timer = await find_shown(session, which, caller)
@@ -168,9 +200,12 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
 
     @router.get(f"{path}/records", operation_id=f"get_records{suffix}", response_model=RecordsAnswer)
     async def get_records(
-        which: which_is, gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=RECORDS_MAX)] = 20
+        which: which_is,
+        gateway: CurrentGateway,
+        caller: Reader,
+        limit: Annotated[int, Query(ge=1, le=RECORDS_MAX)] = 20,
     ) -> Response:
-        """Show what happened to a timer, the newest first."""
+        """List the records of a timer, the newest first."""
         async with gateway.pool.session(caller.tenants) as session:
             await find_shown(session, which, caller)
             records = await records_of(session, which, limit=limit)
@@ -179,28 +214,48 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
     @router.get(f"{path}/explanation", operation_id=f"explain_timer{suffix}")
     async def explain_timer(
         which: which_is,
-        gateway: Here,
+        gateway: CurrentGateway,
         caller: Reader,
-        at: Annotated[str | None, Query(description="about this moment; if not given, about now")] = None,
+        at: Annotated[str | None, Query(description="the moment to explain; without it, now")] = None,
     ) -> ExplainedAnswer:
-        """Say why a timer fired when it did, or why it did not."""
-        settings = gateway.settings
+        """Explain why a timer fired at its moment, or did not fire."""
         asked = None if at is None else moment_of("at", at)
         async with gateway.pool.session(caller.tenants) as session:
-            await find_shown(session, which, caller)
-            now = await read_clock(session)
-            moment = asked or now
-            story = await gather(session, which, moment, now, identity=settings.identity, silent_s=settings.silent_s)
-        if moment - now > FAR:
-            answer = await gateway.previews.run(caller.tenant_id, explain, story, moment)
-        else:
-            answer = explain(story, moment)
-        records = [RecordAnswer.of(record) for record in story.records]
+            _, timeline, moment = await read_story(gateway, session, which, caller, asked)
+        answer = await explain_at(gateway, caller, timeline, moment)
+        records = [RecordAnswer.of(record) for record in timeline.records]
         return ExplainedAnswer(moment=moment, verdict=answer.verdict, why=answer.why, records=records)
 
 
+async def read_story(
+    gateway: Gateway, session: Session, which: TimerRef, caller: Caller, asked: datetime | None
+) -> tuple[TimerState, Timeline, datetime]:
+    """Read a timer that the caller may see, and its records around a moment, without a moment around now.
+
+    errors:  UnknownTimer      there is no such timer, or the caller may not see it
+             StoreUnavailable  no answer in time
+    """
+    settings = gateway.settings
+    timer = await find_shown(session, which, caller)
+    now = await read_clock(session)
+    moment = asked or now
+    identity, silent_s = settings.identity, settings.silent_s
+    timeline = await read_timeline(session, which, moment, now, identity=identity, silent_s=silent_s)
+    return timer, timeline if caller.is_operator else timeline.without_reasons(), moment
+
+
+async def explain_at(gateway: Gateway, caller: Caller, timeline: Timeline, moment: datetime) -> Explanation:
+    """Explain a timer's state at a moment; an answer that counts the occurrences of years comes from a thread.
+
+    errors:  Problem  too many computations wait already
+    """
+    if moment - timeline.now > FAR:
+        return await gateway.previews.run(caller.tenant_id, explain, timeline, moment)
+    return explain(timeline, moment)
+
+
 def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add how to wait for the end of one timer, addressed in one way."""
+    """Add the route that waits for the end of one timer, for one way to address it."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.get(
@@ -209,19 +264,19 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         response_model=RecordAnswer,
         responses={204: {"description": "It has not ended yet: ask again."}},
     )
-    async def get_end(which: which_is, gateway: Here, caller: Reader, wait: WaitForEnd = None) -> Response:
-        """Wait until a timer has ended, and show the record that ended it: of one with a target, its delivery's end."""
+    async def get_end(which: which_is, gateway: CurrentGateway, caller: Reader, wait: WaitForEnd = None) -> Response:
+        """Wait until a timer has ended, and show the record of its end: with a target, the end of its delivery."""
         wait_s = wait_s_of(wait) or 0.0
         async with gateway.pool.session(caller.tenants) as session:
             key = (await find_shown(session, which, caller)).timer_key
             end = await find_end(session, key)
         if end is not None or not wait_s:
             return _end_of(end)
-        with await gateway.take_place(caller.tenant_id, gateway.wait_places) as place:
-            return Later(partial(_end_later, gateway.timer_ends, key, wait_s), place.kept())
+        with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limit) as slot:
+            return DeferredResponse(partial(_end_response, gateway.timer_ends, key, wait_s), slot.kept())
 
 
-async def _end_later(ends: TimerEnds, timer_key: int, wait_s: float, receive: Receive) -> Response:
+async def _end_response(ends: TimerEnds, timer_key: int, wait_s: float, receive: Receive) -> Response:
     return _end_of(await ends.end_of(timer_key, receive, within_s=wait_s))
 
 
@@ -232,7 +287,7 @@ def _end_of(end: LogRecord | None) -> Response:
 
 
 def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add how to change one timer, addressed in one way."""
+    """Add the routes that change one timer, for one way to address it."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.patch(
@@ -241,15 +296,15 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         response_model=ChangedAnswer,
         openapi_extra=body_of(RescheduleRequest, example={"shift": "PT1H"}),
     )
-    async def move_timer(which: which_is, request: Request, caller: Writer) -> Response:
+    async def move_timer(which: which_is, request: Request, gateway: CurrentGateway, caller: Writer) -> Response:
         """Move a timer to a moment, by a delay from now, by a shift, or to another rule.
 
-        With `If-Match`, only if it is as it was when its `ETag` was read.
+        With `If-Match`, the timer is moved only if it still has this `ETag`.
         """
         to = await read_model(request, RescheduleRequest)
         change = partial(move, to=destination_of(to.model_dump()))
         changed = partial(change_own, request, caller, which, change, RESCHEDULED, body=to)
-        return await (changed() if to.schedule is None else change_rule(request, caller, which, changed))
+        return await (changed() if to.schedule is None else change_rule(gateway, caller, which, changed))
 
     @router.post(
         f"{path}/cancel",
@@ -258,7 +313,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID),
     )
     async def cancel(which: which_is, request: Request, caller: Writer) -> Response:
-        """Cancel a pending timer; if it has fired already, say so."""
+        """Cancel a pending timer; for an ended timer, the problem has the timer's state."""
         why = await read_model(request, ReasonRequest)
         change = partial(cancel_timer, reason=why.reason)
         return await change_own(request, caller, which, change, CANCELED, body=why)
@@ -270,14 +325,14 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID),
     )
     async def pause(which: which_is, request: Request, caller: Writer) -> Response:
-        """Keep a pending timer from firing until it is resumed."""
+        """Pause a pending timer, so that it does not fire until a resume."""
         why = await read_model(request, ReasonRequest)
         change = partial(pause_timer, reason=why.reason)
         return await change_own(request, caller, which, change, PAUSED, body=why)
 
 
 def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add the operator's change of one timer of a job or a process, addressed in one way."""
+    """Add the operator's change of one timer of a job or a process, for one way to address it."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.post(
@@ -287,37 +342,32 @@ def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         openapi_extra=body_of(OperateRequest, example={"verb": "pause", "reason": "month-end close"}),
     )
     async def operate(which: which_is, request: Request, caller: Manager) -> Response:
-        """Pause, resume or reschedule a timer of a job or a process. One of a job needs a key for all tenants."""
+        """Pause, resume or reschedule a timer of a job or a process. A job's timer needs a key for all tenants."""
         asked = await read_model(request, OperateRequest)
-        to = operated_to(asked.verb, asked.model_dump())
-
-        async def change(session: Session, which: TimerRef) -> str:
-            timer = await find_own(session, which, caller)
-            require_overseer(caller, timer.target)
-            return await operate_timer(session, which, verb=asked.verb, to=to, reason=asked.reason)
-
+        to = operator_destination(asked.verb, asked.model_dump())
+        change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason)
         return await change_own(request, caller, which, change, OPERATED[asked.verb], body=asked)
 
 
-def _add_returns(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
-    """Add how to let one timer fire again, or now, addressed in one way."""
+def _add_resume_and_run(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add the routes that resume one timer or make it due now, for one way to address it."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.post(f"{path}/resume", operation_id=f"resume_timer{suffix}", response_model=ChangedAnswer)
     async def resume(which: which_is, request: Request, caller: Writer) -> Response:
-        """Resume a paused timer; one that fell due meanwhile is due at once."""
+        """Resume a paused timer; a timer that fell due during the pause is due at once."""
         return await change_own(request, caller, which, resume_timer, RESUMED)
 
     @router.post(f"{path}/run", operation_id=f"run_timer{suffix}", response_model=ChangedAnswer)
     async def run(which: which_is, request: Request, caller: Writer) -> Response:
-        """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
+        """Make a pending timer due now; a schedule fires once more, and keeps its dates."""
         once_more = partial(run_timer, operation=secrets.token_hex(8))
         return await change_own(request, caller, which, once_more, RUN)
 
 
 for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:key}", by_key, "")):
-    _add_looks(_path, _which_of, _suffix)
+    _add_reads(_path, _which_of, _suffix)
     _add_end(_path, _which_of, _suffix)
     _add_changes(_path, _which_of, _suffix)
     _add_operate(_path, _which_of, _suffix)
-    _add_returns(_path, _which_of, _suffix)
+    _add_resume_and_run(_path, _which_of, _suffix)

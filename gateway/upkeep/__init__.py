@@ -1,7 +1,7 @@
-"""What a gateway does beside requests.
+"""Background tasks of a gateway.
 
-stats      count requests, and how long they took, and report it
-watching   what no request tells: whether the loop stands still, which keys expire
-hinting    tell engines of signals, and shards of timers that are due at once
-forgetting forget answers that were kept for requests that might be sent again
+stats      count requests and their durations, and report them
+measuring  measure the event loop's lag, and count API keys that expire soon
+notifying  notify engines of signals, and shards of timers that are due at once
+retention  delete old responses of idempotent requests
 """

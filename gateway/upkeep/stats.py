@@ -1,4 +1,4 @@
-"""Count requests since a gateway's start, and report them to this node's exporter."""
+"""Count requests since a gateway's start, and report the counts to this node's exporter."""
 
 import secrets
 import time
@@ -12,20 +12,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shardclock_server.gateway.families import ALONE, SECONDS_EDGES, TENANT, TENANTS_NAMED_MAX
 from shardclock_server.gateway.gateway import Gateway
-from shardclock_server.gateway.upkeep.watching import Watched
-from shardclock_server.keepers.loops import REPORT_S, upkeep
+from shardclock_server.gateway.upkeep.measuring import Measurements
+from shardclock_server.keepers.loops import upkeep
 from shardclock_server.metrics.buckets import Buckets
 from shardclock_server.metrics.family import OTHER
-from shardclock_server.metrics.report import Histogram, Report, Reporter, Sample
+from shardclock_server.metrics.report import REPORT_S, Histogram, MetricsReport, Reporter, Sample
 
-WAITS = b"wait="  # in the query of a request that is meant to take long
+WAITS = b"wait="  # a long poll has this text in its query
 THROTTLED = 429
 FAILED = ("5xx", "503")
 
 
 @dataclass(slots=True)
 class RequestStats:
-    """Count requests by operation, and those that are throttled by tenant, since the start."""
+    """Count requests by operation, and throttled requests by tenant, since the start."""
 
     answered: Counter[tuple[str, str]] = field(default_factory=Counter)
     throttled: Counter[str] = field(default_factory=Counter)
@@ -33,18 +33,18 @@ class RequestStats:
     in_flight: int = 0
 
     def count(self, operation: str, status: int, took_s: float | None) -> None:
-        """Count a request; `took_s` is None for one that was meant to take long."""
+        """Count a request; `took_s` is None for a long poll."""
         self.answered[operation, str(status) if status in ALONE else f"{status // 100}xx"] += 1
         if took_s is not None:
             self.took.setdefault(operation, Buckets(SECONDS_EDGES)).add(took_s)
 
     def throttle(self, tenant_id: str) -> None:
-        """Count a request of a tenant that asks for too much; only the first such tenants are told by name."""
+        """Count a throttled request of a tenant; only the first TENANTS_NAMED_MAX tenants have their own count."""
         is_told = tenant_id in self.throttled or len(self.throttled) < TENANTS_NAMED_MAX
         self.throttled[tenant_id if is_told and TENANT.accepts(tenant_id) else OTHER] += 1
 
 
-class Counted:
+class RequestCounter:
     """Count the requests to an application."""
 
     def __init__(self, app: ASGIApp, stats: RequestStats) -> None:
@@ -52,7 +52,7 @@ class Counted:
         self._stats = stats
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and count it when its answer begins."""
+        """Serve a request, and count it when its response begins."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -70,14 +70,14 @@ class Counted:
         try:
             await self._app(scope, receive, counting)
         except Exception:
-            self._stats.count(operation_of(scope), 500, None)  # whoever catches it answers that
+            self._stats.count(operation_of(scope), 500, None)  # the outer error handler answers 500
             raise
         finally:
             self._stats.in_flight -= 1
 
 
 def operation_of(scope: Any) -> str:
-    """Name the operation that a request was routed to, as the API's reference does."""
+    """Return the operation of a routed request, by its name in the reference."""
     route = scope.get("route")
     if (named := getattr(route, "operation_id", None)) is not None:
         return str(named)
@@ -86,13 +86,15 @@ def operation_of(scope: Any) -> str:
 
 
 @asynccontextmanager
-async def reporting(gateway: Gateway, stats: RequestStats, watched: Watched) -> AsyncIterator[None]:
-    """Report once in a while, during a block."""
+async def reporting(gateway: Gateway, stats: RequestStats, measurements: Measurements) -> AsyncIterator[None]:
+    """Report at intervals, during a block."""
     reporter, source = Reporter(gateway.settings.metrics_socket), f"gateway-{secrets.token_hex(6)}"
 
     def report(*, leaving: bool = False) -> None:
-        samples = [*samples_of_requests(stats), *samples_of_gateway(gateway), *samples_of_watched(watched)]
-        reporter.send(Report(source, samples=samples, histograms=histograms_of(stats, watched), leaving=leaving))
+        samples = [*samples_of_requests(stats), *samples_of_gateway(gateway), *samples_of_measurements(measurements)]
+        reporter.send(
+            MetricsReport(source, samples=samples, histograms=histograms_of(stats, measurements), leaving=leaving)
+        )
 
     async def turn() -> float:
         report()
@@ -107,9 +109,10 @@ async def reporting(gateway: Gateway, stats: RequestStats, watched: Watched) -> 
 
 
 def samples_of_requests(stats: RequestStats) -> Iterator[Sample]:
-    """List what was counted of requests.
+    """List the counts of requests.
 
-    What has not failed yet is told as 0: a count that began with the first failures would not be seen to grow.
+    A status without failures yet is reported as 0: Prometheus sees no increase in a series that begins with the first
+    failures.
     """
     answered = {(operation, status): 0 for operation, _ in stats.answered for status in FAILED} | stats.answered
     yield from (Sample("requests", labels, count) for labels, count in sorted(answered.items()))
@@ -118,18 +121,18 @@ def samples_of_requests(stats: RequestStats) -> Iterator[Sample]:
 
 
 def samples_of_gateway(gateway: Gateway) -> Iterator[Sample]:
-    """List what a gateway's parts have done, and how full they are."""
+    """List the counts and gauges of a gateway's parts."""
     named: dict[str, float] = {
         "gateways": 1,
         "creates_combined": gateway.combiner.written,
         "create_batches": gateway.combiner.batches,
-        "waiters": gateway.wait_places.taken,
-        "waiters_max": gateway.wait_places.most,
+        "waiters": gateway.wait_limit.in_use,
+        "waiters_max": gateway.wait_limit.most,
         "waiters_behind_seconds": gateway.timer_ends.behind_s,
-        "log_streams": gateway.stream_places.taken,
-        "log_streams_max": gateway.stream_places.most,
-        "task_waits": gateway.task_wait_places.taken,
-        "task_waits_max": gateway.task_wait_places.most,
+        "log_streams": gateway.stream_limit.in_use,
+        "log_streams_max": gateway.stream_limit.most,
+        "task_waits": gateway.task_wait_limit.in_use,
+        "task_waits_max": gateway.task_wait_limit.most,
         "gateway_sessions_in_use": gateway.pool.lent,
         "gateway_sessions_lent": gateway.pool.lendings,
         "gateway_session_wait_seconds": gateway.pool.waited_s,
@@ -138,13 +141,13 @@ def samples_of_gateway(gateway: Gateway) -> Iterator[Sample]:
     yield from (Sample(name, (), value) for name, value in named.items())
 
 
-def samples_of_watched(watched: Watched) -> Iterator[Sample]:
-    """List what was watched; what nobody could count is left out."""
-    if watched.keys_expiring is not None:
-        yield Sample("keys_expiring", (), watched.keys_expiring)
+def samples_of_measurements(measurements: Measurements) -> Iterator[Sample]:
+    """List the number of expiring keys, if it is known."""
+    if measurements.keys_expiring is not None:
+        yield Sample("keys_expiring", (), measurements.keys_expiring)
 
 
-def histograms_of(stats: RequestStats, watched: Watched) -> list[Histogram]:
-    """List how long requests took, by operation, and how late the loop was."""
+def histograms_of(stats: RequestStats, measurements: Measurements) -> list[Histogram]:
+    """List the durations of requests, by operation, and the lag of the event loop."""
     took = [took.histogram("request_seconds", (operation,)) for operation, took in sorted(stats.took.items())]
-    return [*took, watched.loop_lag.histogram("gateway_loop_lag_seconds", ())]
+    return [*took, measurements.loop_lag.histogram("gateway_loop_lag_seconds", ())]

@@ -1,9 +1,11 @@
-"""Waits over HTTP.
+"""Long polling over HTTP.
 
 wait           one caller's wait, and the register of all waits of one kind
-later          while a caller waits, no more of its request is kept than the answer needs
-timer_ends     until a timer has ended
-instance_ends  until an instance has ended
-task_lines     for service tasks, one caller after the other
-long_polls     for a page of the log, a lease, or the end of a run
+event_stream   server-sent events, sent while the caller holds a slot
+deferred       deferred responses: they keep the slot and the answer, not the request
+changes        waits for the next record of the log, for the console
+timer_ends     waits for the end of a timer
+instance_ends  waits for the end of an instance
+task_waiters   waits for service tasks, callers in order
+long_polls     waits for a page of the log, a lease, or the end of a run
 """

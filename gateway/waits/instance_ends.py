@@ -1,7 +1,6 @@
 """Wait until an instance of a process has ended.
 
-One task of a gateway asks for all callers that wait there, and only while there are waits. So a wait costs no
-connection.
+One task of a gateway polls for all its waiting callers, and only while callers wait. So a wait costs no connection.
 """
 
 import asyncio
@@ -17,17 +16,18 @@ from shardclock_server.sql.processes.instances import ended_instances
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
-LOOK_S, LOOK_MAX_S = 0.02, 0.25  # between two looks: after a wait has begun or ended, and while nothing happens
-LOOK_SHARE = 0.2  # of the time, at most, that looks take
-AWAY_S = 0.2  # between two tries while Postgres is away
+# The pause between two polls: POLL_S after a wait has begun or ended, up to POLL_MAX_S while nothing happens.
+POLL_S, POLL_MAX_S = 0.02, 0.25
+POLL_SHARE = 0.2  # polls take at most this share of the time
+AWAY_S = 0.2  # the time between two retries while Postgres is away
 
 
 class InstanceEnds:
-    """All waits for ends of instances at one gateway, and the task that looks for ends."""
+    """All waits for ends of instances at one gateway, and the task that polls for ends."""
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._session = Session(dsn, application="shardclock gateway instances", plans=QUEUE_PLANS)
-        self._session.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
+        self._session.serve(ALL_TENANTS)  # a wait has an instance's key, which was checked against its caller's tenant
         self._waits: Waits[int, Wait] = Waits(self._watch)
         self._came = asyncio.Event()
 
@@ -46,7 +46,7 @@ class InstanceEnds:
         self._waits.stop()
 
     async def wait(self, instance_key: int, receive: Receive, *, within_s: float) -> None:
-        """Wait until an instance has ended, the time is over, the gateway stops, or the client has disconnected."""
+        """Wait until an instance has ended, the time is over, the gateway stops, or the client disconnects."""
         if within_s <= 0:
             return
         self._came.set()
@@ -65,8 +65,8 @@ class InstanceEnds:
                 continue
             for wait in chain.from_iterable(map(self._waits.of, ended)):
                 wait.end()
-            await asyncio.sleep(max(LOOK_S, (time.monotonic() - began_s) / LOOK_SHARE))
-            pause_s = 0.0 if ended or self._came.is_set() else min(2 * pause_s + LOOK_S, LOOK_MAX_S)
+            await asyncio.sleep(max(POLL_S, (time.monotonic() - began_s) / POLL_SHARE))
+            pause_s = 0.0 if ended or self._came.is_set() else min(2 * pause_s + POLL_S, POLL_MAX_S)
             self._came.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):

@@ -1,4 +1,4 @@
-"""Waits that ask Postgres again and again, each by itself: for a page of the log, a lease, or the end of a run."""
+"""Waits that poll Postgres, each by itself: for a page of the log, a lease, or the end of a run."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -22,7 +22,7 @@ class LongPolls:
         """End all waits: the gateway stops."""
         self._waits.stop()
 
-    async def find(self, look: Callable[[], Awaitable[T | None]], receive: Receive, *, within_s: float) -> T | None:
-        """Look at intervals; as `Wait.find`."""
+    async def find(self, read: Callable[[], Awaitable[T | None]], receive: Receive, *, within_s: float) -> T | None:
+        """Poll at intervals; otherwise as `Wait.find`."""
         with self._waits.one(None, Wait(receive, within_s=within_s)) as wait:
-            return await wait.find(look, every_s=POLL_S)
+            return await wait.find(read, every_s=POLL_S)

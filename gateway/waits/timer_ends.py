@@ -1,7 +1,7 @@
 """Wait until a timer has ended: fired, and delivered if it has a target; or cancelled or skipped.
 
-One task of a gateway reads the log for all callers that wait there, and only while there are waits. So a wait costs no
-connection, and an end is heard wherever it was written.
+One task of a gateway reads the log for all its waiting callers, and only while callers wait. So a wait costs no
+connection, and finds an end that any process has written.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from shardclock.log.async_link import CHANNEL
 from shardclock.log.async_reading import log_end
 from shardclock_server.gateway.waits.wait import Wait, Waits
 from shardclock_server.sql.dsn import Dsn
-from shardclock_server.sql.hints import HintListener
 from shardclock_server.sql.log.ends import End, find_ends, records_at, skim_ends
+from shardclock_server.sql.notification_listener import NotificationListener
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 READ_MAX = 2_000
-LOOKS_MAX = 500
-WHOLE_MAX = 50  # records with their payloads, at once: 3 MB at most
-LOOK_S = 2.0  # for the first look, beyond a wait that was shorter
-POLL_S = 0.05  # between two looks at the log, if no hint comes
-AWAY_S = 0.2  # between two tries while Postgres is away
+CHECK_MAX = 500
+WHOLE_MAX = 50  # records with their payloads in one read: 3 MB at most
+CHECK_S = 2.0  # how long a wait that ends sooner still waits for its first check
+POLL_S = 0.05  # the time between two reads of the log, if no notification comes
+AWAY_S = 0.2  # the time between two retries while Postgres is away
 
 
 async def find_end(session: Session, timer_key: int) -> LogRecord | None:
-    """Find the record that ended a timer; None: it has not ended.
+    """Find the record that ended a timer; None: the timer has not ended.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -42,29 +42,29 @@ async def find_end(session: Session, timer_key: int) -> LogRecord | None:
 
 
 class _Wait(Wait):
-    """A wait for the record that ends a timer; `looked` is done when it is known whether the timer had ended before."""
+    """A wait for the record that ends a timer; `checked` is done after the check whether the timer had ended before."""
 
-    __slots__ = ("looked", "record")
+    __slots__ = ("checked", "record")
 
     def __init__(self, receive: Receive, *, within_s: float) -> None:
         super().__init__(receive, within_s=within_s)
         self.record: LogRecord | None = None
         # An event would take up five times as much.
-        self.looked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.checked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def was_looked_for(self) -> None:
-        """Say that it is known."""
-        if not self.looked.done():
-            self.looked.set_result(None)
+    def mark_checked(self) -> None:
+        """Note that the check is done."""
+        if not self.checked.done():
+            self.checked.set_result(None)
 
-    def tell(self, record: LogRecord) -> None:
-        """End the wait with its record; only the first one counts."""
+    def end_with(self, record: LogRecord) -> None:
+        """End the wait with its record; a second record is ignored."""
         self.record = self.record or record
         self.end()
 
     def end(self) -> None:
         """End the wait."""
-        self.was_looked_for()
+        self.mark_checked()
         super().end()
 
 
@@ -73,17 +73,19 @@ class TimerEnds:
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
-        self._reading.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
-        self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
+        self._reading.serve(ALL_TENANTS)  # a wait has a timer's key, which was checked against its caller's tenant
+        self._notifications = NotificationListener(
+            Session(dsn, application="shardclock gateway notifications"), CHANNEL
+        )
         self._waits: Waits[int, _Wait] = Waits(self._read)
-        self._new: dict[_Wait, int] = {}  # their timers, for which no look has been made yet
-        self._looks = LOOKS_MAX  # for so many of them at once
-        self._read_at_s = 0.0  # when the log was last read to its end, or began to be
+        self._new: dict[_Wait, int] = {}  # the waits with unchecked timers, and the timers' keys
+        self._check_size = CHECK_MAX  # the most timers in one check
+        self._read_at_s = 0.0  # when the log was last read to its end, or the reading began
 
     async def aclose(self) -> None:
         """End all waits, and close the connections."""
         await self._waits.aclose()
-        await self._hints.close()
+        await self._notifications.close()
         await self._reading.close()
 
     @property
@@ -93,7 +95,7 @@ class TimerEnds:
 
     @property
     def behind_s(self) -> float:
-        """Say for how long the log has not been read to its end; 0 without waits."""
+        """Return for how long the log has not been read to its end; 0 without waits."""
         return time.monotonic() - self._read_at_s if self._waits else 0.0
 
     def stop(self) -> None:
@@ -101,9 +103,9 @@ class TimerEnds:
         self._waits.stop()
 
     async def end_of(self, timer_key: int, receive: Receive, *, within_s: float) -> LogRecord | None:
-        """Wait for the record that ends a timer, or find it if it is written already; the caller has one of the places.
+        """Wait for the record that ends a timer, or find an existing one; the caller holds a slot.
 
-        shape:   None: it has not ended `within_s`, or the gateway stops, or the client has disconnected
+        shape:   None: the timer has not ended in `within_s`, the gateway stops, or the client has disconnected
         """
         if not self._waits.are_watched:
             self._read_at_s = time.monotonic()
@@ -113,63 +115,63 @@ class TimerEnds:
             with self._waits.one(timer_key, wait):
                 await wait.pause()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_S):
-                        await wait.looked
+                    async with asyncio.timeout(CHECK_S):
+                        await wait.checked
         finally:
             self._new.pop(wait, None)
         return wait.record
 
     async def _read(self) -> None:
-        """Read the log and tell each end to the waits for it, until there are no waits."""
+        """Read the log, and end the waits for each ended timer, until there are no waits."""
         position: int | None = None
         while self._waits:
             try:
                 if position is None:
                     position = await log_end(self._reading)
-                # The look finds ends before this place, and the log has those after it. So none is missed.
-                await self._look()
-                self._hints.forget()
+                # The check finds the ends before this position, and the log has the ends after it. So no end is missed.
+                await self._check()
+                self._notifications.forget()
                 position = await self._read_some(position)
             except (StoreUnavailable, StatementRefused):
                 await asyncio.sleep(AWAY_S)
 
     async def _read_some(self, position: int) -> int:
-        """Read the log from a place on, and return the place reached; if nothing new is there, wait for a hint."""
+        """Read the log from a position, and return the next position; without new records, wait for a notification."""
         skimmed = await skim_ends(self._reading, position, limit=READ_MAX)
         if skimmed.records < READ_MAX:
             self._read_at_s = time.monotonic()
-        await self._tell([end for end in skimmed.ends if end.timer_key in self._waits])
+        await self._end_waits([end for end in skimmed.ends if end.timer_key in self._waits])
         if not skimmed.records and not self._new:
-            await self._hints.wait(POLL_S)
+            await self._notifications.wait(POLL_S)
         return skimmed.next
 
-    async def _look(self) -> None:
-        """Find out for the new waits whether their timers have ended already.
+    async def _check(self) -> None:
+        """Check for the new waits whether their timers have ended already.
 
-        A look that takes too long is tried again later, for fewer at once: meanwhile the log is read for all waits.
+        A check that takes too long is retried later for fewer timers; the log is read for all waits meanwhile.
         """
-        while waits := dict(islice(self._new.items(), self._looks)):
+        while waits := dict(islice(self._new.items(), self._check_size)):
             try:
-                await self._tell(await find_ends(self._reading, set(waits.values())))
+                await self._end_waits(await find_ends(self._reading, set(waits.values())))
             except (StoreUnavailable, StatementRefused):
-                self._put_off(waits)
+                self._defer(waits)
                 await asyncio.sleep(AWAY_S)
                 return
-            self._looks = min(2 * self._looks, LOOKS_MAX)
+            self._check_size = min(2 * self._check_size, CHECK_MAX)
             for wait in waits:
-                wait.was_looked_for()
+                wait.mark_checked()
                 self._new.pop(wait, None)
 
-    def _put_off(self, waits: Collection[_Wait]) -> None:
-        """Let others go first the next time."""
-        self._looks = max(1, len(waits) // 2)
+    def _defer(self, waits: Collection[_Wait]) -> None:
+        """Move these waits behind the other waits, and halve the size of the next check."""
+        self._check_size = max(1, len(waits) // 2)
         for wait in waits:
             if (key := self._new.pop(wait, None)) is not None:
                 self._new[wait] = key
 
-    async def _tell(self, ends: Sequence[End]) -> None:
-        """Tell ends to the waits for them, with the whole records, of which each may be large."""
+    async def _end_waits(self, ends: Sequence[End]) -> None:
+        """End the waits for these ends; complete records may be large, so they are read in parts."""
         for begin in range(0, len(ends), WHOLE_MAX):
             for record in await records_at(self._reading, ends[begin : begin + WHOLE_MAX]):
                 for wait in self._waits.of(record.timer_key):
-                    wait.tell(record)
+                    wait.end_with(record)

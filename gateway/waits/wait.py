@@ -17,57 +17,57 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Wait:
-    """A wait lasts until its deadline, until its client disconnects, or until `end`.
+    """A wait of one caller, until its deadline, until its client disconnects, or until `end`.
 
-    It takes place in the caller's own task, so that thousands of waits need no tasks of their own.
+    It runs in the caller's own task, so that thousands of waits need no further tasks.
     """
 
-    __slots__ = ("_is_rung", "_receive", "_timeout", "_until_s", "is_gone", "is_over")
+    __slots__ = ("_is_woken", "_receive", "_timeout", "_until_s", "is_gone", "is_over")
 
     def __init__(self, receive: Receive, *, within_s: float) -> None:
         self._receive = receive
         self._until_s = time.monotonic() + within_s
         self._timeout: asyncio.Timeout | None = None
-        self._is_rung = False
+        self._is_woken = False
         self.is_over = False
         self.is_gone = False  # the client has disconnected
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """End the present pause."""
-        self._is_rung = True
+        self._is_woken = True
         if self._timeout is not None and not self._timeout.expired():
             self._timeout.reschedule(0.0)
 
     def end(self) -> None:
         """End the wait."""
         self.is_over = True
-        self.ring()
+        self.wake()
 
     async def pause(self, within_s: float = inf) -> None:
-        """Pause until the next ring, the end of the wait, or `within_s`."""
+        """Pause until the next wake, the end of the wait, or `within_s`."""
         left_s = min(self._until_s - time.monotonic(), within_s)
         try:
-            # Also without a pause: a disconnect that has come is received.
-            async with asyncio.timeout(0.0 if self._is_rung else left_s) as self._timeout:
+            # A timeout of 0 still receives a disconnect that has come.
+            async with asyncio.timeout(0.0 if self._is_woken else left_s) as self._timeout:
                 while (await self._receive())["type"] != "http.disconnect":
                     pass
                 self.is_gone = self.is_over = True
         except TimeoutError:
             self.is_over = self.is_over or time.monotonic() >= self._until_s
         finally:
-            self._timeout, self._is_rung = None, False
+            self._timeout, self._is_woken = None, False
 
-    async def find(self, look: Callable[[], Awaitable[T | None]], *, every_s: float = inf) -> T | None:
-        """Look after each ring, each `every_s`, and at the end, until something is found.
+    async def find(self, read: Callable[[], Awaitable[T | None]], *, every_s: float = inf) -> T | None:
+        """Call `read` after each wake, each `every_s`, and at the end, until `read` returns a result.
 
-        A look is never broken off, and none is made for a client that has disconnected: its result would be lost.
+        A call is never cancelled, and no call begins after the client has disconnected: the result would be lost.
 
         shape:   None: nothing was found
-        errors:  those of `look`
+        errors:  as in `read`
         """
         while not self.is_over:
             await self.pause(every_s)
-            if not self.is_gone and (found := await look()) is not None:
+            if not self.is_gone and (found := await read()) is not None:
                 return found
         return None
 
@@ -76,9 +76,9 @@ W = TypeVar("W", bound=Wait)
 
 
 class Waits(Generic[K, W]):
-    """The waits of one kind at one gateway, by key; those of one key in the order in which they began.
+    """The waits of one kind at one gateway, by key; for each key, the oldest wait comes first.
 
-    The task of `watch` runs only while there are waits. It rings or ends them for all callers together.
+    The task of `watch` runs only while there are waits. This one task wakes or ends the waits of all callers.
     """
 
     def __init__(self, watch: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
@@ -92,7 +92,7 @@ class Waits(Generic[K, W]):
         return sum(map(len, self._by_key.values()))
 
     def __contains__(self, key: K) -> bool:
-        """Say whether there is a wait of a key."""
+        """Return whether there is a wait with a key."""
         return key in self._by_key
 
     @property
@@ -102,7 +102,7 @@ class Waits(Generic[K, W]):
 
     @property
     def are_watched(self) -> bool:
-        """Say whether the task of `watch` runs."""
+        """Whether the task of `watch` runs."""
         return self._watching is not None and not self._watching.done()
 
     def of(self, key: K) -> list[W]:
@@ -111,7 +111,7 @@ class Waits(Generic[K, W]):
 
     @contextmanager
     def one(self, key: K, wait: W) -> Iterator[W]:
-        """Register a wait during a block; it has ended already if the gateway stops."""
+        """Register a wait during a block; if the gateway stops, the wait has ended already."""
         if self.are_stopped:
             wait.end()
         self._by_key.setdefault(key, {})[wait] = None
@@ -125,7 +125,7 @@ class Waits(Generic[K, W]):
                 del self._by_key[key]
 
     def stop(self) -> None:
-        """End all waits, those to come too: the gateway stops."""
+        """End all present and future waits: the gateway stops."""
         self.are_stopped = True
         for wait in chain.from_iterable(self._by_key.values()):
             wait.end()

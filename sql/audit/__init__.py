@@ -1,1 +1,1 @@
-"""The audit: what operators did, one record for each verb."""
+"""The audit: one record for each verb of an operator."""

@@ -1,23 +1,24 @@
-"""What operators did, as it is stored."""
+"""The stored records of operators' acts."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from shardclock_server.sql.session import Session
 
 
 @dataclass(frozen=True, slots=True)
-class NewAct:
-    """What an operator did, by which interface, and who it was as far as the program knows.
+class NewAuditRecord:
+    """An operator's act, the interface that the operator used, and the operator's name as far as the program knows it.
 
-    shape:   `what` is bounded and has no secret: service/audit.py sees to that
+    shape:   `parameters` is bounded and holds no secret: service/audit.py ensures it
     """
 
     interface: str
     verb: str
-    what: Mapping[str, object]
+    parameters: Mapping[str, object]
     tenant_id: str | None = None
     key_prefix: str | None = None
     key_name: str | None = None
@@ -25,8 +26,8 @@ class NewAct:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """What an operator did, as it was recorded; `what` is a JSON text."""
+class AuditRecord:
+    """The record of an operator's act; `parameters` is a JSON text."""
 
     act_id: int
     recorded_at: datetime
@@ -36,16 +37,21 @@ class Act:
     key_name: str | None
     tenant_id: str | None
     verb: str
-    what: str
+    parameters: str
     outcome: str
     address: str | None
 
+    @property
+    def cursor(self) -> "AuditCursor":
+        """Return the cursor of the page after this record."""
+        return AuditCursor(self.recorded_at, self.act_id)
 
-async def record_act(session: Session, act: NewAct, outcome: str) -> int:
-    """Append a record of what an operator did; return its number.
 
-    errors:  StoreUnavailable  the outcome is unknown: it may be recorded, or not
-             StatementRefused  the role may not, or a rule of the table is broken
+async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int:
+    """Append the record of an operator's act; return its number.
+
+    errors:  StoreUnavailable  the outcome is unknown: the act may be recorded, or not
+             StatementRefused  the role has no right, or a rule of the table is broken
     source:  sql/functions/audit/record_act.sql
     """
     act_id = await session.call_one(
@@ -55,18 +61,52 @@ async def record_act(session: Session, act: NewAct, outcome: str) -> int:
         key_name=act.key_name,
         tenant_id=act.tenant_id,
         verb=act.verb,
-        what=json.dumps(dict(act.what)),
+        parameters=json.dumps(dict(act.parameters)),
         outcome=outcome,
         address=act.address,
     )
     return int(act_id)
 
 
-async def list_acts(session: Session, *, since: datetime | None = None, limit: int) -> list[Act]:
-    """List what operators did, the newest first.
+class AuditCursor(NamedTuple):
+    """The position of a record among all others."""
 
-    shape:   at most `limit`
+    recorded_at: datetime
+    act_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which records to find; a field that is None filters nothing.
+
+    shape:   `verb` also finds the verbs that continue it after a space; `actor` is the name or the prefix of an API
+             key, or a database role
+    """
+
+    since: datetime | None = None
+    verb: str | None = None
+    actor: str | None = None
+
+
+EVERY_ACT = AuditFilter()
+
+
+async def list_acts(
+    session: Session, wanted: AuditFilter = EVERY_ACT, *, limit: int, after: AuditCursor | None = None
+) -> list[AuditRecord]:
+    """List operators' acts, newest first.
+
+    shape:   at most `limit`, after the cursor `after`
     errors:  StoreUnavailable  no answer in time
     source:  sql/audit/list_acts.sql
     """
-    return [Act(*row) for row in await session.rows("list_acts", since=since, limit=limit)]
+    rows = await session.rows(
+        "list_acts",
+        since=wanted.since,
+        verb=wanted.verb,
+        actor=wanted.actor,
+        after_at=after and after.recorded_at,
+        after_id=after and after.act_id,
+        limit=limit,
+    )
+    return [AuditRecord(*row) for row in rows]

@@ -1,8 +1,9 @@
-"""What a shard does to rows of `timers`: claim those that are due, plan or fire them, and ask which it still leases.
+"""A shard's statements on `timers`: claim due rows, plan or fire them, and read which the shard still leases.
 
 claim        fire overdue timers and lease those due soon, in one scan; ask which timers are leased
 fire         fire leased timers, plan schedules that have no date yet, pause timers that can't be fired
-rows         what the statements return: leased timers, and lag histograms
-hints        how a gateway tells shards that timers are due at once
-scan_window  how far back a scan reads past rows that have fired
+handed       the capacity that workers grant to a shard, and the deliveries that are handed over to these workers
+rows         the statements' results: leased timers, and lag histograms
+notifications        how a gateway tells shards that timers are due at once
+scan_window  which slots a scan reads from their oldest row, past rows that have fired
 """

@@ -1,19 +1,20 @@
-"""Claim: fire overdue timers, lease those that are due soon, and ask which timers are leased."""
+"""Claim: fire overdue timers, lease timers that are due soon, and read which timers are leased."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from shardclock_server.sql.claims.rows import Lags, claimed_timer, lags_of, questions, retry_lost_races
+from shardclock_server.sql.claims.handed import NO_GRANTS, Grants, Handed, handed_of
+from shardclock_server.sql.claims.rows import Lags, claimed_timer, lags_of, request_numbers, retry_lost_races
 from shardclock_server.sql.claims.scan_window import ScanWindow, values_of
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import ClaimedTimer
 
 Scope = Literal["own", "ahead", "sweep", "outage"]
 
-# Timers that are overdue by more were left by an outage, not by a takeover: the ramp limits how fast they fire.
+# Timers that are overdue by more than this were left by an outage, not by a takeover: the ramp limits their rate.
 RAMP_AFTER_S = 10.0
 
 
@@ -21,12 +22,12 @@ RAMP_AFTER_S = 10.0
 class Scan:
     """Which timers to look for.
 
-    `own`: the holder's slots. `ahead`: the same slots, past a backlog. `sweep`: every slot, whichever shard keeps it.
-    `outage`: the holder's slots, for what an outage left, with a fair share for every tenant.
+    `own`: the holder's slots. `ahead`: the holder's slots, past a backlog. `sweep`: all slots, also other shards'.
+    `outage`: the holder's slots, for the timers of an outage, with a fair share for every tenant.
 
-    `floor_s`: skip timers overdue by more than this. The tenant part of an outage scan is the reverse: it takes only
-    those. A negative `horizon_s` skips timers that are overdue by less than its amount. With a `window` most slots are
-    scanned without reading past rows that have fired. With a `slot` that slot alone is scanned.
+    `floor_s`: skip timers that are overdue by more than `floor_s`. The tenant part of an outage scan takes only these
+    timers. A negative `horizon_s` skips timers that are overdue by less than its amount. With a `window` the scan of
+    most slots doesn't read past rows that have fired. With a `slot` that slot alone is scanned.
     """
 
     scope: Scope
@@ -40,10 +41,11 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What one scan fired and leased, and how many `deliveries` its firings left.
+    """The timers that one scan fired and leased, the number of its `deliveries`, and the deliveries it `handed` over.
 
-    `saturated` says that there may be more. `ramp_per_s` is how many timers left by an outage this shard may take in a
-    second (None: no limit). `next_tenant` is the next scan's `after_tenant`; "" is the beginning.
+    `skipped` counts the occurrences that will not fire, of the schedules that the scan fired. `saturated` says that
+    there may be more due timers. `ramp_per_s` is how many timers left by an outage this shard may take in a second
+    (None: no limit). `next_tenant` is the next scan's `after_tenant`; "" is the beginning.
     """
 
     server_time: datetime
@@ -55,11 +57,13 @@ class ScanResult:
     next_tenant: str
     claimed: list[ClaimedTimer]
     deliveries: int = 0
+    skipped: int = 0
+    handed: Handed = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LeasedRow:
-    """One timer that is still leased, and the transaction that locks it, or was the last to lock it.
+    """One timer that is still leased, and the last transaction that has locked the timer.
 
     Timers with the same `locker` become free together.
     """
@@ -75,16 +79,17 @@ async def claim_due(
     *,
     lease_s: float,
     fire_overdue: bool = True,
+    grants: Grants = NO_GRANTS,
     lag_edges: Sequence[timedelta] | None = None,
     now: datetime | None = None,
 ) -> ScanResult:
     """Fire overdue timers at once, and lease the timers that fall due within the scan's horizon.
 
-    shape:   about `batch` timers in all, soonest first; often none; no lags without edges to measure them by
-    errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
+    shape:   about `batch` timers in all, soonest first; often none; without edges no lags are measured
+    errors:  StoreUnavailable  no answer in time: end this turn; leases that the claim has taken run out by themselves
     source:  sql/claims/claim_due.sql, sql/claims/claim_outage.sql
     """
-    question = next(questions)
+    request_number = next(request_numbers)
     outage = scan.scope == "outage"
     more = {"after_tenant": scan.after_tenant} if outage else {"scope": scan.scope, "slot": scan.slot}
     rows = await retry_lost_races(
@@ -103,41 +108,44 @@ async def claim_due(
             now=now,
             **more,
             **values_of(scan.window),
+            **grants.values(),
         ),
     )
-    first = rows[0]
+    *claimed, scan_row = rows
     return ScanResult(
-        server_time=first["server_time"],
-        fired=first["fired"],
-        deliveries=first["deliveries"],
-        lags=lags_of(first["lags"]),
-        saturated=first["saturated"],
-        left_by_outage=first["left_by_outage"],
-        ramp_per_s=first["ramp_per_s"],
-        next_tenant=first["next_tenant"] if outage else "",
-        claimed=[claimed_timer(row, question) for row in rows if row["timer_key"] is not None],
+        server_time=scan_row["server_time"],
+        fired=scan_row["fired"],
+        deliveries=scan_row["deliveries"],
+        handed=handed_of(scan_row["handed"]),
+        skipped=scan_row["skipped"],
+        lags=lags_of(scan_row["lags"]),
+        saturated=scan_row["saturated"],
+        left_by_outage=scan_row["left_by_outage"],
+        ramp_per_s=scan_row["ramp_per_s"],
+        next_tenant=scan_row["next_tenant"],
+        claimed=[claimed_timer(row, request_number) for row in claimed],
     )
 
 
 async def still_leased(session: Session, holder: int, timer_keys: Sequence[int]) -> list[LeasedRow]:
-    """Read which of these timers the holder still leases, as they are now, and which transaction locks each.
+    """Read which of these timers the holder still leases, with their present rows and the transactions that lock them.
 
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/claims/still_leased.sql
     """
-    question = next(questions)
+    request_number = next(request_numbers)
     rows = await session.rows("still_leased", holder=holder, timer_keys=timer_keys)
-    return [LeasedRow(claimed_timer(row, question), row["locker"]) for row in rows]
+    return [LeasedRow(claimed_timer(row, request_number), row["locker"]) for row in rows]
 
 
 async def leased_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
     """Read which timers of its own slots the holder leases, after the answer to a claim was lost on its way.
 
-    shape:   timers that have been due for longer than a lease are left out: they are free again soon, and late anyway
+    shape:   without timers that have been due for longer than a lease: such timers are free again soon, and late anyway
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/claims/leased_by.sql
     """
-    question = next(questions)
+    request_number = next(request_numbers)
     horizon, lease = timedelta(seconds=horizon_s), timedelta(seconds=lease_s)
     rows = await session.rows("leased_by", holder=holder, horizon=horizon, lease=lease)
-    return [claimed_timer(row, question) for row in rows]
+    return [claimed_timer(row, request_number) for row in rows]

@@ -1,25 +1,33 @@
--- Fires the timers that are overdue, and leases those that fall due within the horizon, in one scan.
+-- Fires overdue timers, and leases timers that fall due within the horizon, in one scan.
 --
 -- in:    :holder bigint, :horizon interval, :lease interval, :batch integer,
 --        :scope text: 'own' and 'ahead' scan the holder's slots; 'sweep' scans every slot,
---        :floor interval or null: skip timers overdue by more than this,
---        :fire_overdue boolean: fire overdue plain timers here instead of leasing them,
---        :ramp_after interval: timers that are overdue by more were left by an outage,
+--        :floor interval or null: skip timers that are overdue by more than this,
+--        :fire_overdue boolean: the statement fires overdue plain timers and overdue schedules with a known period;
+--        false: it leases them,
+--        :ramp_after interval: a timer that is overdue by more than this counts as left by an outage,
+--        :granted_by bigint[], :granted_targets text[] and :granted_places integer[]: one element of each array is a
+--        grant: a worker, a target, and the number of the target's deliveries that the worker accepts; a worker may
+--        have several grants, :granted_lease interval,
 --        :lag_edges interval[], ascending, or null: don't measure the lags, :now timestamptz or null,
---        :recent interval or null: scan only for timers due after now - recent; null scans every slot from its oldest
+--        :recent interval or null: scan only for timers due after now - recent; null: scan each slot from its oldest
 --        row. While a dead holder's claims are free, the scan goes back two leases at least.
---        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        scanned from their oldest row, independent of :recent,
---        :slot integer or null: scan this slot of the holder's alone; null scans each
--- out:   at least one row: server_time timestamptz, fired bigint, deliveries bigint (how many of these have a target to
---        call), lags text or null (of the timers fired here, as JSON), saturated boolean (there may be more),
---        left_by_outage bigint (how many of the taken timers an outage left), ramp_per_s integer or null (this shard's
---        part of the ramp), then one leased timer, soonest first, or nulls: timer_key bigint, due_date timestamptz,
---        schedule text, zone text, missed text, anchor timestamptz, anchor_occurrence bigint, occurrence bigint,
---        repetitions integer, starts_job boolean, tenant_id text or null, version xid
--- locks: the taken rows, for the statement; leaves out rows that others have locked, and gives up after 0.1 s (55P03)
---        if a row was locked between the reading and the locking
--- index: timers_by_slot, each slot from where its scan begins; then timers_pkey, one probe for each row; holders_pkey,
+--        :full_from integer or null and :full_count integer or null: scan :full_count slots, from slot :full_from on,
+--        from their oldest row, independent of :recent,
+--        :slot integer or null: scan only this slot of the holder; null: scan all slots of the holder
+-- out:   a row for each leased timer, soonest first, in which only the columns of the timer are not null; then one row
+--        with the numbers of the scan, in which the columns of the timer are null: server_time timestamptz, fired
+--        bigint, deliveries bigint (the number of fired timers with a target to call), lags text or null (of the timers
+--        fired here, as JSON), handed record[] or null (the deliveries that the statement claimed for workers: for
+--        each, the columns of a claim, then the worker), saturated boolean (there may be more due timers), skipped
+--        bigint (the number of skipped occurrences of the schedules fired here), left_by_outage bigint (the number of
+--        taken timers that an outage left), ramp_per_s integer or null (this shard's part of the ramp), next_tenant
+--        text (''), timer_key bigint, due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz,
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null,
+--        version xid
+-- locks: the taken rows, for the statement; leaves out rows that other transactions have locked, and gives up after
+--        0.1 s (55P03) if a row was locked between the read and the lock
+-- index: timers_by_slot, each slot from the start of its scan; then timers_pkey, one probe for each row; holders_pkey,
 --        holders_ended, holders_suspended
 with
 -- include: claiming_shard.sql
@@ -37,9 +45,8 @@ scan as materialized (
 due as materialized (
     -- include: due_of_slots.sql
 ),
--- include: take_due.sql
-select
-    -- include: claimed.sql
-from (values (true)) as always (one)
-left join claimed c on true
-order by c.due_date
+following as materialized (
+    select ''::text as tenant_id
+),
+-- include: fire_or_lease_due.sql
+-- include: claim_result.sql

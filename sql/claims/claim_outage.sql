@@ -1,31 +1,39 @@
 -- Takes the timers that an outage left in the holder's slots, with a fair share for the timers of each tenant.
 --
--- in:    :holder bigint, :horizon interval (negative: timers overdue by less are not taken), :lease interval,
---        :batch integer, :floor interval: of tenants, only timers overdue by more are taken,
---        :fire_overdue boolean: fire overdue plain timers here instead of leasing them,
---        :ramp_after interval: timers that are overdue by more were left by an outage,
---        :after_tenant text: the scan over tenants begins after this one; '' is the beginning,
+-- in:    :holder bigint, :horizon interval (if negative, timers that are overdue by less are not taken), :lease
+--        interval, :batch integer, :floor interval: each tenant's share has only timers that are overdue by more than
+--        this, :fire_overdue boolean: the statement fires overdue plain timers and overdue schedules with a known
+--        period; false: it leases them,
+--        :ramp_after interval: a timer that is overdue by more than this counts as left by an outage,
+--        :after_tenant text: the scan over tenants begins after this tenant; '' is the beginning,
+--        :granted_by bigint[], :granted_targets text[] and :granted_places integer[]: one element of each array is a
+--        grant: a worker, a target, and the number of the target's deliveries that the worker accepts; a worker may
+--        have several grants, :granted_lease interval,
 --        :lag_edges interval[], ascending, or null: don't measure the lags, :now timestamptz or null,
---        :recent interval or null: scan only for timers due after now - recent; null scans every slot from its oldest
+--        :recent interval or null: scan only for timers due after now - recent; null: scan each slot from its oldest
 --        row. While a dead holder's claims are free, the scan goes back two leases at least. With :recent set,
 --        tenants get no share,
---        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        scanned from their oldest row, independent of :recent
--- out:   at least one row: server_time timestamptz, fired bigint, deliveries bigint (how many of these have a target to
---        call), lags text or null (of the timers fired here, as JSON), saturated boolean (there may be more),
---        left_by_outage bigint (how many of the taken timers an outage left), ramp_per_s integer or null (this shard's
---        part of the ramp), then one leased timer, soonest first, or nulls: timer_key bigint, due_date timestamptz,
---        schedule text, zone text, missed text, anchor timestamptz, anchor_occurrence bigint, occurrence bigint,
---        repetitions integer, starts_job boolean, tenant_id text or null, version xid;
---        next_tenant text (the next scan's :after_tenant)
--- locks: the taken rows, for the statement; leaves out rows that others have locked, and gives up after 0.1 s (55P03)
---        if a row was locked between the reading and the locking
--- index: timers_by_slot, each slot from where its scan begins, and timers_by_tenant, each tenant from its oldest row;
+--        :full_from integer or null and :full_count integer or null: scan :full_count slots, from slot :full_from on,
+--        from their oldest row, independent of :recent
+-- out:   a row for each leased timer, soonest first, in which only the columns of the timer are not null; then one row
+--        with the numbers of the scan, in which the columns of the timer are null: server_time timestamptz, fired
+--        bigint, deliveries bigint (the number of fired timers with a target to call), lags text or null (of the timers
+--        fired here, as JSON), handed record[] or null (the deliveries that the statement claimed for workers: for
+--        each, the columns of a claim, then the worker), saturated boolean (there may be more due timers), skipped
+--        bigint (the number of skipped occurrences of the schedules fired here), left_by_outage bigint (the number of
+--        taken timers that an outage left), ramp_per_s integer or null (this shard's part of the ramp), next_tenant
+--        text (the next scan's :after_tenant), timer_key bigint, due_date timestamptz, schedule text, zone text, missed
+--        text, anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job
+--        boolean, tenant_id text or null, version xid
+-- locks: the taken rows, for the statement; leaves out rows that other transactions have locked, and gives up after
+--        0.1 s (55P03) if a row was locked between the read and the lock
+-- index: timers_by_slot, each slot from the start of its scan, and timers_by_tenant, each tenant from its oldest row;
 --        then timers_pkey, one probe for each row; holders_pkey, holders_ended, holders_suspended
 with recursive
 -- include: claiming_shard.sql
 tenant (tenant_id, oldest, number) as (
-    -- One probe for each tenant, and at most 200 tenants in a scan; the next scan goes on where this one ends.
+    -- One probe for each tenant, and at most 200 tenants in a scan; the next scan begins after the last tenant of this
+    -- scan.
     (
         select t.tenant_id, t.due_date, 1
         from me
@@ -36,7 +44,8 @@ tenant (tenant_id, oldest, number) as (
             order by t.tenant_id, t.due_date
             limit 1
         ) t
-        -- Not with a window: the scan of each tenant would read past the rows that have fired.
+        -- A scan with a window (:recent) reads no tenants, because each tenant's scan would read the rows that have
+        -- fired.
         where :recent::interval is null
     )
     union all
@@ -57,7 +66,7 @@ behind as materialized (
     where t.oldest <= coalesce(:now::timestamptz, now()) - :floor::interval
 ),
 scan as materialized (
-    -- One share for each tenant that is behind, and one for the slots' oldest timers, whichever tenant's they are.
+    -- One share for each tenant with overdue timers, and one share for the oldest timers of the slots, of any tenant.
     select
         greatest(1, :batch / (1 + (select count(*) from behind)))::integer as timers,
         null::timestamptz as since, false as is_sweep,
@@ -86,11 +95,8 @@ due as materialized (
         for update of t skip locked
     ) d
 ),
--- include: take_due.sql
-select
-    -- include: claimed.sql
-    ,
-    coalesce((select t.tenant_id from tenant t where t.number = least(200, :batch)), '') as next_tenant
-from (values (true)) as always (one)
-left join claimed c on true
-order by c.due_date
+following as materialized (
+    select coalesce((select t.tenant_id from tenant t where t.number = least(200, :batch)), '') as tenant_id
+),
+-- include: fire_or_lease_due.sql
+-- include: claim_result.sql

@@ -1,24 +1,35 @@
 """Fire: delete leased timers and write their records, plan schedules, and pause timers that can't be fired."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+from shardclock_server.sql.claims.handed import NO_GRANTS, Grants, Handed, handed_of
 from shardclock_server.sql.claims.rows import Lags, lags_of, retry_lost_races
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import ClaimedTimer
-from shardclock_server.timers.occurrence import Occurrence, Rule
+from shardclock_server.timers.occurrence import ScheduledOccurrence, ScheduleRule
+from shardclock_server.timers.repeat import MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One leased timer that is due, with the next occurrence of its schedule and how many are skipped before that."""
+    """One leased timer that is due, its schedule's next occurrence, and the number of occurrences skipped before that.
+
+    `period` is the schedule's fixed period: a claim computes the later occurrences from it, without the shard.
+    """
 
     timer: ClaimedTimer
     fires: bool = True
     skipped: int = 0
-    next: Occurrence | None = None
+    next: ScheduledOccurrence | None = None
+    period: timedelta | None = None
+
+    @property
+    def suits_claims(self) -> bool:
+        """Return whether a claim could fire such timers, without leasing them."""
+        return self.timer.schedule is None or self.period is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +37,21 @@ class Planning:
     """One leased schedule that has no date yet, with its parsed rule and its first occurrence."""
 
     timer: ClaimedTimer
-    rule: Rule
-    first: Occurrence
+    rule: ScheduleRule
+    first: ScheduledOccurrence
     repetitions: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """Which timers a fire statement deleted, how many deliveries it left, and when Postgres did it."""
+    """The timers that a fire statement deleted, with the time; its number of deliveries; the deliveries handed over."""
 
     server_time: datetime
     server_now: datetime
     timer_keys: frozenset[int]
     lags: Sequence[Lags]
     deliveries: int = 0
+    handed: Handed = field(default_factory=dict)
 
 
 async def fire_due(
@@ -47,6 +59,7 @@ async def fire_due(
     holder: int,
     firings: Sequence[Firing],
     *,
+    grants: Grants = NO_GRANTS,
     lag_edges: Sequence[timedelta] = (),
     now: datetime | None = None,
 ) -> Fired:
@@ -54,7 +67,8 @@ async def fire_due(
 
     It is safe to send the same firings again: timers that fired are gone, and a fence protects each row.
 
-    shape:   the keys of the deleted timers; a missing one was fenced, cancelled, moved, paused, early, or locked
+    shape:   the keys of the deleted timers; a timer with a missing key was fenced, cancelled, moved, paused, early, or
+             locked
     errors:  StoreUnavailable  the outcome is unknown: send the same firings again
     source:  sql/claims/fire_due.sql
     """
@@ -73,19 +87,35 @@ async def fire_due(
             next_due_dates=[following and following.due_date for following in nexts],
             next_anchors=[following and following.anchor for following in nexts],
             next_anchor_occurrences=[following and following.anchor_number for following in nexts],
+            next_periods_us=[firing.period and firing.period // MICROSECOND for firing in firings],
+            **grants.values(),
             lag_edges=lag_edges,
             now=now,
         ),
     )
     return Fired(
-        row["server_time"], row["server_now"], frozenset(row["timer_keys"]), lags_of(row["lags"]), row["deliveries"]
+        row["server_time"],
+        row["server_now"],
+        frozenset(row["timer_keys"]),
+        lags_of(row["lags"]),
+        row["deliveries"],
+        handed_of(row["handed"]),
     )
 
 
-async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:
-    """Write the first due date of leased schedules; return the keys of those that got one.
+async def prepare_to_fire(session: Session, holder: int) -> None:
+    """Open the session, and let Postgres plan the fire statement, so that the first firing is as quick as all others.
 
-    errors:  StoreUnavailable  the outcome is unknown: the next holder plans those that still have no date
+    errors:  StoreUnavailable  no answer in time: the first firing opens the session and plans the statement
+    source:  sql/claims/fire_due.sql
+    """
+    await fire_due(session, holder, [])
+
+
+async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:
+    """Write the first due date of leased schedules; return the keys of the planned ones.
+
+    errors:  StoreUnavailable  the outcome is unknown: the next holder plans schedules that still have no date
     source:  sql/claims/plan_schedules.sql
     """
     firsts = [planning.first for planning in plannings]
@@ -104,9 +134,9 @@ async def plan_schedules(session: Session, holder: int, plannings: Sequence[Plan
 
 
 async def pause_faulty(session: Session, holder: int, timer: ClaimedTimer, *, why: str) -> bool:
-    """Pause a leased timer that can't be fired, and record why; False if it was changed, or is no longer the holder's.
+    """Pause a leased timer that can't be fired, and record why; False if the timer was changed, or the lease is lost.
 
-    errors:  StoreUnavailable  the outcome is unknown: its lease runs out, and the next holder pauses it
+    errors:  StoreUnavailable  the outcome is unknown: the timer's lease runs out, and the next holder pauses the timer
     source:  sql/claims/pause_faulty.sql
     """
     rows = await session.rows("pause_faulty", holder=holder, timer_key=timer.timer_key, version=timer.version, why=why)

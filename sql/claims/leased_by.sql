@@ -1,10 +1,12 @@
--- Reads which timers of its own slots a holder leases, for a holder that missed the answer to a claim.
+-- Reads which timers of its own slots a holder leases, after the answer to one of the holder's claims was lost.
 --
--- in:    :holder bigint, :horizon interval, :lease interval: timers that have been due for longer are left out
+-- in:    :holder bigint, :horizon interval, :lease interval: timers that have been due for longer than this are left
+--        out
 -- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz,
---        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null, version xid
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null,
+--        version xid
 -- locks: nothing
--- index: timers_by_slot, each of its slots from a lease ago up to the horizon
+-- index: timers_by_slot, each slot of the holder, from one lease ago up to the horizon
 select
     t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
     t.starts_job, t.tenant_id, t.version

@@ -1,7 +1,7 @@
--- Pauses a leased timer that can't be fired, with the reason in the log, until somebody repairs it.
+-- Pauses a leased timer that can't be fired, with the reason in the log, until a client repairs it.
 --
 -- in:    :holder bigint, :timer_key bigint, :version xid (of the row that was claimed), :why text
--- out:   timer_key bigint, or no row: the timer is no longer this holder's, has been changed since, or is locked
+-- out:   timer_key bigint; no row if the timer is locked or has changed, or if the holder's claim has ended
 -- locks: the timer's row
 -- index: timers_pkey
 with unlocked as materialized (
@@ -10,7 +10,7 @@ with unlocked as materialized (
 paused as (
     update shardclock.timers t
     set paused_due_date = t.due_date, due_date = '9999-12-31 23:59:59.999998+00',
-        claimed_by = null, claimed_until = null
+        changed_at = clock_timestamp(), claimed_by = null, claimed_until = null
     where t.timer_key = (select unlocked.timer_key from unlocked) and t.claimed_by = :holder and t.xmin = :version
     returning t.*
 )

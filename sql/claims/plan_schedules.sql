@@ -1,9 +1,10 @@
 -- Plans schedules that have no date yet: writes the first due date of each, and ends its lease.
 --
--- in:    :holder bigint, :timer_keys bigint[] (each once), :versions xid[] (of the rows that were claimed), then an
+-- in:    :holder bigint, :timer_keys bigint[] (each once), :versions xid[] (of the rows that were claimed), then one
 --        array for each column: :zones text[], :due_dates timestamptz[], :anchors timestamptz[],
 --        :anchor_occurrences bigint[], :repetitions integer[]
--- out:   timer_key bigint of those that were planned; the others were cancelled, changed, paused or locked meanwhile
+-- out:   timer_key bigint of each planned schedule; a schedule that was cancelled, changed, paused or locked since the
+--        claim has no row
 -- locks: the rows; leaves out rows that others have locked, so that a client's transaction delays only its own timers
 -- index: timers_pkey, two probes for each row
 with unlocked as materialized (
@@ -11,9 +12,10 @@ with unlocked as materialized (
     for update of t skip locked
 )
 update shardclock.timers t
--- The rule stays as the client wrote it: a repeated call is recognized by it (docs/decisions/0033-on-conflict.md).
+-- The rule stays as the client wrote it, because a repeated call is recognized by the rule's text
+-- (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
-    -- A run that was asked for before the schedule was planned comes first, as after run_timers.
+    -- A run on request that is older than the plan fires first, as after run_timers.
     due_date = case when t.kept_due_date is null then s.due_date else t.due_date end,
     kept_due_date = case when t.kept_due_date is not null then s.due_date end,
     anchor = s.anchor,
@@ -28,7 +30,7 @@ from unnest(
 ) as s (timer_key, version, zone, due_date, anchor, anchor_occurrence, repetitions)
 where t.timer_key = any (array(select unlocked.timer_key from unlocked))
     and t.timer_key = s.timer_key
-    -- The fence, as in fire_due: nobody has changed the row since it was claimed.
+    -- The fence, as in fire_due: the row was not changed since it was claimed.
     and t.claimed_by = :holder
     and t.xmin = s.version
 returning t.timer_key

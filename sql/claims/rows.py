@@ -1,4 +1,4 @@
-"""What a shard's statements return: leased timers, and how late timers fired."""
+"""The results of a shard's statements: leased timers, and the lags of fired ones."""
 
 import itertools
 import json
@@ -10,22 +10,23 @@ from typing import TypeVar
 from shardclock_server.sql.session import Record, Session, StatementRefused, StoreLocked
 from shardclock_server.timers.model import ClaimedTimer
 
-# The constraints that refuse a key that another timer, or its delivery, has.
+# The constraints that refuse a key that another timer, or another timer's delivery, has.
 KEYS = ("timers_pkey", "deliveries_pkey")
 TRIES = 3  # if a row was locked in the few critical milliseconds of this many tries, something is wrong: report it
-# Numbers the questions that a process sends on several connections. Not Postgres's clock: that may be set back.
-questions = itertools.count(1)
+# Numbers the requests that a process sends on several connections. Postgres's clock can't order them: it may be set
+# back.
+request_numbers = itertools.count(1)
 
 T = TypeVar("T")
-_columns = itemgetter(*(field.name for field in fields(ClaimedTimer) if field.name != "question"))
+_columns = itemgetter(*(field.name for field in fields(ClaimedTimer) if field.name != "request_number"))
 
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """One lag-histogram bucket of one (target, timer_type, asked): `timers` of them fell into bucket `edges_within`.
+    """One bucket of the lag histogram of one (target, timer_type, asked): `timers` fell into bucket `edges_within`.
 
-    `sum_s` is their total lag. `asked` is `late` for timers that were overdue by more than a second when they were
-    scheduled, moved or resumed, and `ahead` for all others.
+    `sum_s` is the total lag of these timers. `asked` is `late` for timers that were overdue by more than a second when
+    they were scheduled, moved or resumed, and `ahead` for all other timers.
     """
 
     target: str
@@ -36,20 +37,20 @@ class Lags:
     sum_s: float
 
 
-def claimed_timer(row: Record, question: int) -> ClaimedTimer:
-    """Make a leased timer from a row with its columns; `question` is the number of the question that was answered."""
-    return ClaimedTimer(*(*_columns(row), question))
+def claimed_timer(row: Record, request_number: int) -> ClaimedTimer:
+    """Make a leased timer from a row with the timer's columns and from the number of the answered request."""
+    return ClaimedTimer(*(*_columns(row), request_number))
 
 
 def lags_of(text: str | None) -> list[Lags]:
-    """Read a lag histogram; without a text, none was measured."""
+    """Read a lag histogram; without a text, no lag was measured."""
     return [Lags(*bucket) for bucket in json.loads(text)] if text else []
 
 
 async def retry_lost_races(session: Session, send: Callable[[], Awaitable[T]]) -> T:
     """Send a statement that reads rows and then locks them, and send it again if it lost a race.
 
-    Somebody may lock a row between the reading and the locking: a second try sees the lock and leaves the row out. If
+    A transaction may lock a row between the read and the lock: a second try sees the lock and leaves the row out. If
     the sequence of keys was set back, the key of a next occurrence may be taken: then the sequence is moved forward.
     """
     for _ in range(TRIES - 1):

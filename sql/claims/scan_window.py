@@ -1,7 +1,7 @@
-"""How far back a scan of the timers reads past rows that have fired: pure decisions.
+"""Decide for each scan of the timers which slots it reads from their oldest row: pure functions.
 
-A row that has fired stays in the index until vacuum removes it, and a scan from the oldest row reads past it.
-Why, and what it saves: docs/decisions/0023-fired-rows-that-stay.md.
+A row that has fired stays in the index until vacuum removes it, and a scan from the oldest row must read that row too.
+The reason and the figures: docs/decisions/0023-fired-rows-that-stay.md.
 """
 
 import math
@@ -10,16 +10,16 @@ from datetime import timedelta
 
 from shardclock_server.timers.model import SLOTS
 
-# After a scan that did not come back, the next one scans this many times fewer slots in full. After a quick one it may
-# scan this many times more: what holds a scan up is more often a lock than rows that have fired.
+# After a scan without an answer, the next scan reads this many times fewer slots in full. After a quick scan the next
+# scan may read this many times more slots: a lock delays a scan more often than fired rows do.
 SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 
 
 @dataclass(frozen=True, slots=True)
 class ScanWindow:
-    """Scan `full_count` slots, from slot `full_from` on, from their oldest row.
+    """A window: `full_count` slots, beginning at slot `full_from`, are scanned from their oldest row.
 
-    Scan the other slots only for timers due within the last `recent_s`.
+    The other slots are scanned only for timers that fell due within the last `recent_s`.
     """
 
     recent_s: float
@@ -42,14 +42,14 @@ def values_of(window: ScanWindow | None) -> dict[str, timedelta | int | None]:
 class RotatingScan:
     """Scan the recent window of every slot each time, and a rotating subset of slots in full.
 
-    The recent window goes back to the start of the last scan that came back, or to the oldest timer that it left
-    overdue, and `margin_s` further, for timers that could not be seen when they fell due. A timer that became due
-    longer ago than that, because it was scheduled late or was leased, is found within `rotation_s`; later when scans
-    are slow.
+    The recent window goes back to the start of the last scan with an answer, or to the oldest timer that this scan left
+    overdue. It goes `margin_s` further back, for timers that were not visible yet when they fell due. A timer that was
+    scheduled late or was leased may have fallen due before the window: the rotation finds it within `rotation_s`, or
+    later if scans are slow.
 
     There may be many rows that have fired and that vacuum can't remove yet. So after a scan that took longer than
-    `long_s`, or failed after that time, the next one scans fewer slots in full. After one that took less, the next may
-    scan twice as many, or as many as should fit in that time.
+    `long_s`, or failed after that time, the next scan reads fewer slots in full. After a quicker scan, the next one
+    may read twice as many slots in full, or as many as should fit in `long_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -59,14 +59,14 @@ class RotatingScan:
     long_s: float
     _since_s: float | None = None  # the rotation finds timers that fell due before this; None before the first scan
     _began_at_s: float = 0.0
-    _full_count: int = 0  # of the current scan
+    _full_count: int = 0  # the number of slots that the current scan reads from their oldest row
     _full_count_max: int = SLOTS
     _full_from: int = 0
 
     def begin(self, *, now_s: float, every_s: float | None = None) -> ScanWindow | None:
-        """Give the window of a scan that begins now; None scans every slot in full.
+        """Begin a scan now, and return its window; None: scan every slot in full.
 
-        units:   every_s is the time between two scans; without it, this scan is a whole rotation, if it can be
+        units:   every_s is the time between two scans; without every_s, this scan reads all slots in full, if it can
         """
         count = SLOTS if every_s is None or self._since_s is None else math.ceil(SLOTS * every_s / self.rotation_s)
         self._began_at_s, self._full_count = now_s, min(count, self._full_count_max)
@@ -76,7 +76,7 @@ class RotatingScan:
         return ScanWindow(now_s - since + self.margin_s, self._full_from, self._full_count)
 
     def learn(self, *, now_s: float, left_s: float = 0.0) -> None:
-        """Record that the scan came back, and for how long the oldest timer that it left has been overdue."""
+        """Record that the scan has an answer, and for how long the oldest timer that it left has been overdue."""
         self._since_s = self._began_at_s - left_s
         self._full_from = (self._full_from + self._full_count) % SLOTS
         took_s = now_s - self._began_at_s
@@ -87,7 +87,7 @@ class RotatingScan:
             self._full_count_max = min(SLOTS, math.ceil(growth * self._full_count))
 
     def fail(self, *, now_s: float) -> None:
-        """Record that the scan did not come back; a scan that failed at once says nothing about its length."""
+        """Record that the scan got no answer; a scan that failed at once does not show how long a scan takes."""
         if now_s <= self._began_at_s + self.long_s:
             return
         if self._since_s is None or self._full_count == 1:

@@ -1,10 +1,10 @@
--- Reads which of these timers a holder still leases, and which transaction locks each.
+-- Reads which of these timers a holder still leases, and which transaction locks each row.
 --
 -- in:    :holder bigint, :timer_keys bigint[]
 -- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz,
---        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null (of a
---        schedule), version xid, locker text (the number of the transaction that locks the row, or was the last to lock it; two rows with one
---        number were locked by the same transaction)
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null
+--        (of a schedule), version xid, locker text (the number of the last transaction that locked the row, still open
+--        or not; rows with the same number were locked by the same transaction)
 -- locks: nothing
 -- index: timers_pkey, one probe for each key
 select

@@ -1,11 +1,13 @@
-"""What clients do: schedule timers, change those that are pending, and find timers, past and present.
+"""Clients' verbs: schedule timers, change pending ones, and find timers, pending and ended.
 
-scheduling  schedule timers: what a client does first
+scheduling  schedule timers
 writing     one attempt to write them
-planned     each with its key and its first occurrence
-replay      those whose requests were answered before
-refusals    what is said of those that were not written
-outcomes    what becomes of each
-verbs       cancel, move, pause, resume, run now: what a client does later
-history     find timers, and read their records
+planned     a timer with its key and its first occurrence
+replay      timers of requests that already have an answer
+refusals    the sentences of refusals
+outcomes    the outcome of scheduling each timer
+verbs       cancel, move, pause, resume, run now
+search      find timers by a filter, page by page
+firings     the last firings of schedules
+history     one timer, and the records of timers
 """

@@ -1,4 +1,4 @@
--- Finds which of some timers are those of jobs and processes, which no client changes.
+-- Finds the given timers that belong to jobs and processes; clients can't change them.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint
@@ -7,5 +7,5 @@
 select t.timer_key
 from shardclock.timers t
 where t.timer_key = any (:timer_keys::bigint[])
-    -- An expression, so that the planner does not read all timers of a target.
+    -- An expression instead of a column: with the column, the planner might read all timers of a target.
     and shardclock.is_of_system(t.target) is true

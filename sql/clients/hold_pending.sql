@@ -1,4 +1,4 @@
--- Keeps the timers of a batch that are pending already from ending before this transaction ends.
+-- Locks the pending timers of a batch, so that they can't end before this transaction ends.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint

@@ -1,10 +1,10 @@
--- Reads which timers have or had these keys, and whether they are the timers that the caller sent.
+-- Reads the timers that have or had these keys, and says whether they are the timers that the caller sent.
 --
--- in:    :timer_keys bigint[], :drawn_at timestamptz: when the keys were drawn; it is the created_at of the caller's
---        timers. After the sequence of keys was set back, another timer may have the key drawn again, and then it has
---        another created_at (docs/decisions/0032-whose-key.md)
--- out:   timer_key bigint, due_date timestamptz, ours boolean, replaced boolean (it replaced a timer of the same name);
---        each key once
+-- in:    :timer_keys bigint[], :drawn_at timestamptz: the moment of the draw, which is the created_at of the caller's
+--        timers. After the sequence of keys was set back, a key may be drawn a second time, for another timer; that
+--        timer has another created_at (docs/decisions/0032-key-and-moment.md)
+-- out:   one row for each key: timer_key bigint, due_date timestamptz, ours boolean (the timer is the caller's),
+--        replaced boolean (the timer replaced a timer of the same name)
 -- locks: nothing
 -- index: timers_pkey, command_log_by_timer_key, command_log_by_name from drawn_at on
 select distinct on (k.timer_key)
@@ -25,7 +25,7 @@ from (
     union all
     select
         l.timer_key, l.due_date, l.created_at, l.tenant_id, l.name,
-        -- The record of a timer's end has its last due date; other records say only that some timer had the key.
+        -- The record of a timer's end has its last due date; other records only prove that a timer had the key.
         case
             when l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip')
                 then 2

@@ -1,7 +1,7 @@
--- Limits how long the transaction's statements wait for a lock from now on, until it ends.
+-- Limits each wait for a lock in the rest of the transaction.
 --
--- in:    :wait text, with its unit, such as 50ms
--- out:   set_config text, the same
+-- in:    :wait text: a length with its unit, such as 50ms
+-- out:   set_config text: the same length
 -- locks: nothing
 -- index: none
 select set_config('lock_timeout', :wait, true)

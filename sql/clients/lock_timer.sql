@@ -1,7 +1,7 @@
--- Keeps a pending timer as it is until this transaction ends: nobody changes, fires or cancels it meanwhile.
+-- Locks a pending timer until this transaction ends: no other transaction changes, fires or cancels it meanwhile.
 --
 -- in:    :timer_key bigint
--- out:   timer_key bigint; nothing if it is not pending
+-- out:   timer_key bigint; no row if the timer is not pending
 -- locks: the timer's row, until the transaction ends
 -- index: timers_pkey
 select t.timer_key

@@ -1,16 +1,19 @@
-"""What becomes of a timer that a client schedules: it is stored, or it isn't for a reason that has a name."""
+"""The outcomes of scheduling a timer: stored, or refused with a sentence."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
+
+from shardclock.api.codes import REFUSED, UNAVAILABLE, RefusalCode
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """One timer that is stored now.
+    """One timer that is stored.
 
-    outcome: `created`; `replaced`, if it replaced a timer of the same name; or `unchanged`, if that timer stays instead
+    outcome: `created`; `replaced`: it replaced a timer of the same name; or `unchanged`: that other timer stays
 
-    `replayed` says that this is the answer which the same request got before: nothing was written now.
+    `replayed`: this is the stored answer of the same request; this call wrote nothing.
     """
 
     timer_key: int
@@ -21,29 +24,22 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One timer that was not accepted, and the sentence that says why."""
+    """One timer that was not written: the reason in a sentence, and its code."""
 
     why: str
+    code: RefusalCode = REFUSED
+
+    @classmethod
+    def of(cls, code: RefusalCode, **fields: object) -> Self:
+        """Make the refusal of a code, in the code's own text."""
+        return cls(code.sentence(**fields), code)
 
 
 @dataclass(frozen=True, slots=True)
 class Untried(Refused):
-    """One timer that was not written now, for a reason that passes: send it again."""
+    """One timer that was not written, for a transient reason: send the timer again."""
 
-
-@dataclass(frozen=True, slots=True)
-class NameTaken(Refused):
-    """One timer that was not written, because a pending timer of its tenant has its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestInFlight(Untried):
-    """One timer that was not written, because the same request is being answered at this moment."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestDiffers(Refused):
-    """One timer that was not written, because its request's key came with another request before."""
+    code: RefusalCode = UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,4 +49,4 @@ class KeyTaken(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Locked(Untried):
-    """One timer that was not written, because a transaction that has not ended holds its name: try again alone."""
+    """One timer that was not written, because an open transaction has locked its name: send this timer alone again."""

@@ -1,4 +1,4 @@
-"""Timers that are to be written: each with its key, and its schedule's first occurrence."""
+"""Timers before they are written: each with its key, and its schedule's first occurrence."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from shardclock_server.sql.requests.requests import IdempotentRequest
 from shardclock_server.timers.model import NewTimer
-from shardclock_server.timers.occurrence import Occurrence
+from shardclock_server.timers.occurrence import ScheduledOccurrence
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 
@@ -15,7 +15,7 @@ class PlannedTimer(NamedTuple):
 
     key: int
     timer: NewTimer
-    first: Occurrence | None
+    first: ScheduledOccurrence | None
     repetitions: int
     request: IdempotentRequest | None = None
 
@@ -32,7 +32,7 @@ def plan_timer(key: int, timer: NewTimer, drawn_at: datetime, request: Idempoten
 
 
 def columns_of(planned: Sequence[PlannedTimer], drawn_at: datetime) -> dict[str, object]:
-    """Return the values for schedule_timers and write_named: an array for each column, and when the keys were drawn."""
+    """Return the values for schedule_timers and write_named: an array for each column, and the moment of the draw."""
     timers = [plan.timer for plan in planned]
     firsts = [plan.first for plan in planned]
     columns: dict[str, list[Any]] = {
@@ -54,7 +54,7 @@ def columns_of(planned: Sequence[PlannedTimer], drawn_at: datetime) -> dict[str,
         "element_instance_keys": [timer.element_instance_key for timer in timers],
         "zones": [None if timer.zone == "UTC" and timer.schedule is None else timer.zone for timer in timers],
     }
-    # Most timers have no value in most columns. Postgres reads an empty array as such a column, and it takes no time.
+    # Most timers have no value in most columns. An empty array stands for a column without values, and costs nothing.
     given: dict[str, object] = {
         name: [] if column.count(None) == len(column) else column for name, column in columns.items()
     }

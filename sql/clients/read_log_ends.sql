@@ -1,7 +1,7 @@
--- Reads between which positions the log has records now.
+-- Reads the first and the last position of the log.
 --
 -- in:    nothing
--- out:   one row: first bigint and last bigint; nulls: it has none
+-- out:   one row: first bigint and last bigint; nulls: the log is empty
 -- locks: nothing
 -- index: command_log_in_order, both ends of each day
 select e.first, e.last

@@ -1,7 +1,7 @@
--- Reads the last hold of an operator that was in force between two moments.
+-- Reads the last hold of an operator that was in force at some time between two moments.
 --
 -- in:    :since timestamptz, :until timestamptz
--- out:   one row or none: why text, began_at timestamptz, ended_at timestamptz or null (it goes on)
+-- out:   one row or none: why text, began_at timestamptz, ended_at timestamptz or null (the hold is still in force)
 -- locks: nothing
 -- index: identity_pkey
 select h.why, h.began_at, h.ended_at

@@ -1,10 +1,10 @@
--- Reads how a pending or paused timer goes on: its next due date, its rule, and its position on the rule's grid.
+-- Reads the next due date of a pending or paused timer, its rule, and the anchor of the rule.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text
 -- out:   one row or none: due_date timestamptz, schedule text, zone text,
---        kept_due_date timestamptz (of a schedule that is run now: when the occurrence after this one is due),
+--        kept_due_date timestamptz (of a schedule that is run now: the due time of the occurrence after this one),
 --        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, missed text,
---        late_since timestamptz (from when on the next firing is late)
+--        late_since timestamptz (the moment from which the next firing is late)
 -- locks: nothing
 -- index: timers_pkey or timers_by_name_prefix
 select

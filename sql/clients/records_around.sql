@@ -1,8 +1,8 @@
--- Reads the records of a timer, or of all timers that had a name, just before and just after a moment.
+-- Reads the records of a timer, or of all timers with one name, just before and just after a moment.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text, :moment timestamptz,
---        :limit bigint, how many at most before it, and how many after it
--- out:   the columns of records_at, the oldest first
+--        :limit bigint: the limit of records before the moment, and of records after the moment
+-- out:   the columns of records_at, oldest first
 -- locks: nothing
 -- index: command_log_by_timer_key or command_log_by_name, from the moment backwards and forwards
 with around as (

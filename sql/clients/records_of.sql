@@ -1,4 +1,4 @@
--- Reads the last records of a timer, or of all timers that had a name.
+-- Reads the last records of a timer, or of all timers with one name.
 --
 -- in:    :timer_key bigint or null, :name text or null, :tenant_id text, :limit bigint
 -- out:   the columns of records_at, the newest first

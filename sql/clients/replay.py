@@ -1,47 +1,49 @@
-"""Timers that came with requests: what was answered to these before, and what is to be answered from now on."""
+"""Timers of idempotent requests: find stored answers, and give the answers to store."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 
-from shardclock_server.sql.clients.outcomes import Refused, RequestDiffers, RequestInFlight, Scheduled
+from shardclock.api.codes import IN_FLIGHT, OTHER_REQUEST
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled, Untried
 from shardclock_server.sql.clients.planned import PlannedTimer
 from shardclock_server.sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests
 from shardclock_server.sql.session import Connection
 
 
 async def replayed_outcomes(connection: Connection, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
-    """Find the timers that must not be written, because of what became of their requests before."""
+    """Find the timers that must not be written, because their requests already have an outcome."""
     asking = [(plan.key, plan.request) for plan in planned if plan.request is not None]
     if not asking:
         return {}
     found = await begin_requests(connection, [request for _, request in asking])
-    return {key: _outcome_of(before) for (key, _), before in zip(asking, found, strict=True) if before is not None}
+    pairs = zip(asking, found, strict=True)
+    return {key: _outcome_of(request, before) for (key, request), before in pairs if before is not None}
 
 
-def _outcome_of(before: Stored | InFlight | OtherParameters) -> Scheduled | Refused:
+def _outcome_of(request: IdempotentRequest, before: Stored | InFlight | OtherParameters) -> Scheduled | Refused:
     match before:
         case Stored():
-            said = json.loads(before.body)
-            due_date = datetime.fromisoformat(said["due_date"])
-            return Scheduled(said["timer_key"], due_date, said["outcome"], replayed=True)
+            answer = json.loads(before.body)
+            due_date = datetime.fromisoformat(answer["due_date"])
+            return Scheduled(answer["timer_key"], due_date, answer["outcome"], replayed=True)
         case InFlight():
-            return RequestInFlight("its request is being answered at this moment; send it again later")
+            return Untried.of(IN_FLIGHT, key=request.idempotency_key)
         case OtherParameters():
-            return RequestDiffers("its request's key came with another request before; draw a new one")
+            return Refused.of(OTHER_REQUEST, key=request.idempotency_key)
 
 
 def answers_to_store(
     planned: Sequence[PlannedTimer], outcomes: Mapping[int, Scheduled | Refused]
 ) -> Iterator[tuple[IdempotentRequest, Stored]]:
-    """Give the requests whose timers were written, each with its answer: what was refused may be asked for again."""
+    """Yield the requests with written timers, with their answers; a refusal is not stored: it may be tried again."""
     for plan in planned:
         outcome = outcomes[plan.key]
         if plan.request is not None and isinstance(outcome, Scheduled):
-            said = {
+            answer = {
                 "timer_key": outcome.timer_key,
                 "due_date": outcome.due_date.isoformat(),
                 "outcome": outcome.outcome,
             }
-            yield plan.request, Stored(HTTPStatus.CREATED, json.dumps(said))
+            yield plan.request, Stored(HTTPStatus.CREATED, json.dumps(answer))

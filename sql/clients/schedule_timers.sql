@@ -1,20 +1,21 @@
--- Schedules many timers under keys drawn before; if it is sent again, it adds no timer twice.
+-- Schedules many timers under keys drawn before. A repeated call adds no timer twice.
 --
--- in:    one array for each column, empty if no timer has a value in it: :timer_keys bigint[],
---        :due_dates timestamptz[], :delays text[] (ISO 8601, counted from now on the zone's calendar, where there is no due date),
---        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
+-- in:    one array for each column; an array is empty if no timer has a value in the column: :timer_keys bigint[],
+--        :due_dates timestamptz[], :delays text[] (ISO 8601, from now, on the zone's calendar; for timers without a due
+--        date), :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
 --        :missed text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[],
 --        :timer_types text[], :target_element_ids text[], :process_instance_keys bigint[],
---        :element_instance_keys bigint[], :zones text[]; and :drawn_at timestamptz for all: when the keys were drawn
+--        :element_instance_keys bigint[], :zones text[]; and :drawn_at timestamptz for all: the moment of the draw
 -- out:   timer_key bigint, due_date timestamptz of the timers that this call added
 -- locks: the new rows
--- index: timers_pkey and timers_by_name_prefix, a probe a timer; command_log_by_timer_key, one range for all of them
+-- index: timers_pkey and timers_by_name_prefix, one probe for each timer; command_log_by_timer_key, one range for all
+--        timers
 with drawn as materialized (
     select min(k.timer_key) as first, max(k.timer_key) as last from unnest(:timer_keys::bigint[]) as k (timer_key)
 ),
 logged as materialized (
-    -- Keys that were drawn together lie close together. So each day of the log is looked at once for all of them, and not
-    -- once for each: with 30 days that would take longer than all else.
+    -- Keys that were drawn together are close together. So one range scan reads each partition of the log for all keys.
+    -- With 30 days, a probe for each key in each partition would take longer than all other parts of the statement.
     select l.timer_key
     from drawn d
     cross join lateral (
@@ -22,7 +23,7 @@ logged as materialized (
     ) l
     where d.last - d.first < 100000
     union all
-    -- They don't if the sequence was moved on while they were drawn.
+    -- If the sequence was advanced during the draw, the keys are far apart.
     select l.timer_key
     from drawn d
     cross join unnest(:timer_keys) as k (timer_key)
@@ -35,7 +36,7 @@ insert into shardclock.timers (
 )
 select
     s.timer_key,
-    -- Key and created_at together belong to one timer alone: so a timer that is sent again is recognized.
+    -- Key and created_at together identify a timer, so the statement recognizes a timer of an earlier attempt.
     :drawn_at::timestamptz,
     coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
     s.anchor, coalesce(s.anchor_occurrence, 0), coalesce(s.repetitions, 1),
@@ -44,8 +45,8 @@ select
     -- A schedule outlives its first timer_key: it is cancelled by its name.
     coalesce(s.name, case when s.schedule is not null then 'schedule-' || s.timer_key end),
     s.schedule, s.tenant_id, s.payload,
-    case when shardclock.reserved('target', s.target) is null then s.target else shardclock.target_of_client(s.target) end,
-    s.timer_type,
+    case when shardclock.reserved('target', s.target) is null then s.target else shardclock.target_of_client(s.target)
+    end, s.timer_type,
     s.target_element_id, s.process_instance_key, s.element_instance_key,
     case when s.schedule is null then nullif(s.zone, 'UTC') else s.zone end
 from unnest(
@@ -59,8 +60,8 @@ from unnest(
 )
 -- An earlier attempt may have been committed, and its timers may have fired since.
 where not exists (select from logged l where l.timer_key = s.timer_key)
--- Of two timers with one name the first is written. And all batches write names in this order, so that two batches with
--- common names don't deadlock: one waits for the other.
+-- If two timers in the batch have the same name, the statement writes the first. All batches write names in this order:
+-- so two batches with common names wait for each other, and don't deadlock.
 order by s.tenant_id collate "C", s.name collate "C", s.number
 on conflict do nothing
 returning timer_key, due_date

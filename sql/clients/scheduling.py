@@ -1,11 +1,11 @@
-"""Schedule timers: what a client does first.
+"""Schedule timers.
 
 If the connection is lost during a commit, the outcome is unknown. So keys are drawn before the timers are written, and
-`schedule_timers` may be sent again with the same keys as often as needed: it adds missing timers and reports on all.
-`Batch` does both, and draws other keys for timers whose first keys turn out to belong to other timers.
+`schedule_timers` may be called again with the same keys: it adds the missing timers and reports on all. `ScheduleBatch`
+draws the keys and writes the timers, and draws a new key for a timer if its first key belongs to another timer.
 
-A timer may come with the request that asked for it (`IdempotentRequest`). Then the request is stored in the transaction
-that writes the timer, and the same request, sent again within a day by anybody, gets the same answer.
+A timer may come with its idempotent request (`IdempotentRequest`). Then the transaction that writes the timer also
+stores the request. If the same request is sent again within a day, the caller gets the same answer.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,19 @@ from shardclock_server.sql.clients.planned import PlannedTimer, plan_timer
 from shardclock_server.sql.clients.writing import Drawn, LockPatience, WriteAttempt
 from shardclock_server.sql.requests.requests import IdempotentRequest
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.turns import Turns
+from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
 
-# Of keys for one timer. A taken key moves the sequence forward, so a second draw is rare, and a third very rare.
+# The limit of draws for one timer. After a draw of a taken key the sequence moves forward: a second draw is rare, and a
+# third very rare.
 DRAWS = 5
-NOT_TRIED = KeyTaken("")  # as one whose key was taken: it needs a key
+NOT_TRIED = KeyTaken("")  # stands for a timer that needs a key
 
 
 @dataclass(slots=True)
-class Batch:
-    """Timers to be written, each under its own key and once, even if answers are lost.
+class ScheduleBatch:
+    """Timers to be written, each under its own key and only once, even if Postgres's answers are lost.
 
     shape:   `requests` is empty, or has one entry for each timer
     """
@@ -41,12 +42,12 @@ class Batch:
     _drawn_at: dict[int, datetime] = field(default_factory=dict)
 
     async def send(self, session: Session, patience: LockPatience | None = None) -> list[Scheduled | Refused]:
-        """Write all timers that can be written; a faulty one is refused alone.
+        """Write all timers except faulty timers, which are refused.
 
-        With `patience`, one for which another transaction has a lock is `Locked`, so that the others need not wait.
+        With `patience`, a timer that another transaction has locked is `Locked`, so that no other timer waits.
 
-        shape:   one outcome for each timer, in their order
-        errors:  StoreUnavailable  the outcome is unknown: call again, none is written twice
+        shape:   one outcome for each timer, in the order of the timers
+        errors:  StoreUnavailable  the outcome is unknown: call again; no timer is written twice
         """
         for _ in range(DRAWS):
             left = [n for n in range(len(self.timers)) if isinstance(self._outcomes.get(n, NOT_TRIED), KeyTaken)]
@@ -62,16 +63,18 @@ class Batch:
             self._drawn = None
         return [self._outcomes[n] for n in range(len(self.timers))]
 
-    def alone(self, number: int) -> "Batch":
-        """Make a batch of one timer that was locked, under its key: an earlier attempt may have written it."""
+    def alone(self, number: int) -> "ScheduleBatch":
+        """Make a batch of one locked timer, with the same key: an earlier attempt may have written it."""
         requests = [self.requests[number]] if self.requests else ()
-        return Batch([self.timers[number]], requests, _drawn=Drawn([self._keys[number]], self._drawn_at[number]))
+        return ScheduleBatch(
+            [self.timers[number]], requests, _drawn=Drawn([self._keys[number]], self._drawn_at[number])
+        )
 
 
 async def draw_keys(session: Session, count: int) -> Drawn:
-    """Draw keys, at least one, for timers that are still to be written; they are not drawn again after a crash.
+    """Draw at least one key for timers that are not written yet; after a crash of Postgres no key is drawn again.
 
-    errors:  StoreUnavailable  call again; there are always more keys
+    errors:  StoreUnavailable  call again: the lost keys stay unused, and more keys exist
     source:  sql/clients/draw_keys.sql
     """
     (row,) = await session.rows_telling("draw_keys", count=count)
@@ -86,21 +89,21 @@ async def schedule_timers(
     requests: Sequence[IdempotentRequest | None] = (),
     patience: LockPatience | None = None,
 ) -> list[Scheduled | Refused]:
-    """Write timers under keys drawn before, all that can be written; a faulty one is refused alone.
+    """Write timers under keys that were drawn before. A faulty timer is refused; the others are written.
 
     shape:   one outcome for each timer, in their order; `requests` is empty, or has one entry for each timer; without
              `patience` none is `Locked`
     errors:  StoreUnavailable  the outcome is unknown: send the same keys and timers again
-    source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-whose-key.md
+    source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-key-and-moment.md
     """
     outcomes: dict[int, Scheduled | Refused] = {}
-    planned, turns = list[PlannedTimer](), Turns()
+    planned, yielder = list[PlannedTimer](), Yielder()
     for key, timer, request in zip(drawn.keys, timers, requests or [None] * len(timers), strict=True):
         try:
             planned.append(plan_timer(key, timer, drawn.at, request))
         except InvalidTimer as refusal:
-            outcomes[key] = Refused(str(refusal))
-        await turns.give()
+            outcomes[key] = Refused(str(refusal), refusal.code)
+        await yielder.yield_if_due()
     outcomes |= await WriteAttempt(session, drawn, patience).write(planned)
     if any(isinstance(outcome, KeyTaken) for outcome in outcomes.values()):
         await session.call("advance_keys")

@@ -1,4 +1,4 @@
--- Reads which of these keys are a timer's, or were one's that has ended, whosever it is.
+-- Reads the given keys that belong to a timer, pending or ended, of any tenant.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint

@@ -1,7 +1,7 @@
 """Change pending timers: one by its key or name, or many by their keys.
 
-Each verb is a SQL function that anyone may call in their own transaction; this module calls them from Python. All are
-safe to repeat. All answers are true: for a timer that has ended, the answer says how it ended.
+Each verb is a SQL function that clients may also call in their own transactions. All verbs are safe to repeat. The
+answer to a repeated call is true as well: for a timer that has ended, it says how the timer ended.
 """
 
 from collections.abc import Sequence
@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from shardclock.api.changes import named
+from shardclock.api.codes import REFUSED
 from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
 from shardclock_server.timers.duration import Duration
 from shardclock_server.timers.refusal import InvalidTimer
 
-# SQLSTATEs of errors that are not the request's fault: a schedule has no date yet, or the role lacks a right.
+# SQLSTATEs of errors that the request's values don't cause: a schedule has no date yet, or the role lacks a right.
 _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
 
 
@@ -26,20 +27,20 @@ class TimerRef:
     tenant_id: str = "default"
 
     def __str__(self) -> str:
-        """Write it for people."""
+        """Write the timer's key or name for people."""
         return named(self.timer_key, self.name, self.tenant_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How far to move a timer, as an ISO 8601 duration with an optional sign: PT1H, -P1D."""
+    """The distance to move a timer, as an ISO 8601 duration with an optional sign: PT1H, -P1D."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class NewRule:
-    """Another rule for a timer; its zone and its missed-run policy stay as they are if they are None."""
+    """A new schedule for a timer; a zone or a missed-run policy of None leaves the timer's as it is."""
 
     schedule: str
     zone: str | None = None
@@ -47,7 +48,7 @@ class NewRule:
 
 
 async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None = None) -> str:
-    """Cancel a timer, and say how it ended: CANCELED, TRIGGERED, SKIPPED or UNKNOWN.
+    """Cancel a timer, and return its state: CANCELED, TRIGGERED, SKIPPED or UNKNOWN.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
              InvalidTimer      neither key nor name, or both
@@ -57,7 +58,7 @@ async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None 
 
 
 async def pause_timer(session: Session, which: TimerRef, *, reason: str | None = None) -> str:
-    """Keep a timer from firing until it is resumed, and say PAUSED, or how it ended.
+    """Keep a timer from firing until it is resumed; return PAUSED, or how the timer ended.
 
     errors:  as `cancel_timer`
     source:  sql/functions/timers/pause_timer.sql
@@ -66,7 +67,7 @@ async def pause_timer(session: Session, which: TimerRef, *, reason: str | None =
 
 
 async def resume_timer(session: Session, which: TimerRef) -> str:
-    """Let a paused timer go on, and say PENDING, or how it ended.
+    """Resume a paused timer; return PENDING, or how the timer ended.
 
     errors:  as `cancel_timer`
     source:  sql/functions/timers/resume_timer.sql
@@ -75,10 +76,10 @@ async def resume_timer(session: Session, which: TimerRef) -> str:
 
 
 async def run_timer(session: Session, which: TimerRef, *, operation: str | None = None) -> str:
-    """Make a timer due now, and say RESCHEDULED, PENDING (it was due already), PAUSED (it stays so), or how it ended.
+    """Make a timer due now; return RESCHEDULED, PENDING (it was due already), PAUSED (it stays so), or how it ended.
 
-    A schedule runs once more, and keeps its grid and its next due date, moved or not. PENDING leaves no record: if the
-    same operation is sent again after the timer has fired, it runs the schedule's next occurrence.
+    A schedule fires one more time, and its later due dates don't change. PENDING leaves no record: if the same
+    operation is sent again after the timer has fired, that call runs the schedule's next occurrence.
 
     errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
                                without an operation, a schedule that has fired meanwhile runs again
@@ -89,10 +90,10 @@ async def run_timer(session: Session, which: TimerRef, *, operation: str | None 
 
 
 async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Duration | Shift | NewRule) -> str:
-    """Move a timer to a moment, by a delay from now, by a shift, or to another rule; say RESCHEDULED, or how it ended.
+    """Move a timer to a moment, by a delay from now, by a shift, or to a new schedule; return RESCHEDULED or its end.
 
     errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
-             StatementRefused  its schedule has no date yet: try again when a running cluster has planned it
+             StatementRefused  its schedule has no date yet: try again when a running cluster has planned the schedule
     source:  sql/functions/timers/reschedule_timer.sql
     """
     rule = to if isinstance(to, NewRule) else None
@@ -110,7 +111,7 @@ async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Dur
 async def operate_timer(
     session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, reason: str | None = None
 ) -> str:
-    """Change a timer of a job or a process, and say PAUSED, PENDING or RESCHEDULED, or how it ended.
+    """Change a timer of a job or a process; return PAUSED, PENDING or RESCHEDULED, or how the timer ended.
 
     errors:  as `reschedule_timer`, and StatementRefused for a timer of a client
     source:  sql/functions/timers/operate_timer.sql
@@ -119,16 +120,16 @@ async def operate_timer(
 
 
 async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
-    """Cancel the pending and paused timers among these keys, in one transaction; return how many there were.
+    """Cancel the pending and paused timers of the given keys, in one transaction; return their number.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, none is cancelled twice
+    errors:  StoreUnavailable  the outcome is unknown: call again; no timer is cancelled twice
     source:  sql/functions/timers/cancel_timers.sql
     """
     return await _changed(session, "cancel_timers", timer_keys, reason=reason)
 
 
 async def pause_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
-    """Pause the pending timers among these keys, in one transaction; return how many there were.
+    """Pause the pending timers of the given keys, in one transaction; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/timers/pause_timers.sql
@@ -137,7 +138,7 @@ async def pause_timers(session: Session, timer_keys: Sequence[int], *, reason: s
 
 
 async def resume_timers(session: Session, timer_keys: Sequence[int]) -> int:
-    """Resume the paused timers among these keys, in one transaction; return how many there were.
+    """Resume the paused timers of the given keys, in one transaction; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/timers/resume_timers.sql
@@ -146,9 +147,9 @@ async def resume_timers(session: Session, timer_keys: Sequence[int]) -> int:
 
 
 async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *, operation: str) -> int:
-    """Move the pending and paused timers among these keys, in one transaction; return how many there were.
+    """Move the pending and paused timers of the given keys, in one transaction; return their number.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, none moves twice
+    errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, no timer moves twice
              InvalidTimer      the shift is not a duration, or moves a timer out of the years 1 to 9999
     source:  sql/functions/timers/shift_timers.sql
     """
@@ -156,7 +157,7 @@ async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *
 
 
 async def cancel_process_instance(session: Session, process_instance_key: int, *, reason: str | None = None) -> int:
-    """Cancel all timers of a process instance; return how many there were.
+    """Cancel all timers of a process instance; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/timers/cancel_process_instance.sql
@@ -179,7 +180,7 @@ async def _state(session: Session, verb: str, which: TimerRef, /, **values: obje
     except StatementRefused as error:
         if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
             raise
-        raise InvalidTimer(str(error)) from error
+        raise InvalidTimer(str(error), code=error.code or REFUSED) from error
 
 
 async def _changed(session: Session, verb: str, timer_keys: Sequence[int], **values: object) -> int:
@@ -188,4 +189,4 @@ async def _changed(session: Session, verb: str, timer_keys: Sequence[int], **val
     except StatementRefused as error:
         if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
             raise
-        raise InvalidTimer(str(error)) from error
+        raise InvalidTimer(str(error), code=error.code or REFUSED) from error

@@ -1,13 +1,14 @@
--- Handles timers whose names are taken: each is left out, or replaces the timer with its name, as its on_conflict says.
+-- Handles timers with names that are taken: on_conflict decides whether the statement leaves out a timer, or replaces
+-- the pending timer of that name.
 --
--- in:    as schedule_timers, empty arrays, too: :timer_keys bigint[], :due_dates timestamptz[], :delays text[],
+-- in:    as schedule_timers, also with empty arrays: :timer_keys bigint[], :due_dates timestamptz[], :delays text[],
 --        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
 --        :missed text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[], :timer_types text[],
 --        :target_element_ids text[], :process_instance_keys bigint[], :element_instance_keys bigint[],
 --        :zones text[], :drawn_at timestamptz; and :on_conflicts text[]: ignore or replace
--- out:   asked bigint, the key that was sent; timer_key bigint, due_date timestamptz and outcome text of the timer that
---        has the name now: created, replaced or unchanged; or nulls: the key belongs to another timer
--- locks: the new rows, and the rows that they replace, in the order of names, so that two batches don't deadlock
+-- out:   asked bigint (the key in the call); timer_key bigint, due_date timestamptz and outcome text (created, replaced
+--        or unchanged) of the timer that has the name now; nulls if the asked key belongs to another timer
+-- locks: the new rows and the replaced rows, in the order of names, so that two batches don't deadlock
 -- index: timers_by_name_prefix and timers_pkey, one probe for each timer
 select s.timer_key as asked, w.timer_key, w.due_date, w.outcome
 from (
@@ -46,7 +47,7 @@ from (
         target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, on_conflict, number
     )
     order by s.tenant_id collate "C", s.name collate "C", s.number
-    -- So that the rows are sorted first, and write_timer is called once for each.
+    -- `offset 0` makes Postgres sort the rows first, and call write_timer once for each.
     offset 0
 ) s
 cross join lateral shardclock.write_timer(s.wanted, s.on_conflict, redraws => false) w

@@ -6,21 +6,23 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from shardclock_server.sql.clients.outcomes import KeyTaken, Refused, Scheduled
+from shardclock.api.codes import NAME_TAKEN
+from shardclock.api.refusals.timers import NAME_LOCKED, TIMER_KEY_TAKEN
+from shardclock_server.sql.bisection import write_in_halves
+from shardclock_server.sql.clients.outcomes import KeyTaken, Locked, Refused, Scheduled
 from shardclock_server.sql.clients.planned import PlannedTimer, columns_of
-from shardclock_server.sql.clients.refusals import key_taken, locked, name_taken, refused
+from shardclock_server.sql.clients.refusals import refused
 from shardclock_server.sql.clients.replay import answers_to_store, replayed_outcomes
-from shardclock_server.sql.halves import write_in_halves
 from shardclock_server.sql.requests.requests import store_requests
 from shardclock_server.sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 from shardclock_server.sql.statements import statement
-from shardclock_server.timers.model import OnConflict
+from shardclock_server.timers.model import NewTimer, OnConflict
 
 
 class LockPatience(NamedTuple):
-    """How long a batch waits for other transactions' locks before it is cut, and each part of it.
+    """The limits of waiting for other transactions' locks, for a whole batch and for each part of it.
 
-    When `locked_max` of its timers were found to be locked, no other one that has a name is tried.
+    When `locked_max` timers of the batch were locked, no other timer with a name is tried.
     """
 
     whole_ms: int
@@ -29,9 +31,10 @@ class LockPatience(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Hold keys for timers still to be written, and the moment from which their schedules are planned.
+    """Keys for timers that are not written yet, and the moment from which their schedules are planned.
 
-    A sequence that was set back draws a key a second time, but at another moment: the two together name one timer.
+    A sequence that was set back draws a key a second time, but at another moment: only key and moment together identify
+    a timer.
     """
 
     keys: Sequence[int]
@@ -39,7 +42,7 @@ class Drawn(NamedTuple):
 
 
 class _NameLocked(Exception):
-    """Another transaction holds the name of one of some timers."""
+    """Another transaction has locked the name of at least one of these timers."""
 
 
 def _refusal_of(error: Exception) -> Exception | None:
@@ -50,9 +53,9 @@ def _refusal_of(error: Exception) -> Exception | None:
 
 @dataclass(slots=True)
 class WriteAttempt:
-    """One attempt to write a batch: cut in halves, as often as needed, until what is at fault is alone.
+    """One attempt to write a batch: the batch is divided in halves until each faulty timer is alone.
 
-    All parts take the same lock: an earlier attempt, of which the answer was lost, may have been cut otherwise.
+    All parts take the same lock: an earlier attempt, with a lost answer, may have divided the batch at other timers.
     """
 
     session: Session
@@ -61,7 +64,7 @@ class WriteAttempt:
     locked_count: int = 0
 
     async def write(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
-        """Write what can be written; give each timer's outcome by its key.
+        """Write all timers that can be written; return each timer's outcome by its key.
 
         errors:  StoreUnavailable  the outcome is unknown: make another attempt with the same keys
         """
@@ -80,7 +83,7 @@ class WriteAttempt:
         try:
             return await write_whole(self.session, planned, self.drawn, wait_ms)
         except StoreLocked as error:
-            # A timer without a name waits for no other timer's row: the whole table is locked.
+            # A timer without a name never waits for another timer's row: so this lock is on the whole table.
             if self.patience is None or all(plan.timer.name is None for plan in planned):
                 raise
             raise _NameLocked from error
@@ -89,29 +92,29 @@ class WriteAttempt:
         if isinstance(error, StatementRefused):
             return {plan.key: refused(plan.timer, error)}
         self.locked_count += 1
-        return {plan.key: locked(plan.timer)}
+        return {plan.key: _locked(plan.timer)}
 
     async def _write_unnamed(self, planned: Sequence[PlannedTimer]) -> dict[int, Scheduled | Refused]:
-        """Write those without a name, which only a lock of the whole table can keep waiting."""
+        """Write the timers without a name; only a lock of the whole table can block them."""
         unnamed = [plan for plan in planned if plan.timer.name is None]
-        held = {plan.key: locked(plan.timer) for plan in planned if plan.timer.name is not None}
+        held = {plan.key: _locked(plan.timer) for plan in planned if plan.timer.name is not None}
         return held | await WriteAttempt(self.session, self.drawn, None).write(unnamed)
 
 
 async def write_whole(
     session: Session, planned: Sequence[PlannedTimer], drawn: Drawn, wait_ms: int | None
 ) -> dict[int, Scheduled | Refused]:
-    """Write all of some timers in one transaction, or none; `wait_ms` bounds the wait for a lock.
+    """Write all these timers in one transaction, or none; `wait_ms` bounds the wait for a lock.
 
-    errors:  StatementRefused  one of them is refused
-             StoreLocked       another transaction holds a lock for longer
+    errors:  StatementRefused  at least one timer is refused
+             StoreLocked       another transaction held a lock for longer
              StoreUnavailable  the outcome is unknown
     """
     if not planned:
         return {}
     async with session.transaction() as connection:
-        # Each statement sees what was committed before it began. The first waits for an earlier attempt that is still
-        # running, and that may have stored the same requests.
+        # Each statement sees the commits before its start. An earlier attempt may still run, and may store the same
+        # requests: the first statement waits for the attempt's end.
         await connection.execute(*statement("lock_keys").with_values({"first_key": drawn.keys[0]}))
         if wait_ms is not None:
             await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))
@@ -126,9 +129,8 @@ async def write_whole(
 async def _write_locked(
     connection: Connection, planned: Sequence[PlannedTimer], at: datetime
 ) -> dict[int, Scheduled | Refused]:
-    # The first statement locks the timers of an earlier attempt. So the second finds each of them, either still
-    # pending or with the record of its end. Without the locks, a timer that ended during the second would be
-    # written once more.
+    # The first statement locks the timers of an earlier attempt. So the second one finds each of them, pending or with
+    # the record of its end. Without the locks, a timer that ended during the second statement would be written again.
     keys = [plan.key for plan in planned]
     await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
     added = await connection.fetch(*statement("schedule_timers").with_values(columns_of(planned, at)))
@@ -141,14 +143,14 @@ async def _write_locked(
     if named:
         values = columns_of(named, at) | {"on_conflicts": [plan.timer.on_conflict for plan in named]}
         rows = await connection.fetch(*statement("write_named").with_values(values))
-        outcomes |= {asked: Scheduled(*row) if row[0] else key_taken(asked) for asked, *row in rows}
+        outcomes |= {asked: Scheduled(*row) if row[0] else _key_taken(asked) for asked, *row in rows}
     left = [plan for plan in planned if plan.key not in outcomes]
     used = await _used_keys(connection, [plan.key for plan in left if plan.timer.name is not None])
     return outcomes | {plan.key: _conflict(plan, used) for plan in left}
 
 
 async def _used_keys(connection: Connection, keys: Sequence[int]) -> set[int]:
-    """Find the keys that are other timers', of tenants whose rows we can't see."""
+    """Find the keys that belong to other timers, also to timers of tenants with invisible rows."""
     if not keys:
         return set()
     rows = await connection.fetch(*statement("used_keys").with_values({"timer_keys": keys}))
@@ -156,10 +158,23 @@ async def _used_keys(connection: Connection, keys: Sequence[int]) -> set[int]:
 
 
 def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Scheduled | KeyTaken:
-    return Scheduled(timer_key, due_date, "replaced" if replaced else "created") if ours else key_taken(timer_key)
+    return Scheduled(timer_key, due_date, "replaced" if replaced else "created") if ours else _key_taken(timer_key)
 
 
 def _conflict(plan: PlannedTimer, used: Collection[int]) -> Refused:
-    # A timer without a name has no name conflict. A schedule without one is named after its key, so the key is taken.
+    # A timer without a name can't have a name conflict. A schedule without a given name is named after its key, so its
+    # conflict means that the key is taken.
     is_key_taken = plan.timer.name is None or plan.key in used
-    return key_taken(plan.key) if is_key_taken else name_taken(plan.timer)
+    return _key_taken(plan.key) if is_key_taken else _name_taken(plan.timer)
+
+
+def _locked(timer: NewTimer) -> Locked:
+    return Locked.of(NAME_LOCKED, name=timer.name, tenant_id=timer.tenant_id)
+
+
+def _key_taken(timer_key: int) -> KeyTaken:
+    return KeyTaken.of(TIMER_KEY_TAKEN, timer_key=timer_key)
+
+
+def _name_taken(timer: NewTimer) -> Refused:
+    return Refused.of(NAME_TAKEN, name=timer.name, tenant_id=timer.tenant_id)

@@ -1,1 +1,1 @@
-"""A clock that a test moves: what it is set to, and what is due next by it."""
+"""A clock that a test moves: set it, and find the next due row."""

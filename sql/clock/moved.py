@@ -1,7 +1,7 @@
-"""A clock that stands still until a test moves it, in a database that was made for that test.
+"""A clock that stands still until a test moves it, in a database of that test.
 
-The database says of itself that its clock is moved: it has the schema `shardclock_clock`. Whatever serves a cluster
-refuses it. docs/decisions/0052-a-clock-that-tests-move.md.
+The schema `shardclock_clock` marks a database with a moved clock. Every process that serves a cluster refuses this
+database. docs/decisions/0052-a-clock-that-tests-move.md.
 """
 
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ _MOVE = "select shardclock_clock.move_to($1)"
 
 
 class ClockMoved(WrongSchema):
-    """A test moves the database's clock, so nothing there is due when it says so."""
+    """A test moves the database's clock: its due dates don't follow the real time."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextDue:
-    """The row that is due next: a timer (`claims` is 0), or a delivery for the `claims`-th time.
+    """The next due row: a timer (`claims` is 0), or a delivery for the `claims`-th time.
 
-    `slot` is the slot of all timers that are due by then; None: they have several.
+    `slot` is the slot of all timers that are due at or before that date; None: these timers have several slots.
     """
 
     due_at: datetime
@@ -35,9 +35,9 @@ class NextDue:
 
 
 async def install(session: Session) -> None:
-    """Give an empty database a clock that stands still, at the present moment; `migrate` comes after it.
+    """Give an empty database a clock that stands still at the present moment; call this before `migrate`.
 
-    errors:  StatementRefused  the role is no superuser
+    errors:  StatementRefused  the role is not a superuser
              StoreUnavailable  no answer in time
     source:  sql/moved_clock.sql
     """
@@ -49,7 +49,7 @@ async def install(session: Session) -> None:
 async def move(session: Session, to: datetime) -> None:
     """Set the clock.
 
-    errors:  StatementRefused  the database's clock is not one that is moved
+    errors:  StatementRefused  the database has Postgres's own clock
              StoreUnavailable  no answer in time: call again
     """
     async with session.connection() as connection:
@@ -57,9 +57,9 @@ async def move(session: Session, to: datetime) -> None:
 
 
 async def next_due(session: Session, *, until: datetime | None = None) -> NextDue | None:
-    """Find what is due next, be it due already or far ahead; None: nothing is pending.
+    """Find the next due row, overdue or in the future; None: nothing is pending.
 
-    The same statement sets the clock to its moment, if that is after now and not after `until`.
+    The same statement sets the clock to that due date, if the date is after now and not after `until`.
 
     errors:  StoreUnavailable  no answer in time; the clock may have been set
     source:  sql/clock/next_due.sql
@@ -69,9 +69,9 @@ async def next_due(session: Session, *, until: datetime | None = None) -> NextDu
 
 
 async def require_real_clock(session: Session) -> None:
-    """Refuse to serve a database whose clock a test moves.
+    """Refuse to serve a database with a clock that a test moves.
 
-    errors:  ClockMoved        says so
+    errors:  ClockMoved        a test moves the clock
              StoreUnavailable  no answer in time
     """
     async with session.connection() as connection:

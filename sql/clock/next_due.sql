@@ -1,16 +1,16 @@
--- Finds what is due next: a timer, or the next attempt of a delivery. A clock that tests move goes there at once, if that
--- is no later than a given moment. For the small database of a test: it reads all.
+-- Finds the next due row: a timer, or the next attempt of a delivery. If the row is due at the given moment or earlier,
+-- the statement sets the clock of tests to the row's due date. It reads all rows, because a test's database is small.
 --
--- in:    :until timestamptz or null: the clock goes no further; null: it stands still
+-- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays
 -- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer that has not
---        fired; else how often its delivery was claimed, plus one), slot integer or null (the slot of all timers that are
---        due then; null: they have several), moved boolean (the clock has gone there); no row: nothing is pending, or all
---        is on hold
+--        fired; else one more than the number of claims of the delivery), slot integer or null (the slot of all timers
+--        that are due at this moment; null: they have several slots), moved boolean (the clock was set to due_at);
+--        no row: nothing is pending, or a hold is in force
 -- locks: nothing
 -- index: none
 select
     first.due_at, first.timer_key, first.name, first.target, first.claims, first.slot,
-    -- As in shardclock_clock.move_to. A clock that is Postgres's own has no such sequence, and is not moved.
+    -- Sets the clock as shardclock_clock.move_to does. In a database with Postgres's own clock, nothing is set.
     case
         when first.due_at > now() and first.due_at <= :until::timestamptz then
             setval(
@@ -41,19 +41,20 @@ from (
         )
         union all
         (
-            -- A delivery that a worker holds is free when its lease has run out; a job that rests begins no run before.
+            -- A claimed delivery is free when its lease ends. A job begins no run until its pause after the last run
+            -- ends.
             select
                 greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1,
                 null::integer
             from shardclock.deliveries d
             left join shardclock.jobs j on d.target = 'job:' || j.name
-            -- A service task that neither a handler nor an endpoint does waits until a program completes it.
+            -- A service task without a handler or endpoint waits until a program completes it.
             where (
                 d.timer_type <> 'SERVICE_TASK'
                 or d.target like 'webhook:%'
                 or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
             )
-            -- A signal waits behind one of its instance that was put off, as in read_due_signals.sql.
+            -- A signal waits behind a deferred signal of its instance, as in read_due_signals.sql.
             and not (
                 d.target = 'process:instance'
                 and d.payload ->> 'kind' is distinct from 'cancel'
@@ -62,12 +63,12 @@ from (
                     from shardclock.deliveries e
                     where e.target = 'process:instance'
                         and e.failed_attempts > 0
-                        and coalesce(e.process_instance_key, e.timer_key) = coalesce(d.process_instance_key, d.timer_key)
-                        and e.timer_key <> d.timer_key
+                        and coalesce(e.process_instance_key, e.timer_key) = coalesce(d.process_instance_key,
+                        d.timer_key) and e.timer_key <> d.timer_key
                         and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
                 )
             )
-            -- A start in a queue waits behind those before it, as in begin_runs.sql.
+            -- A start in a queue waits behind earlier starts, as in begin_runs.sql.
             and not (
                 j.overlap is not distinct from 'queue'
                 and exists (

@@ -1,7 +1,7 @@
-"""Which holders there are, which coordinator leads, and which installation this database belongs to.
+"""The statements about the cluster: its holders, its leading coordinator, and the installation that owns the database.
 
 holders     the incarnations of shard actors: register, beat, assign, end
-leadership  which coordinator leads, how many shards are wanted, how fast timers left by an outage are fired
+leadership  which coordinator leads, how many keepers are wanted, how fast timers left by an outage are fired
 identity    which installation owns this database, and whether it is a copy
-rights      what a role needs to run a cluster
+rights      the rights that a role needs to run a cluster
 """

@@ -1,10 +1,10 @@
--- Assigns parts of the slots to holders, and suspends or resumes holders. It does all or nothing, and nothing if the
--- caller's term is over.
+-- Assigns parts of the slots to holders, and suspends or resumes holders. The statement makes all changes or none; it
+-- makes none if the caller's term is over.
 --
 -- in:    :leader bigint, :term bigint, :holders bigint[], :parts integer[] (null: none),
---        :suspended boolean[] (true: others may take its claims), :part_count integer
--- out:   holder bigint of each that was assigned; no row if the caller no longer leads
--- locks: the leadership row (shared: so that leadership can't change meanwhile), the holders' rows
+--        :suspended boolean[] (true: other shards may take the holder's claims), :part_count integer
+-- out:   holder bigint of each holder that was assigned; no row if the caller no longer leads
+-- locks: the leadership row (shared, so that leadership can't change before the commit), the holders' rows
 -- index: leadership_pkey, newest first; holders_pkey
 with mandate as materialized (
     select true as yes

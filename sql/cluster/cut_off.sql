@@ -1,7 +1,8 @@
--- Ends the sessions in which these holders work, not those of their heartbeats and hints: a frozen process would keep its rows locked.
+-- Ends the database sessions in which these holders work, because a frozen process would keep its rows locked. The
+-- sessions of heartbeats and notifications stay.
 --
 -- in:    :holders bigint[]
--- out:   pid integer of each session that was ended; a session whose commit waits for a synchronous standby is left
+-- out:   pid integer of each session that was ended; a session stays if its commit waits for a synchronous standby
 -- locks: nothing
 -- index: none; it reads a row for each session of the server
 with theirs as materialized (
@@ -10,7 +11,7 @@ with theirs as materialized (
     where a.datname = current_database()
         -- 'shardclock shard claims 00000000000000ab'
         and split_part(a.application_name, ' ', 1) = 'shardclock'
-        and split_part(a.application_name, ' ', 3) not in ('beats', 'hints')
+        and split_part(a.application_name, ' ', 3) not in ('beats', 'notifications')
         and split_part(a.application_name, ' ', 4) = any (
             array(select lpad(to_hex(h.holder), 16, '0') from unnest(:holders::bigint[]) as h (holder))
         )

@@ -1,10 +1,10 @@
--- Ends holders: all their claims are free from the moment this commits.
+-- Ends holders, so that all their claims are free when this transaction commits.
 --
--- in:    :holders bigint[], :why text, :term bigint or null: end holders only while this term lasts, since a frozen
+-- in:    :holders bigint[], :why text, :term bigint or null: end holders only while this term lasts, because a frozen
 --        coordinator must not end holders that its successor has started; null: in any term
--- out:   holder bigint, held integer, silent_s double precision (from its last beat until its claims were free); one
---        row for each holder that this call ended
--- locks: the leadership row (shared: so that no new term begins meanwhile), the holders' rows
+-- out:   one row for each holder that this call ended: holder bigint, held integer (the number of timers in its
+--        memory), silent_s double precision (the time from its last beat until its claims were free)
+-- locks: the leadership row (shared, so that no new term begins before the commit), the holders' rows
 -- index: leadership_pkey, newest first; holders_pkey; beats_pkey, newest first
 with mandate as materialized (
     select true as yes

@@ -1,8 +1,8 @@
--- Sets how many keepers of a role are wanted, for a leader that follows a policy, if the policy still holds.
+-- Sets the wanted number of keepers of a role by the forecast, if the role's policy is still in force.
 --
 -- in:    :leader bigint, :term bigint, :role text, :wanted integer
--- out:   one row, wanted integer; none if the caller no longer leads, or if the policy has ended or changed its
---        bounds
+-- out:   one row, wanted integer; no row if the caller no longer leads, if the policy has ended, or if its bounds have
+--        changed
 -- locks: the leadership row (shared), the role's row
 -- index: leadership_pkey, newest first; scale_pkey
 with mandate as materialized (

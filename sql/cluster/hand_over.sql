@@ -1,14 +1,17 @@
 -- Gives the lead to another cluster: until the lease ends, only that cluster's coordinator can take it.
 --
--- in:    :cluster_id text, :lease interval
--- out:   one row: before text (the cluster that led, or null); or no row: that cluster leads already
+-- in:    :cluster_id text, :node_id text (only a coordinator of this node can take the lead) or null: any node,
+--        :lease interval, :from_cluster text (only this cluster loses the lead) or null: any cluster
+-- out:   one row: before text (the cluster that led, or null); no row if :cluster_id leads already, or if :from_cluster
+--        does not lead
 -- locks: the leadership row
 -- index: none; it runs rarely
 with old as materialized (
     select l.cluster_id as before, l.leader from shardclock.leadership l for update
 )
 update shardclock.leadership l
-set leader = null, cluster_id = :cluster_id::text, lease_until = clock_timestamp() + :lease
+set leader = null, cluster_id = :cluster_id::text, node_id = :node_id::text, lease_until = clock_timestamp() + :lease
 from old
-where old.leader is null or old.before is distinct from :cluster_id::text
+where (old.leader is null or old.before is distinct from :cluster_id::text)
+    and (:from_cluster::text is null or old.before = :from_cluster::text)
 returning old.before

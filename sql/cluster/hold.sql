@@ -1,7 +1,7 @@
--- Puts the database on hold, for all clusters, until it is released.
+-- Puts the database on hold for all clusters, until an operator releases it.
 --
--- in:    :why text, 1 to 200 characters of one line
--- out:   one row: before text (why an operator had put it on hold before) or null
+-- in:    :why text: one line of 1 to 200 characters
+-- out:   one row: before text (the reason of an operator's earlier hold) or null
 -- locks: the identity row
 -- index: identity_pkey
 with old as materialized (

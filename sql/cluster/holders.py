@@ -1,4 +1,4 @@
-"""The holders (incarnations of slot keepers), and which part of the slots each of them keeps."""
+"""The holders (incarnations of slot keepers), and the part of the slots that each holder keeps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -6,16 +6,16 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-SHARD = "shard"  # the role of those that fire timers
-WORKER = "worker"  # the role of those that call the targets of what has fired
-ENGINE = "engine"  # the role of those that advance instances of processes
+SHARD = "shard"  # the role of keepers that fire timers
+WORKER = "worker"  # the role of keepers that call the targets of fired timers
+ENGINE = "engine"  # the role of keepers that advance instances of processes
 ROLES = (SHARD, WORKER, ENGINE)
 LOCAL_NODE = "local"  # the node of keepers that are local processes; a node of Ray has a hexadecimal id
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One incarnation of a slot keeper that has not ended; it keeps part `part` of `part_count`, or no slots."""
+    """One incarnation of a slot keeper that has not ended; it keeps part `part` of `part_count` parts, or no slots."""
 
     holder: int
     role: str
@@ -38,7 +38,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """What a slot keeper registers when it starts; `identity` is the installation it is configured for, or ''."""
+    """A slot keeper's registration at its start; `identity` is its configured installation, or ''."""
 
     holder: int
     role: str
@@ -52,17 +52,21 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: Postgres's time, the holder's part of the slots, if any, and why it may not fire."""
+    """The answer to a heartbeat: Postgres's time, the holder's part of the slots, if any, and why it may not fire.
+
+    The answer to a shard also names the workers on the shard's machine.
+    """
 
     server_time: datetime
     part: int | None
     part_count: int | None
     hold_reason: str | None = None
+    workers: Collection[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A holder that was ended, how much it held, and how long it was silent until others could take them."""
+class EndedHolder:
+    """A holder that was ended, how many claims it held, and how long it was silent until others could take these."""
 
     holder: int
     held: int
@@ -70,16 +74,16 @@ class Ended:
 
 
 async def register_holder(session: Session, incarnation: Incarnation) -> None:
-    """Record a new incarnation, without slots yet; take a database without an owner for its installation.
+    """Record a new incarnation, without slots yet; make its installation the owner of a database without an owner.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, it is recorded once
+    errors:  StoreUnavailable  the outcome is unknown: call again, the incarnation is recorded once
     source:  sql/cluster/register_holder.sql
     """
     await session.rows("register_holder", **asdict(incarnation))
 
 
 async def beat(session: Session, holder: int, *, held: int) -> Beat | None:
-    """Record that a holder is alive; return None if it was ended.
+    """Record that a holder is alive; return None if the holder was ended.
 
     errors:  StoreUnavailable  no answer in time: try again
     source:  sql/cluster/beat.sql
@@ -88,20 +92,22 @@ async def beat(session: Session, holder: int, *, held: int) -> Beat | None:
     return Beat(*row) if row else None
 
 
-async def end_holders(session: Session, holders: Sequence[int], *, why: str, term: int | None = None) -> list[Ended]:
-    """End holders, which frees all their claims at once; return those that this call ended.
+async def end_holders(
+    session: Session, holders: Sequence[int], *, why: str, term: int | None = None
+) -> list[EndedHolder]:
+    """End holders, which frees all their claims at once; return the holders that this call ended.
 
-    With a `term`, do it only while the term lasts: a coordinator that was frozen must not end holders that its
+    With a `term`, end holders only while the term lasts: a coordinator that was frozen must not end holders that its
     successor has started.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, each ends once
+    errors:  StoreUnavailable  the outcome is unknown: call again, each holder ends once
     source:  sql/cluster/end_holders.sql
     """
-    return [Ended(*row) for row in await session.rows("end_holders", holders=holders, why=why, term=term)]
+    return [EndedHolder(*row) for row in await session.rows("end_holders", holders=holders, why=why, term=term)]
 
 
 async def list_holders(session: Session, role: str | None = None) -> list[Holder]:
-    """List the holders that have not ended, of one role or of all, by part; those without slots come last.
+    """List the holders that have not ended, of one role or of all roles, by part; holders without slots come last.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/list_holders.sql
@@ -120,7 +126,7 @@ async def assign(
 ) -> bool:
     """Give each holder its part of the slots (or none), all in one transaction; False if the caller no longer leads.
 
-    Other shards may take the claims of `suspended` holders. The claims of all others are their own again.
+    Other shards may take the claims of `suspended` holders. Other shards can't take the claims of any other holder.
 
     shape:   `parts` maps holder to part, 0 to part_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again
@@ -139,9 +145,9 @@ async def assign(
 
 
 async def cut_off(session: Session, holders: Sequence[int]) -> int:
-    """End the sessions in which holders work, so that their locks are released; return how many were ended.
+    """End the sessions in which holders work, so that the sessions' locks are released; return how many were ended.
 
-    A holder that lives opens them again; its heartbeats have a session of their own and continue.
+    A living holder opens new sessions. Its heartbeats use another session, which is not ended.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the sessions belong to another role

@@ -9,8 +9,8 @@ from shardclock_server.sql.session import Session
 class Identity:
     """The identity row, as seen by a cluster that is configured for some installation.
 
-    Without a `name` no named installation owns the database. Without an `origin` no cluster has run on it.
-    `hold_reason` says why the cluster may not fire, `foreign_reason` why this is not its database.
+    Without a `name` no named installation owns the database. Without an `origin` no cluster has run on the database.
+    `hold_reason` says why the cluster may not fire, `foreign_reason` why the database is not the cluster's.
     """
 
     name: str | None
@@ -21,12 +21,12 @@ class Identity:
 
     @property
     def is_copy(self) -> bool:
-        """Say whether this is a copy: its `origin` names another database than this one."""
+        """Return whether this database is a copy: its `origin` names another database."""
         return self.origin not in (None, self.here)
 
     @property
     def is_held(self) -> bool:
-        """Say whether an operator has put the database on hold."""
+        """Return whether an operator has put the database on hold."""
         return self.hold_reason != self.foreign_reason
 
 
@@ -42,7 +42,7 @@ async def read_identity(session: Session, identity: str) -> Identity:
 
 
 async def hold(session: Session, why: str) -> str | None:
-    """Put the database on hold; return why an operator had put it on hold before, None if none had.
+    """Put the database on hold; return the reason of an operator's earlier hold, None without an earlier hold.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  `why` is not 1 to 200 characters of one line
@@ -55,11 +55,11 @@ async def hold(session: Session, why: str) -> str | None:
 
 
 async def release(session: Session, identity: str) -> bool:
-    """End an operator's hold, and give the database to an installation if it is not its own.
+    """End an operator's hold, and make the installation the owner of the database if it is not yet.
 
     Logical replication copies no sequence, so the sequence of keys is moved beyond the keys that a subscriber has.
 
-    shape:   False: it is not on hold, or must stay so
+    shape:   False: the database is not on hold, or must stay on hold
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/release.sql, sql/functions/timers/advance_keys.sql
     """

@@ -1,52 +1,66 @@
 -- Takes or renews the leader's lease; a new leader opens a new term.
 --
 -- in:    :leader bigint, :cluster_id text, :lease interval,
+--        :node_id text (the node for which the coordinator was made),
 --        :fresh boolean (true: the coordinator has just started, and takes over from its own cluster's last coordinator
---        at once), :identity text (the installation that it is configured for, or '')
--- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, roles text[], wanted integer[]
---        (how many keepers each role wants; no workers while there is no target but the log, no engines before the first
---        deployment)
+--        at once), :identity text (the installation that the coordinator is configured for, or ''), :patience interval
+--        (the time for which a free lead is reserved for other clusters)
+-- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, node_id text, roles text[], wanted
+--        integer[] (the wanted number of keepers of each role: no workers if the log is the only target, no engines
+--        before the first deployment)
 -- locks: the leadership row
 -- index: leadership_pkey, newest first
 with taken as (
     update shardclock.leadership c
-    -- Later than the last renewal even if the clock was set back, because only the newest one counts.
+    -- The time is later than the last renewal's time even if the clock was set back, because only the newest row
+    -- counts.
     set renewed_at = greatest(clock_timestamp(), c.renewed_at + interval '1 microsecond'),
         term = case when c.leader = :leader then c.term else c.term + 1 end,
         leader = :leader,
         cluster_id = :cluster_id,
+        node_id = :node_id,
         lease_until = clock_timestamp() + :lease
-    -- Not only equal: if two calls come at once, the second waits for the first, and then all conditions below are
-    -- checked on the row that the first wrote. If that was its own renewal, whose answer was lost, it still leads.
+    -- ">=" and not "=": if two calls come at once, the second call waits for the first, and Postgres checks all
+    -- conditions below on the row that the first call wrote. If that row is the coordinator's own renewal, with a lost
+    -- answer, the coordinator still leads.
     where c.renewed_at >= (select n.renewed_at from shardclock.leadership n order by n.renewed_at desc limit 1)
-        -- A cluster on another's database must not take the slots from one that fires. While an operator holds all of
-        -- them back one leads, so that all is there when that ends.
+        -- A cluster on another installation's database must not take the slots from the cluster that fires. During an
+        -- operator's hold a coordinator leads, so that shards and workers are ready when the hold ends.
         and shardclock.foreign_reason(:identity::text) is null
+        -- A coordinator of a lost Ray cluster may run again after the lead was given to the next Ray cluster, which has
+        -- the same name.
+        and (
+            c.cluster_id is distinct from :cluster_id
+            or c.node_id is null
+            or c.node_id = :node_id
+            or (:fresh and (c.leader is not null or c.lease_until <= clock_timestamp()))
+        )
         and (
             c.leader = :leader
-            or c.lease_until is null
-            or c.lease_until <= clock_timestamp()
-            -- A lease can't end so late: it was taken before the clock was set back. At least a minute, because a lead
-            -- that was handed over has a lease of another length.
+            or (c.lease_until is null and :patience::interval = interval '0')
+            or coalesce(c.lease_until, c.renewed_at) <= clock_timestamp() - :patience::interval
+                -- A lease that ends this late was taken before the clock was set back. The bound is at least a minute,
+                -- because a lead that was handed over has a lease of another length.
             or c.lease_until > clock_timestamp() + greatest(2 * :lease::interval, interval '1 minute')
-            -- The lead was handed over to this cluster, or a new coordinator takes over from its cluster's last one.
+            -- The lead was handed over to this cluster, or a new coordinator takes over from its cluster's last leader.
             or ((c.leader is null or :fresh) and c.cluster_id = :cluster_id)
         )
-    returning true as leads, c.term, c.leader, c.cluster_id
+    returning true as leads, c.term, c.leader, c.cluster_id, c.node_id
 ),
 known as (
-    select leads, term, leader, cluster_id from taken
+    select leads, term, leader, cluster_id, node_id from taken
     union all
     (
-        -- A coordinator that led, on a database that is another's now, no longer leads: then nobody does.
-        select false, c.term, nullif(c.leader, :leader), c.cluster_id
+        -- If the database belongs to another installation now, its former leader no longer leads, so there is no
+        -- leader.
+        select false, c.term, nullif(c.leader, :leader), c.cluster_id, c.node_id
         from shardclock.leadership c
         where not exists (select from taken)
         order by c.renewed_at desc
         limit 1
     )
 )
-select k.leads, k.term, k.leader, k.cluster_id, s.roles, s.wanted
+select k.leads, k.term, k.leader, k.cluster_id, k.node_id, s.roles, s.wanted
 from known k
 cross join (
     select

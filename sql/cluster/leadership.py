@@ -9,7 +9,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class RampRate:
-    """The rate of the timers that an outage left, and since when shards fire; None is no limit, and no shard."""
+    """The rate limit for timers left by an outage (None: no limit), and since when shards fire (None: no shard)."""
 
     per_s: int | None
     served_since: datetime | None
@@ -17,18 +17,22 @@ class RampRate:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads, as seen by one coordinator that asked to lead; `wanted` is how many keepers each role wants."""
+    """The present leader, as seen by a coordinator that asked to lead; `wanted` counts the keepers of each role.
+
+    `node_id` is the node for which the leader was made, or for which the lead was handed over; None: unknown.
+    """
 
     leads: bool
     term: int
     leader: int | None
     cluster_id: str | None
     wanted: Mapping[str, int]
+    node_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    """How many keepers of a role are wanted, and the bounds between which the forecast may change that, if it may."""
+class ScalingPolicy:
+    """How many keepers of a role are wanted, and the bounds for this number if the forecast may change it."""
 
     wanted: int
     wanted_min: int | None
@@ -39,37 +43,49 @@ class Policy:
 
     @property
     def capacity_per_s(self) -> int:
-        """Say how many timers a second the living keepers are expected to work off."""
+        """Return how many timers a second the living keepers are expected to process."""
         return self.alive * self.target_per_s
 
 
 async def lead(
-    session: Session, leader: int, *, cluster_id: str, lease_s: float, fresh: bool, identity: str = ""
+    session: Session,
+    leader: int,
+    *,
+    cluster_id: str,
+    lease_s: float,
+    fresh: bool,
+    node_id: str = "",
+    identity: str = "",
+    patience_s: float = 0.0,
 ) -> Leadership:
     """Take or renew the leader's lease.
 
-    A `fresh` coordinator takes over from its cluster's last coordinator at once. Later it is no longer fresh and only
-    renews, so that a predecessor that was merely frozen can't take the lease back. A coordinator whose `identity` is on
-    hold here never leads.
+    A `fresh` coordinator takes over from its cluster's last coordinator at once. Later the coordinator is no longer
+    fresh and only renews, so that a predecessor that was merely frozen can't take the lease back. A coordinator never
+    leads if its `identity` is on hold in this database. A free lead is taken only after `patience_s`, so that another
+    cluster can take the lead first. `node_id` is the node for which the coordinator was made: if its cluster got the
+    lead for another node, this coordinator doesn't take the lead.
 
-    errors:  StoreUnavailable  the outcome is unknown: act as if not leading
+    errors:  StoreUnavailable  the outcome is unknown: the caller must not act as the leader
     source:  sql/cluster/lead.sql
     """
     row = await session.row(
         "lead",
         leader=leader,
         cluster_id=cluster_id,
+        node_id=node_id,
         lease=timedelta(seconds=lease_s),
         fresh=fresh,
         identity=identity,
+        patience=timedelta(seconds=patience_s),
     )
     assert row is not None, "the leadership row is written by a migration"
-    leads, term, holds, whose, roles, wanted = row
-    return Leadership(leads, term, holds, whose, dict(zip(roles, wanted, strict=True)))
+    leads, term, holds, leading, node, roles, wanted = row
+    return Leadership(leads, term, holds, leading, dict(zip(roles, wanted, strict=True)), node or None)
 
 
 async def read_leading(session: Session) -> tuple[str, int] | None:
-    """Read which cluster leads, or has just been given the lead, and in which term; None: none does.
+    """Read which cluster leads, or has just been given the lead, and in which term; None: no cluster leads.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_leading.sql
@@ -78,8 +94,17 @@ async def read_leading(session: Session) -> tuple[str, int] | None:
     return (row["cluster_id"], row["term"]) if row else None
 
 
+async def list_stand_bys(session: Session) -> list[str]:
+    """List the clusters of local keepers that are ready to lead while a Ray cluster is down; one of them may lead now.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/cluster/list_stand_bys.sql
+    """
+    return [row["cluster_id"] for row in await session.rows("list_stand_bys")]
+
+
 async def resign(session: Session, leader: int) -> None:
-    """End the lease.
+    """End the leader's lease.
 
     errors:  StoreUnavailable  the lease runs out by itself
     source:  sql/cluster/resign.sql
@@ -88,7 +113,7 @@ async def resign(session: Session, leader: int) -> None:
 
 
 async def scale(session: Session, role: str, wanted: int) -> tuple[int, int]:
-    """Set how many keepers of a role are wanted, which ends any policy; return the number before and the number now.
+    """Set how many keepers of a role are wanted, and end any policy; return the number before and the number now.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/scale.sql
@@ -98,7 +123,7 @@ async def scale(session: Session, role: str, wanted: int) -> tuple[int, int]:
     return row["before"], row["wanted"]
 
 
-async def read_policy(session: Session, role: str) -> Policy:
+async def read_policy(session: Session, role: str) -> ScalingPolicy:
     """Read how many keepers of a role are wanted, and by which policy.
 
     errors:  StoreUnavailable  no answer in time
@@ -106,7 +131,7 @@ async def read_policy(session: Session, role: str) -> Policy:
     """
     row = await session.row("read_policy", role=role)
     assert row is not None, "each role's row is written by a migration"
-    return Policy(*row)
+    return ScalingPolicy(*row)
 
 
 async def set_policy(
@@ -122,7 +147,7 @@ async def set_policy(
 
 
 async def follow_forecast(session: Session, leader: int, role: str, *, term: int, wanted: int) -> bool:
-    """Set how many keepers of a role are wanted, as the leader; False if it no longer leads, or the policy has changed.
+    """Set, as the leader, how many keepers of a role are wanted; False without the lead, or after a change of policy.
 
     errors:  StoreUnavailable  the outcome is unknown: read and decide again
     source:  sql/cluster/follow_forecast.sql
@@ -130,19 +155,27 @@ async def follow_forecast(session: Session, leader: int, role: str, *, term: int
     return bool(await session.rows("follow_forecast", leader=leader, role=role, term=term, wanted=wanted))
 
 
-async def hand_over(session: Session, cluster_id: str, *, lease_s: float) -> bool:
-    """Give the lead to a cluster, which must take it within the lease; False if it leads already.
+async def hand_over(
+    session: Session, cluster_id: str, *, lease_s: float, from_cluster: str | None = None, node_id: str | None = None
+) -> bool:
+    """Give the lead to a cluster, which must take the lead within the lease; False if the cluster leads already.
+
+    With `from_cluster` the lead moves only if `from_cluster` has it; otherwise the result is False. With `node_id` only
+    a coordinator that was made for this node can take the lead.
 
     errors:  StoreUnavailable  the outcome is unknown: read which cluster leads
     source:  sql/cluster/hand_over.sql
     """
-    return bool(await session.rows("hand_over", cluster_id=cluster_id, lease=timedelta(seconds=lease_s)))
+    lease = timedelta(seconds=lease_s)
+    return bool(
+        await session.rows("hand_over", cluster_id=cluster_id, node_id=node_id, lease=lease, from_cluster=from_cluster)
+    )
 
 
 async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
-    """Read how fast the timers are fired that an outage left.
+    """Read how fast the timers that were left by an outage are fired.
 
-    units:   a shard that gave no sign of life for `silent_s` doesn't count
+    units:   a shard without a heartbeat for `silent_s` doesn't count
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_ramp.sql
     """

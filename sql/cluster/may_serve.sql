@@ -1,8 +1,8 @@
--- Reads whether the current role has the rights of a gateway. Only a gateway and the owner may write what is asked about.
+-- Reads whether the current role has the rights of a gateway. Only a gateway and the owner may write the probed table.
 --
 -- in:    nothing
--- out:   role text (the current role), may boolean (null: there is no such schema or table), has_group boolean (whether
---        `shardclock migrate --roles` has made the role shardclock_gateway)
+-- out:   role text (the current role), may boolean (null: the schema or the table is missing), has_group boolean
+--        (whether `shardclock migrate --roles` has made the role shardclock_gateway)
 -- locks: nothing
 -- index: Postgres's own catalogs
 select

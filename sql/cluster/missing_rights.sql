@@ -1,9 +1,9 @@
--- Reads which of the rights that `shardclock up` needs the current role lacks, as the grants that would give them.
+-- Lists the rights that `shardclock up` needs and the current role lacks, as the grants that would give them.
 --
 -- in:    nothing
--- out:   role text (the current role), group_role text (the role that has all these rights, or null if
---        `shardclock migrate --roles` never ran), missing text (a grant); one row for each missing right, none if the
---        schema does not exist
+-- out:   one row for each missing right; no row if the schema does not exist: role text (the current role),
+--        group_role text (the role that has all these rights, or null if `shardclock migrate --roles` never ran),
+--        missing text (a grant)
 -- locks: nothing
 -- index: Postgres's own catalogs
 with tables (name, rights) as (
@@ -18,6 +18,7 @@ with tables (name, rights) as (
         ('dead_letters', '{select,insert}'),
         ('handlers', '{select,insert,update}'),
         ('endpoints', '{select,update}'),
+        ('endpoint_attempts', '{select,insert,update,delete}'),
         ('jobs', '{select,insert,update}'),
         ('job_runs', '{select,insert,update,delete}'),
         ('records_aside', '{select}'),
@@ -52,11 +53,15 @@ sequences (name, rights) as (
 ),
 functions (name) as (
     values
-        ('adopt'), ('advance_keys'), ('broken_rule'), ('cancel_start'), ('correlate_waiting'), ('declare_job'), ('declare_jobs'), ('drop_job_timer'), ('drop_log_partition'),
-        ('ensure_log_partitions'), ('find_definition'), ('has_no_start'), ('has_old_timer'), ('has_targets'), ('foreign_reason'), ('hold_reason'), ('is_free'), ('is_reserved_name'), ('is_too_deep'), ('kind_of_target'),
-        ('late_since'), ('lock_job_names'), ('lock_message'), ('log_horizon'), ('log_of_job'), ('mend_job_waits'), ('named_target'), ('next_start'), ('on_service_task_ended'),
-        ('origin'), ('out_of_range'), ('plan_job'), ('quota_of'), ('read_log'), ('read_log_page'), ('reserved'), ('reserved_rule'), ('rehome_log_default'), ('resume_job'), ('room_of'), ('send_signal'), ('stop_job'),
-        ('tend_jobs'), ('too_deep'), ('unknown_job'), ('unknown_target'), ('used_of'), ('waits_for_old_clock'), ('with_failure'), ('withdraw_jobs')
+        ('adopt'), ('advance_keys'), ('broken_rule'), ('cancel_start'), ('correlate_waiting'), ('declare_job'),
+        ('declare_jobs'), ('drop_job_timer'), ('drop_log_partition'), ('ensure_log_partitions'), ('find_definition'),
+        ('has_no_start'), ('has_quota_for_start'), ('has_old_timer'), ('has_targets'), ('foreign_reason'),
+        ('hold_reason'), ('is_free'), ('is_reserved_name'), ('is_too_deep'), ('kind_of_target'), ('late_since'),
+        ('lock_job_names'), ('lock_message'), ('log_horizon'), ('log_of_job'), ('repair_job_waits'), ('named_target'),
+        ('next_start'), ('on_service_task_ended'), ('origin'), ('out_of_range'), ('plan_job'), ('quota_of'),
+        ('read_log'), ('read_log_page'), ('reserved'), ('reserved_rule'), ('rehome_log_default'), ('resume_job'),
+        ('remaining_quota'), ('send_signal'), ('stale_period'), ('stop_job'), ('maintain_jobs'), ('too_deep'),
+        ('unknown_job'), ('unknown_target'), ('usage_of'), ('waits_for_old_clock'), ('with_failure'), ('withdraw_jobs')
 ),
 lacking as (
     select 1 as sort, format('usage on schema %I', n.nspname) as missing

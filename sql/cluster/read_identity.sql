@@ -1,9 +1,9 @@
--- Reads which installation this database belongs to, and whether a cluster may fire on it.
+-- Reads the installation to which this database belongs, and the reason if a cluster must not fire on it.
 --
 -- in:    :identity text: the installation that the cluster is configured for, or ''
--- out:   one row: name text or null (it has none), origin text or null (no cluster has run on it), here text (what
---        origin would be now), hold_reason text (why the cluster may not fire) or null, foreign_reason text (why
---        this is not its database) or null
+-- out:   one row: name text or null (no name), origin text or null (no cluster has run on the database), here text (the
+--        origin of a cluster that starts now), hold_reason text (the reason if the cluster must not fire) or null,
+--        foreign_reason text (the reason if the database belongs to another installation) or null
 -- locks: nothing
 -- index: identity_pkey
 select

@@ -1,7 +1,7 @@
--- Reads which cluster leads, or has just been given the lead.
+-- Reads the cluster that leads, or to which the lead was just given.
 --
 -- in:    nothing
--- out:   cluster_id text, term bigint; no row if none leads
+-- out:   cluster_id text, term bigint; no row if no cluster leads
 -- locks: nothing
 -- index: leadership_pkey, newest first
 select newest.cluster_id, newest.term

@@ -1,8 +1,8 @@
--- Reads how fast the timers are fired that an outage left, and since when shards fire.
+-- Reads the limit for timers that were left by an outage, and the time since which shards fire.
 --
--- in:    :silent interval: a shard without a sign of life for so long doesn't count
--- out:   per_s integer or null (no limit), served_since timestamptz or null (no shard with slots runs): when the oldest of
---        the shards that run was started
+-- in:    :silent interval: a shard without a heartbeat for this long doesn't count
+-- out:   per_s integer or null (no limit), served_since timestamptz or null: the start of the oldest running shard;
+--        null: no shard with slots runs
 -- locks: nothing
 -- index: none, the tables are small; beats_pkey, newest first
 select

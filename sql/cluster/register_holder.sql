@@ -1,4 +1,5 @@
--- Records a new incarnation of a keeper, without slots yet; a database without an owner gets its installation.
+-- Records a new incarnation of a keeper, without slots yet. If the database has no owner, the keeper's installation
+-- becomes its owner.
 --
 -- in:    :holder bigint, :role text, :cluster_id text, :actor_name text, :node_id text, :host text, :pid integer,
 --        :identity text: the installation that the actor is configured for, or ''
@@ -10,8 +11,8 @@ with adopted as materialized (
 ),
 registered as (
     insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, identity)
-    select :holder::bigint, :role::text, :cluster_id::text, :actor_name::text, :node_id::text, :host::text, :pid::integer, :identity
-    from adopted
+    select :holder::bigint, :role::text, :cluster_id::text, :actor_name::text, :node_id::text, :host::text,
+    :pid::integer, :identity from adopted
     on conflict (holder) do nothing
     returning holder
 )

@@ -1,8 +1,8 @@
--- Ends an operator's hold, and gives a database that is not the installation's to it, unless a cluster
--- lives whose database it is.
+-- Ends an operator's hold, and makes the installation the database's owner, unless another installation owns the
+-- database and has a living cluster.
 --
 -- in:    :identity text: the installation, or '' for one without a name
--- out:   one row: name text or null, origin text; or no row: it was not released
+-- out:   one row: name text or null, origin text; no row if the database was not released
 -- locks: the identity row
 -- index: identity_pkey; holders once; command_log_in_order, backwards
 with released as (
@@ -14,7 +14,7 @@ with released as (
     from (
         select
             shardclock.foreign_reason(:identity) is null
-            -- Whoever has no name gives the database to nobody: it ends an operator's hold for whose it is.
+            -- Without an identity the caller ends the hold and leaves the owner unchanged.
             or (:identity = '' and o.held_why is not null and o.origin = shardclock.origin()) as is_ours
         from shardclock.identity o
         where o.singleton
@@ -31,7 +31,7 @@ recorded as (
     select greatest(max(c.position), (select max(l.position) from shardclock.command_log l)) as position
     from shardclock.consumers c
 ),
--- Logical replication copies rows and no sequence: the next records would get positions below those of the copied ones.
+-- Logical replication copies rows but no sequences: without this, the next positions would be below the copied records.
 gone_on as (
     select setval('shardclock.position_seq', r.position)
     from recorded r

@@ -5,5 +5,5 @@
 -- locks: the leadership row
 -- index: none; it runs rarely
 update shardclock.leadership
-set leader = null, lease_until = null
+set leader = null, node_id = null, lease_until = null
 where leader = :leader

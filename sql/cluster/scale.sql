@@ -1,4 +1,5 @@
--- Sets how many keepers of a role are wanted, and ends any policy; the leading coordinator acts on it.
+-- Sets the wanted number of keepers of a role, and ends the role's policy. The leading coordinator starts or ends
+-- keepers.
 --
 -- in:    :role text, :wanted integer
 -- out:   one row: wanted integer, before integer

@@ -1,6 +1,6 @@
--- Lets the leading coordinator follow the forecast between two numbers of keepers; a null leaves a value as it is.
+-- Sets a role's policy: the leading coordinator follows the forecast between two numbers of keepers.
 --
--- in:    :role text, :wanted_min integer or null, :wanted_max integer or null, :target_per_s integer or null
+-- in:    :role text, :wanted_min integer, :wanted_max integer and :target_per_s integer, or null: the value stays
 -- out:   one row: wanted integer, wanted_min integer and wanted_max integer (nulls: no policy), target_per_s integer
 -- locks: the role's row
 -- index: scale_pkey

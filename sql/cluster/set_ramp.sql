@@ -1,4 +1,4 @@
--- Sets how many timers left overdue by an outage are fired in a second; every claim reads this number.
+-- Sets the number of timers left by an outage that are fired in a second; each claim reads this number.
 --
 -- in:    :ramp_per_s integer or null: no limit
 -- out:   one row: ramp_per_s integer, before integer

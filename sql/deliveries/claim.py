@@ -1,4 +1,4 @@
-"""Claim deliveries that are due, and renew the leases of those that take long."""
+"""Claim deliveries that are due, and renew the leases of long calls."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from shardclock_server.sql.session import Record, Session
 
 
 class Lane(NamedTuple):
-    """One target's deliveries of one tenant. No lane keeps another waiting."""
+    """One target's deliveries of one tenant. A backlog in one lane does not delay other lanes."""
 
     target: str
     tenant_id: str
@@ -23,7 +23,7 @@ class Lane(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in a lane: right behind the delivery that is due then and has this key."""
+    """A position in a lane: right behind the delivery with this due date and this key."""
 
     next_attempt_at: datetime
     timer_key: int
@@ -34,9 +34,9 @@ Claim: TypeAlias = tuple[int, int]  # a delivery's key, and how often it was cla
 
 
 class ClaimedDelivery(NamedTuple):
-    """One delivery that a worker has in hand; `claims` is how often it was claimed, which is the fence.
+    """One delivery that a worker has claimed; `claims` counts its claims so far, and is the fence.
 
-    shape:   the first columns of the claim, in their order: making a tuple of a row costs a tenth of a dataclass
+    shape:   the first columns of the claim, in their order: a tuple costs a tenth of the time of a dataclass
     """
 
     timer_key: int
@@ -57,19 +57,19 @@ class ClaimedDelivery(NamedTuple):
     name: str | None
     schedule: str | None
     payload: str | None
-    attempts_max: int | None = None  # of a service task, as its model says; None: the policy says it
+    attempts_max: int | None = None  # the limit that the model of a service task sets; None: the policy sets the limit
 
     @property
     def claim(self) -> Claim:
-        """Return what tells this claim from every other."""
+        """Return the identity of this claim."""
         return self.timer_key, self.claims
 
 
-OF_DELIVERY = len(ClaimedDelivery._fields)  # columns of a claim's row; those that tell of the scan follow
+OF_DELIVERY = len(ClaimedDelivery._fields)  # columns of a claim's row; the columns of the scan follow
 
 
-class Claimed(Protocol):
-    """What a claim is: a delivery's key, and how often it was claimed."""
+class HasClaim(Protocol):
+    """A claim: a delivery's key, and how often it was claimed."""
 
     @property
     def timer_key(self) -> int:
@@ -77,18 +77,19 @@ class Claimed(Protocol):
 
     @property
     def claims(self) -> int:
-        """How often it was claimed."""
+        """How often the delivery was claimed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryScan:
     """Which deliveries to look for.
 
-    `places` says how many are taken of a target, which its tenants share; without an entry, the whole batch. Of an
-    endpoint's lane, the entry is its `place`; without one, `webhooks` are taken, and none of `full_tenants`.
+    `places` limits the deliveries that are taken of a target, for all its tenants together; for a target without an
+    entry the limit is the batch. The entry of an endpoint's lane has the lane's `place` as its key. Of an endpoint's
+    lane without an entry at most `webhooks` deliveries are taken, and none if its tenant is in `full_tenants`.
 
-    `lanes` says which lanes are read, each from its position on. Without it the scan searches for lanes, from `after`
-    on, and reads each from its soonest delivery.
+    `lanes` says which lanes are read, each from its position on. Without `lanes` the scan searches for lanes, from
+    `after` on, and reads each lane from its soonest delivery.
     """
 
     targets: Collection[str]
@@ -100,7 +101,7 @@ class DeliveryScan:
     after: Lane = BEGINNING
 
     def has_places(self, lane: Lane) -> bool:
-        """Say whether it takes deliveries of a lane."""
+        """Return whether the scan may take deliveries of a lane."""
         if lane.target.startswith(WEBHOOK):
             new = 0 if lane.tenant_id in self.full_tenants else self.webhooks
             return self.places.get(lane.place, new) > 0
@@ -109,22 +110,26 @@ class DeliveryScan:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryScanResult:
-    """What one scan claimed; `saturated` says that there may be more, `next` is the next scan's `after`."""
+    """The result of one scan; `saturated`: more deliveries may be due; `next` is the next scan's `after`.
+
+    `is_empty` says that a search of all lanes found no delivery at all, not even one that is not due yet.
+    """
 
     server_time: datetime
     lanes: int
     saturated: bool
     next: Lane
     claimed: list[ClaimedDelivery]
+    is_empty: bool = False
 
 
 async def claim_deliveries(
     session: Session, holder: int, scan: DeliveryScan, *, lease_s: float, now: datetime | None = None
 ) -> DeliveryScanResult:
-    """Claim deliveries of the holder's slots that are due, a fair share of every lane.
+    """Claim due deliveries of the holder's slots, a fair share of every lane.
 
     shape:   at most `batch` deliveries, each lane's in the order of their positions; often none
-    errors:  StoreUnavailable  no answer in time: leases that were taken run out by themselves
+    errors:  StoreUnavailable  no answer in time: leases that the claim has taken run out by themselves
     source:  sql/deliveries/claim_deliveries.sql
     """
     rows = await session.rows(
@@ -141,29 +146,30 @@ async def claim_deliveries(
         **_lanes_of(scan.lanes),
         now=now,
     )
-    *claimed, told = rows
+    *claimed, scan_row = rows
     return DeliveryScanResult(
-        server_time=told["server_time"],
-        lanes=told["lanes"],
-        saturated=told["saturated"],
-        next=Lane(told["next_target"], told["next_tenant"]),
+        server_time=scan_row["server_time"],
+        lanes=scan_row["lanes"],
+        saturated=scan_row["saturated"],
+        next=Lane(scan_row["next_target"], scan_row["next_tenant"]),
         claimed=[ClaimedDelivery._make(row[:OF_DELIVERY]) for row in claimed],
+        is_empty=scan_row["is_empty"],
     )
 
 
 @dataclass(frozen=True, slots=True)
 class DueLanes:
-    """The endpoints to which something has become due, and where the next reading begins."""
+    """The endpoints with deliveries that have become due, and the position at which the next read begins."""
 
-    lanes: Mapping[Lane, Position]  # before the soonest of its deliveries that were read
+    lanes: Mapping[Lane, Position]  # by lane: the position before its soonest delivery that was read
     at: datetime
-    more: Position | None  # the last delivery that was read; None: there were no more
+    more: Position | None  # the position of the last delivery that was read; None: all due deliveries were read
 
 
 async def find_due_lanes(
     session: Session, behind: Position | None, *, deliveries: int, each: int, now: datetime | None = None
 ) -> DueLanes:
-    """Find the endpoints of deliveries that have become due; without `behind`, within the last five seconds.
+    """Find the endpoints of deliveries that have become due since `behind`; without it, within the last five seconds.
 
     shape:   at most `deliveries` are read, and `each` endpoints of one tenant returned
     errors:  StoreUnavailable  no answer in time: ask again
@@ -185,7 +191,7 @@ async def find_due_lanes(
 
 
 def _places_of(scan: DeliveryScan) -> dict[str, int]:
-    """Return the places of the lanes that are read: a worker with many endpoints would else send them all each time."""
+    """Return the `places` of the lanes that are read, so that a worker doesn't send the places of all its endpoints."""
     if scan.lanes is None:
         return dict(scan.places)
     names = {name for lane in scan.lanes for name in (lane.place, lane.target)}
@@ -204,10 +210,10 @@ def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] |
 
 
 class Renewal(NamedTuple):
-    """Which claims are still the holder's: those of any other that was asked for are lost.
+    """The claims that are still the holder's; all other claims of the call are lost.
 
-    A lease in `locked` was not renewed, because somebody has locked the delivery: it runs out when it would have. Until
-    that lock is gone nobody can claim the delivery; then whoever comes first claims or renews it.
+    A claim in `locked` was not renewed, because a transaction has locked the delivery: the lease's end did not move.
+    While that lock lasts, no worker can claim the delivery. After it, the first call claims the delivery or renews it.
     """
 
     renewed: frozenset[Claim] = frozenset()
@@ -217,12 +223,12 @@ class Renewal(NamedTuple):
 async def renew_deliveries(
     session: Session,
     holder: int,
-    deliveries: Sequence[Claimed],
+    deliveries: Sequence[HasClaim],
     *,
     lease_s: float,
     now: datetime | None = None,
 ) -> Renewal:
-    """Renew the leases of deliveries in hand.
+    """Renew the leases of claimed deliveries.
 
     errors:  StoreUnavailable  the outcome is unknown: renew again
     source:  sql/deliveries/renew_deliveries.sql
@@ -239,5 +245,5 @@ async def renew_deliveries(
 
 
 def claims_of(rows: Sequence[Record], *, is_locked: bool) -> frozenset[Claim]:
-    """Return the claims in an answer that somebody has locked, or the others."""
+    """Return the claims of an answer's locked rows, or the claims of its other rows."""
     return frozenset((row["timer_key"], row["claims"]) for row in rows if row["is_locked"] is is_locked)

@@ -1,27 +1,28 @@
--- Claims deliveries that are due, a fair share of every target and tenant.
+-- Claims due deliveries, with a fair share for every target and tenant.
 --
 -- in:    :holder bigint, :lease interval, :batch integer,
---        :targets text[]: which targets the caller can call,
---        :places jsonb: how many deliveries the caller takes of each target, which its tenants share; without an entry,
---        the whole batch. Of an endpoint, whose deliveries are of one tenant, the entry is "<target> <tenant_id>";
---        without one, :webhooks integer (0: the caller sends none), or 0 for those of :full_tenants text[],
---        :after_target text and :after_tenant text: the search for lanes (one target's deliveries of one tenant) begins
---        after this one; '' and '' is the beginning,
---        one array for each fact about the lanes to read, or null: search for all that there are, and read each from its
---        soonest row: :lane_targets text[], :lane_tenants text[], and behind which row the reading begins:
---        :behind_at timestamptz[], :behind_key bigint[],
+--        :targets text[]: the targets that the caller can call,
+--        :places jsonb: for each target, the limit of deliveries of all tenants together; without an entry, the limit
+--        is the whole batch. The key of an endpoint's entry is "<target> <tenant_id>"; for an endpoint without an
+--        entry, the limit is :webhooks integer (0: the caller sends none), or 0 for the tenants in :full_tenants
+--        text[], :after_target text and :after_tenant text: the search for lanes (one target's deliveries of one
+--        tenant) begins after this lane; '' and '' is the beginning,
+--        one array for each field of the lanes to read, or nulls: search all lanes, and read each from its soonest row:
+--        :lane_targets text[], :lane_tenants text[], and the row after which the reading begins: :behind_at
+--        timestamptz[], :behind_key bigint[],
 --        :now timestamptz or null
 -- out:   a row for each claimed delivery, in the order of its lane: timer_key bigint, process_instance_key bigint,
 --        element_instance_key bigint, due_date timestamptz, fired_at timestamptz, next_attempt_at timestamptz,
---        redriven_at timestamptz or null, occurrence bigint, claims integer, failed_attempts integer, given_back integer,
---        tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text, payload text,
---        attempts_max integer or null;
---        the last row tells of the scan, and what tells of it is null in all others: server_time timestamptz, next_target
---        text, next_tenant text (the next scan's :after_target and :after_tenant), lanes bigint (how many have deliveries
---        for the caller), saturated boolean (there may be more)
+--        redriven_at timestamptz or null, occurrence bigint, claims integer, failed_attempts integer, given_back
+--        integer, tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text,
+--        payload text, attempts_max integer or null;
+--        the last row describes the scan; these columns are null in all other rows: server_time timestamptz,
+--        next_target text, next_tenant text (the next scan's :after_target and :after_tenant), lanes bigint (the number
+--        of lanes with deliveries for the caller), saturated boolean (more deliveries may be due), is_empty boolean (a
+--        search of all lanes: there is no delivery, not even one that is claimed or not due yet)
 -- locks: the claimed rows, for the statement; leaves out rows that others have locked
--- index: deliveries_by_lane, one probe for each lane that is searched for, then each lane that is due, from its soonest
---        row or from where the caller says; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
+-- index: deliveries_by_lane, one probe for each searched lane, then each due lane from its soonest row or from the
+--        caller's row; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
 with recursive me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
@@ -32,7 +33,7 @@ with recursive me as materialized (
         and shardclock.hold_reason(h.identity) is null
 ),
 ended as materialized (
-    -- A worker that is only suspended may still be at work: what it has in hand is free when its lease runs out.
+    -- A suspended worker may still be running: its claims are free only when their leases end.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
 ),
 lane (target, tenant_id, soonest, number) as (
@@ -88,7 +89,7 @@ open_lane as materialized (
                     case when l.tenant_id = any (:full_tenants::text[]) then 0 else :webhooks::integer end
                 )
             else coalesce(
-                -- If there are fewer places than tenants, chance decides whose turn it is.
+                -- If there are fewer places than tenants, the statement chooses the tenants at random.
                 (
                     (:places ->> l.target)::integer
                     + count(*) over (partition by l.target)
@@ -108,7 +109,8 @@ share as materialized (
 ),
 due as materialized (
     select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
-    -- Handlers first: their lanes are few. Hundreds of endpoints whose oldest delivery is in hand would come before them.
+    -- Handlers come first, because they have few lanes. Otherwise hundreds of endpoints, each with a claimed oldest
+    -- delivery, might come before them and fill the limit.
     from (select * from open_lane o where o.places > 0 order by o.target like 'webhook:%', o.soonest) o
     cross join share
     cross join me
@@ -117,9 +119,9 @@ due as materialized (
         from shardclock.deliveries d
         where d.target = o.target
             and d.tenant_id = o.tenant_id
-            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
+            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop after the due rows.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
-            -- What lies before is in hand, or settled and still in the index: docs/decisions/0040-deliveries.md.
+            -- Earlier rows are claimed, or settled and still in the index: docs/decisions/0040-deliveries.md.
             and (d.next_attempt_at, d.timer_key + 0) > (o.behind_at, o.behind_key)
             and d.slot % me.part_count = me.part
             and shardclock.is_free(
@@ -133,7 +135,7 @@ due as materialized (
     limit :batch
 ),
 claimed as (
-    -- An array, not a join: whatever the planner believes about the table's size, it can only probe the key
+    -- An array instead of a join: with any estimate of the table's size, the planner can only probe the key
     -- (docs/decisions/0005-queue-plans.md).
     update shardclock.deliveries d
     set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease,
@@ -150,12 +152,12 @@ claimed as (
         c.redriven_at, c.occurrence, c.claims, c.failed_attempts, c.given_back, c.tenant_id, c.timer_type, c.target,
         c.target_element_id, c.name, c.schedule, c.payload, c.attempts_max,
         null::timestamptz as server_time, null::text as next_target, null::text as next_tenant, null::bigint as lanes,
-        null::boolean as saturated
+        null::boolean as saturated, null::boolean as is_empty
     from claimed c
     order by c.next_attempt_at, c.timer_key
 )
 union all
--- A row of its own: in each row of a delivery, these five would cost as much as a quarter of the delivery.
+-- The scan's six columns have a separate row: in each row of a delivery, they would cost a quarter of its time.
 select
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
     clock_timestamp(),
@@ -166,9 +168,13 @@ select
         or exists (
             select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
         )
-        -- Of a lane nothing was read if its target has places, and other tenants got them.
+        -- A lane was not read if other tenants got all places of its target.
         or exists (
             select
             from open_lane o
             where o.places = 0 and o.target not like 'webhook:%' and (:places ->> o.target)::integer > 0
-        )
+        ),
+    :lane_targets is null
+        and (:after_target, :after_tenant) = ('', '')
+        and exists (select from me)
+        and not exists (select from lane)

@@ -1,4 +1,4 @@
-"""Dead letters: deliveries that were given up, until somebody redrives or discards them."""
+"""Dead letters: deliveries that were given up, until an operator redrives or discards them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 from shardclock_server.sql.session import Session
 
-PAGE_BYTES = 8 * 2**20  # of JSON and reasons: one delivery may have more than 64 KiB, and a page a thousand deliveries
+PAGE_BYTES = (
+    8 * 2**20
+)  # the limit of JSON and reasons: one delivery may have more than 64 KiB, and a page a thousand deliveries
+
+GROUPED_MAX, GROUPS_MAX = 10_000, 50
 
 
-class Place(NamedTuple):
-    """Where a dead letter stands among all others."""
+class DeadLetterCursor(NamedTuple):
+    """The position of a dead letter among all others."""
 
     died_at: datetime
     timer_key: int
@@ -35,13 +39,13 @@ class DeadLetter:
     failures: str | None
 
     @property
-    def place(self) -> Place:
-        """Return behind what the next page begins if this is the last one of a page."""
-        return Place(self.died_at, self.timer_key)
+    def cursor(self) -> DeadLetterCursor:
+        """Return the cursor of the page after this row."""
+        return DeadLetterCursor(self.died_at, self.timer_key)
 
 
 class DeadLetterKey(NamedTuple):
-    """Which dead letter is meant, and of whom."""
+    """The key of one dead letter, and its tenant."""
 
     timer_key: int
     target: str
@@ -49,27 +53,28 @@ class DeadLetterKey(NamedTuple):
     died_at: datetime
 
     @property
-    def place(self) -> Place:
-        """Return behind what the next page begins if this is the last one of a page."""
-        return Place(self.died_at, self.timer_key)
+    def cursor(self) -> DeadLetterCursor:
+        """Return the cursor of the page after this row."""
+        return DeadLetterCursor(self.died_at, self.timer_key)
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which dead letters to find; a field that is None filters nothing."""
+    """Which dead letters to find; a field that is None filters nothing. `reason_line` is the reason's first line."""
 
     timer_key: int | None = None
     target: str | None = None
     tenant_id: str | None = None
     died_before: datetime | None = None
+    reason_line: str | None = None
 
 
 async def find_dead_letters(
-    session: Session, wanted: DeadLetterFilter, *, limit: int, after: Place | None = None
+    session: Session, wanted: DeadLetterFilter, *, limit: int, after: DeadLetterCursor | None = None
 ) -> tuple[list[DeadLetter], bool]:
     """Find dead letters, the one that was given up last first; say whether there are more.
 
-    shape:   at most `limit`, from behind the place `after` on; no other follows once they have `PAGE_BYTES`
+    shape:   at most `limit`, after the cursor `after`; the page ends once its dead letters have `PAGE_BYTES`
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_dead_letters.sql
     """
@@ -84,12 +89,61 @@ async def find_dead_letters(
     return [DeadLetter(*row[:-1]) for row in rows], bool(rows) and rows[0]["found"] > len(rows)
 
 
-async def find_dead_letter_keys(
-    session: Session, wanted: DeadLetterFilter, *, limit: int, after: Place | None = None
-) -> list[DeadLetterKey]:
-    """Find dead letters that are to be changed, the one that was given up first coming first.
+class DeadLetterGroup(NamedTuple):
+    """Dead letters of one tenant with one target and one first line of their reasons."""
 
-    shape:   at most `limit`, from behind the place `after` on
+    target: str
+    tenant_id: str
+    reason_line: str
+    dead_letters: int
+    since: datetime
+    last_at: datetime
+
+
+class DeadLetterGroups(NamedTuple):
+    """The largest groups of the newest dead letters; `counted` is the number of dead letters that were read."""
+
+    groups: list[DeadLetterGroup]
+    counted: int
+    is_all: bool
+
+
+async def group_dead_letters(
+    session: Session, *, target: str | None = None, tenant_id: str | None = None
+) -> DeadLetterGroups:
+    """Group the newest dead letters by target and by the first line of the reason.
+
+    shape:   at most 50 groups, the largest first, of at most 10,000 dead letters; `is_all`: there are no others
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/group_dead_letters.sql
+    """
+    asked = {"target": target, "tenant_id": tenant_id, "rows_max": GROUPED_MAX, "groups_max": GROUPS_MAX}
+    rows = await session.rows("group_dead_letters", **asked)
+    counted = rows[0]["counted"] if rows else 0
+    return DeadLetterGroups([DeadLetterGroup(*row[:-1]) for row in rows], counted, counted < GROUPED_MAX)
+
+
+async def count_dead_letters_by_target(
+    session: Session, tenant_id: str, *, targets_max: int, letters_max: int
+) -> dict[str, int]:
+    """Count a tenant's dead letters by target.
+
+    shape:   at most `targets_max` targets, in the order of names, each counted up to `letters_max`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/count_dead_letters_by_target.sql
+    """
+    rows = await session.rows(
+        "count_dead_letters_by_target", tenant_id=tenant_id, targets_max=targets_max, letters_max=letters_max
+    )
+    return {row["target"]: row["dead_letters"] for row in rows}
+
+
+async def find_dead_letter_keys(
+    session: Session, wanted: DeadLetterFilter, *, limit: int, after: DeadLetterCursor | None = None
+) -> list[DeadLetterKey]:
+    """Find dead letters that the caller will change, oldest first by the time when they were given up.
+
+    shape:   at most `limit`, after the cursor `after`
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_dead_letter_keys.sql
     """
@@ -104,17 +158,17 @@ async def find_dead_letter_keys(
 
 
 async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, per_s: int | None = None) -> list[int]:
-    """Deliver dead letters again, from their first attempt on; return the keys of those that are delivered again.
+    """Deliver dead letters again, from their first attempt on; return the keys of the redriven deliveries.
 
-    units:   `per_s` of them become due in a second; None: all at once
-    errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
+    units:   `per_s` deliveries become due in a second; None: all at once
+    errors:  StoreUnavailable  the outcome is unknown: call again; the second call redrives no delivery a second time
     source:  sql/functions/deliveries/redrive_dead_letters.sql
     """
     return [row[0] for row in await session.call("redrive_dead_letters", timer_keys=timer_keys, per_s=per_s)]
 
 
 async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> list[int]:
-    """Discard dead letters for good; return the keys of those that were discarded.
+    """Discard dead letters for good; return the keys of the discarded dead letters.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/deliveries/discard_dead_letters.sql
@@ -123,9 +177,10 @@ async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, r
 
 
 class ClosedTarget(NamedTuple):
-    """Why a target of a tenant would not be called for a dead letter that is redriven.
+    """A target of a tenant that would not be called for a redriven dead letter, and the reason.
 
-    `waits`: the delivery waits for an app; else it would be given up again. `disabled`: an endpoint can be enabled.
+    `waits`: a redriven delivery would wait for an app; without `waits` it would be given up again. `disabled`: the
+    target is an endpoint that can be enabled.
     """
 
     target: str
@@ -136,7 +191,7 @@ class ClosedTarget(NamedTuple):
 
 
 async def find_closed_targets(session: Session, lanes: Iterable[tuple[str, str]]) -> list[ClosedTarget]:
-    """Find those of some targets, each with its tenant, that would not be called.
+    """Find the given targets, each with its tenant, that would not be called.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_closed_targets.sql

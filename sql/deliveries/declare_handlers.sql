@@ -1,9 +1,9 @@
--- Declares the handlers of an app: those that are new or changed are written, those that are missing are
--- withdrawn.
+-- Declares the handlers of an app: writes new and changed handlers, and withdraws missing ones.
 --
--- in:    one array for each fact: :targets text[] (each once), :references text[], :policies jsonb[];
---        :withdraw boolean: false leaves those that are missing as they are
--- out:   target text, change text: added, changed, withdrawn or back; none for a handler that is as it was
+-- in:    one array for each field of the handlers: :targets text[] (each once), :references text[], :policies jsonb[];
+--        :withdraw boolean: false leaves missing handlers unchanged
+-- out:   target text, change text: added, changed, withdrawn or back (it was withdrawn before); an unchanged handler
+--        has no row
 -- locks: the changed rows
 -- index: none, the table is small
 with declared as materialized (

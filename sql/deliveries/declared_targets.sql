@@ -1,4 +1,4 @@
--- Lists what may do a tenant's service tasks, by the names that models give: handlers that are declared, and endpoints.
+-- Lists the possible targets of a tenant's service tasks, by the names that models use: declared handlers and endpoints.
 --
 -- in:    :tenant_id text
 -- out:   target text: handlers that are not withdrawn, and the tenant's endpoints, disabled ones too

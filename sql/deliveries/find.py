@@ -1,4 +1,4 @@
-"""Find deliveries: what became of one timer's, and which are on their way."""
+"""Find deliveries: the state of one timer's delivery, and the deliveries on their way."""
 
 import json
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ LAST_ERROR_CHARS = 1_000  # as in find_deliveries.sql
 
 @dataclass(frozen=True, slots=True)
 class DeliveryState:
-    """One delivery that is on its way (WAITING, IN_HAND) or was given up (DEAD).
+    """One delivery that is open (WAITING, IN_HAND) or was given up (DEAD).
 
-    shape:   `holder` is the worker that has it in hand; None if a program has it, which calls itself `worker`
+    shape:   `holder` is the worker that has claimed the delivery; None if a program with the name `worker` has
+             claimed it
     """
 
     timer_key: int
@@ -32,14 +33,14 @@ class DeliveryState:
 
     @property
     def last_error(self) -> str | None:
-        """Return why the last attempt failed, its first characters, as a list of deliveries tells it."""
+        """Return the reason of the last failure, cut to the length that a list of deliveries shows."""
         failures = json.loads(self.failures or "[]")
         return failures[-1]["reason"][:LAST_ERROR_CHARS] if failures else None
 
 
 @dataclass(frozen=True, slots=True)
 class FoundDelivery:
-    """One delivery that is on its way; who has it in hand is told as of a `DeliveryState`."""
+    """One delivery that is on its way; `holder` and `worker` are as in `DeliveryState`."""
 
     timer_key: int
     target: str
@@ -54,13 +55,13 @@ class FoundDelivery:
     last_error: str | None
 
     @property
-    def place(self) -> "Place":
-        """Return behind what the next page begins if this is the last one of a page."""
-        return Place(self.target, self.tenant_id, self.next_attempt_at, self.timer_key)
+    def cursor(self) -> "DeliveryCursor":
+        """Return the cursor of the page after this row."""
+        return DeliveryCursor(self.target, self.tenant_id, self.next_attempt_at, self.timer_key)
 
 
-class Place(NamedTuple):
-    """Where a delivery stands among all others."""
+class DeliveryCursor(NamedTuple):
+    """The position of a delivery among all others."""
 
     target: str
     tenant_id: str
@@ -82,7 +83,7 @@ class DeliveryFilter:
 
 
 async def find_delivery(session: Session, timer_key: int) -> DeliveryState | None:
-    """Find the delivery of a timer; None if it has none, or if it has ended, which only the log knows.
+    """Find the delivery of a timer; None if the timer has none, or if the delivery has ended: then only the log has it.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_delivery.sql
@@ -92,11 +93,11 @@ async def find_delivery(session: Session, timer_key: int) -> DeliveryState | Non
 
 
 async def find_deliveries(
-    session: Session, wanted: DeliveryFilter, *, limit: int, after: Place | None = None
+    session: Session, wanted: DeliveryFilter, *, limit: int, after: DeliveryCursor | None = None
 ) -> list[FoundDelivery]:
-    """Find deliveries that are on their way, by target and tenant, what is due first coming first.
+    """Find deliveries that are on their way, by target and tenant, in the order of the due dates.
 
-    shape:   at most `limit`, from behind the place `after` on
+    shape:   at most `limit`, after the cursor `after`
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_deliveries.sql
     """

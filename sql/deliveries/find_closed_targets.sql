@@ -1,8 +1,9 @@
--- Says of targets why a dead letter of theirs would not be called when it is redriven.
+-- Finds the given targets that would not be called for a redriven dead letter, each with the reason.
 --
 -- in:    :targets text[], :tenant_ids text[]: one pair for each target and tenant
--- out:   target text, tenant_id text, why text, waits boolean (a delivery waits until an app declares the handler; else it
---        would be given up again), disabled boolean (an endpoint that can be enabled); no row for a target that can be called
+-- out:   target text, tenant_id text, why text, waits boolean (true: a redriven delivery waits until an app declares
+--        the handler; false: it is given up again), disabled boolean (true: an endpoint that can be enabled); a target
+--        that can be called has no row
 -- locks: nothing
 -- index: endpoints_pkey, a probe for each webhook; of handlers none, the table is small
 select l.target, l.tenant_id, coalesce(c.why, w.why) as why, c.why is null as waits, c.disabled
@@ -20,7 +21,7 @@ cross join lateral (
     select case
         when l.target not like 'webhook:%' and l.target not like 'job:%' and l.target not like 'process:%'
             and l.target <> 'log'
-            then shardclock.unknown_target(l.target, l.tenant_id)
+            then (shardclock.unknown_target(l.target, l.tenant_id))[2]
     end as why
 ) w
 where coalesce(c.why, w.why) is not null

@@ -1,21 +1,26 @@
--- Finds dead letters, the one that was given up last first, one page at a time.
+-- Finds dead letters, one page at a time; the delivery that was given up last comes first.
 --
--- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null;
---        behind which row the page begins, null: at the first one: :after_at timestamptz, :after_key bigint;
---        :limit bigint, :bytes bigint: after so many of their JSON and their reasons there is no other dead letter
+-- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null,
+--        :reason_line text or null: the first line of the reason; the last row of the previous page, nulls for the first page: :after_at timestamptz, :after_key bigint;
+--        :limit bigint, :bytes bigint: the page ends when the JSON and the reasons of its rows have this size
 -- out:   timer_key bigint, target text, tenant_id text, name text, occurrence bigint, due_date timestamptz,
 --        fired_at timestamptz, died_at timestamptz, failed_attempts integer, reason text, payload text, failures text,
---        found bigint: how many there are up to one more than the limit, the same in each row
+--        found bigint: the number of matching dead letters, counted up to :limit + 1; the same in each row
 -- locks: nothing
--- index: dead_letters_pkey, dead_letters_by_target, or the whole table, which somebody should keep small
+-- index: dead_letters_pkey, dead_letters_by_target, or the whole table, which operators should keep small
 with found as (
-    -- Nothing of the JSON is read here: of a large table all of it would be written as text, and then sorted.
+    -- This part reads no JSON: otherwise Postgres would write the JSON of all dead letters as text and sort it.
     select d.*
     from shardclock.dead_letters d
     where (:timer_key::bigint is null or d.timer_key = :timer_key)
         and (:target::text is null or d.target = :target)
         and (:tenant_id::text is null or d.tenant_id = :tenant_id)
         and (:died_before::timestamptz is null or d.died_at < :died_before)
+        and (
+        :reason_line::text is null
+        or regexp_replace(:reason_line, ' \(attempt [0-9]+ of [0-9]+\)$', '') =
+        -- include: reason_line.sql
+    )
         and (
             :after_key::bigint is null
             or d.died_at < :after_at::timestamptz
@@ -35,7 +40,8 @@ measured as (
         w.*,
         row_number() over (order by w.died_at desc, w.timer_key) as place,
         count(*) over () as found,
-        sum(octet_length(w.reason) + coalesce(octet_length(w.payload), 0) + coalesce(octet_length(w.failures), 0)) over (
+        sum(octet_length(w.reason) + coalesce(octet_length(w.payload), 0) + coalesce(octet_length(w.failures), 0)) over
+        (
             order by w.died_at desc, w.timer_key rows between unbounded preceding and 1 preceding
         ) as bytes_before
     from written w

@@ -1,16 +1,17 @@
--- Finds deliveries that are on their way, one page at a time.
+-- Finds open deliveries, one page at a time.
 --
--- in:    filters, null for none: :target text, :tenant_id text; :failing boolean: only those of which an attempt has
---        failed, :delayed boolean: only those whose next attempt is not due yet;
---        behind which row the page begins, null: at the first one: :after_target text, :after_tenant text,
+-- in:    filters, null for none: :target text, :tenant_id text; :failing boolean: only deliveries with a failed
+--        attempt, :delayed boolean: only deliveries with a next attempt that is not due yet;
+--        the last row of the previous page, nulls for the first page: :after_target text, :after_tenant text,
 --        :after_at timestamptz, :after_key bigint; :limit bigint
 -- out:   timer_key bigint, target text, tenant_id text, name text, state text (WAITING or IN_HAND),
---        failed_attempts integer, next_attempt_at timestamptz; of one that is IN_HAND: holder bigint or null (the worker
---        that has it; null: a program has this service task), worker text or null (what that program calls itself),
---        claimed_until timestamptz or null; last_error text or null (why the last attempt failed, its first 1,000 characters); by target and tenant, what is
---        due first coming first
+--        failed_attempts integer, next_attempt_at timestamptz; if IN_HAND: holder bigint or null (the claiming
+--        worker; null: a program has claimed this service task), worker text or null (that program's name),
+--        claimed_until timestamptz or null; last_error text or null (the reason of the last failed attempt, its first
+--        1,000 characters); the rows are in the order of target, tenant and due time
 -- locks: nothing
--- index: deliveries_by_lane or deliveries_failing, from where the page begins; with a tenant and no target, all of it
+-- index: deliveries_by_lane or deliveries_failing, from the start of the page; with a tenant and no target, the whole
+--        index
 select
     d.timer_key, d.target, d.tenant_id, d.name,
     case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,

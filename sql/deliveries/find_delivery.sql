@@ -1,10 +1,10 @@
--- Finds the delivery of a timer that has fired: on its way, or given up. One that has ended is only in the log.
+-- Finds the delivery of a timer that has fired, open or given up. The log has the end of all other deliveries.
 --
 -- in:    :timer_key bigint
--- out:   one row or none: timer_key bigint, target text, tenant_id text, name text, state text (WAITING, IN_HAND or DEAD),
---        failed_attempts integer, next_attempt_at timestamptz or null; of one that is IN_HAND: holder bigint or null (the
---        worker that has it; null: a program has this service task), worker text or null (what that program calls
---        itself), claimed_until timestamptz or null; reason text or null (why it was given up), failures text or null
+-- out:   one row or none: timer_key bigint, target text, tenant_id text, name text, state text (WAITING, IN_HAND or
+--        DEAD), failed_attempts integer, next_attempt_at timestamptz or null; if IN_HAND: holder bigint or null (the
+--        claiming worker; null: a program has claimed this service task), worker text or null (that program's name),
+--        claimed_until timestamptz or null; reason text or null (the reason if it was given up), failures text or null
 --        (JSON: the last failed attempts)
 -- locks: nothing
 -- index: deliveries_pkey, dead_letters_pkey

@@ -18,7 +18,7 @@ class DeclaredHandler:
 async def declare_handlers(
     session: Session, handlers: Sequence[DeclaredHandler], *, withdraw: bool = True
 ) -> dict[str, str]:
-    """Make these handlers that timers may name, and the only ones if others are withdrawn; return what changed.
+    """Declare these handlers, and withdraw all others if asked to; return the changes.
 
     shape:   by target; each change is `added`, `changed`, `withdrawn` or `back`
     errors:  StoreUnavailable  the outcome is unknown: call again

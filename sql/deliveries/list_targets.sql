@@ -1,19 +1,20 @@
--- Lists the targets that timers may name or might once: the log, handlers, jobs and endpoints; and what each has left.
+-- Lists the present and former targets of timers (the log, handlers, jobs and endpoints), each with its numbers of open
+-- deliveries and dead letters.
 --
--- in:    :tenant_id text or null: only those that this tenant's timers may name, and what these have
---        left; :limit bigint
--- out:   target text, kind text (log, handler, job or webhook), tenant_id text or null (whose timers may name it; null:
---        everybody's), closed_at timestamptz or null (since when no new timer may name it), closed_why text or null,
---        waiting bigint and dead_letters bigint (deliveries on the way, and those that were given up, each counted up to
---        1,000); the log, handlers, jobs, then endpoints, each by name
+-- in:    :tenant_id text or null: only targets that this tenant's timers may name, and only this tenant's
+--        deliveries; :limit bigint
+-- out:   target text, kind text (log, handler, job or webhook), tenant_id text or null (the tenant that may name it;
+--        null: all), closed_at timestamptz or null (the moment since which no new timer may name it), closed_why text
+--        or null, waiting bigint and dead_letters bigint (open deliveries, and given-up deliveries, each counted up to
+--        1,000); first the log, then handlers, jobs and endpoints, each kind in the order of names
 -- locks: nothing
--- index: handlers_pkey, jobs_pkey and endpoints_pkey; deliveries_by_lane and dead_letters_by_target, up to 1,000 rows of
---        each for each target
+-- index: handlers_pkey, jobs_pkey and endpoints_pkey; deliveries_by_lane and dead_letters_by_target, up to 1,000 rows
+--        for each target
 select
     t.target, t.kind, t.tenant_id, t.closed_at, t.closed_why,
-    -- A webhook's name is many tenants': each of them is a lane of its own in the index.
+    -- Many tenants may have a webhook of one name: each tenant's webhook is a separate lane in the index.
     case
-        when t.whose is null
+        when t.counted_tenant_id is null
             then (
                 select count(*)
                 from (select from shardclock.deliveries d where d.target = t.target limit 1000) d
@@ -23,13 +24,13 @@ select
             from (
                 select
                 from shardclock.deliveries d
-                where d.target = t.target and d.tenant_id = t.whose
+                where d.target = t.target and d.tenant_id = t.counted_tenant_id
                 limit 1000
             ) d
         )
     end as waiting,
     case
-        when t.whose is null
+        when t.counted_tenant_id is null
             then (
                 select count(*)
                 from (select from shardclock.dead_letters d where d.target = t.target limit 1000) d
@@ -39,7 +40,7 @@ select
             from (
                 select
                 from shardclock.dead_letters d
-                where d.target = t.target and d.tenant_id = t.whose
+                where d.target = t.target and d.tenant_id = t.counted_tenant_id
                 limit 1000
             ) d
         )
@@ -47,7 +48,7 @@ select
 from (
     select
         k.target, k.kind, k.tenant_id, k.closed_at, k.closed_why, k.place,
-        coalesce(k.tenant_id, :tenant_id::text) as whose
+        coalesce(k.tenant_id, :tenant_id::text) as counted_tenant_id
     from (
         select
             'log' as target, 'log' as kind, null::text as tenant_id, null::timestamptz as closed_at,

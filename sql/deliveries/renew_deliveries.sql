@@ -1,11 +1,11 @@
--- Renews the leases of deliveries that a worker still has in hand, except of those that somebody has locked.
+-- Renews the leases of a worker's claimed deliveries; leaves out locked rows.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :claims integer[] (as they were claimed), :lease interval,
 --        :now timestamptz or null
--- out:   timer_key bigint, claims integer, of those that are still the caller's; is_locked boolean: somebody has locked
---        it, so its lease is as it was. A missing one was claimed by somebody since, or is gone
+-- out:   timer_key bigint, claims integer, of each delivery that the caller still has; is_locked boolean (true: the row
+--        is locked, and its lease is unchanged). A delivery without a row has ended, or another worker has claimed it
 -- locks: the renewed rows, for the statement; leaves out rows that others have locked
--- index: deliveries_pkey, two probes for each row, and a third one for each that was not renewed
+-- index: deliveries_pkey, two probes for each row, and a third probe for each row that was not renewed
 with free as materialized (
     select d.timer_key
     from shardclock.deliveries d
@@ -27,7 +27,7 @@ renewed as (
 select r.timer_key, r.claims, false as is_locked
 from renewed r
 union all
--- Of one that was claimed by somebody at this moment, too: the next call finds it gone.
+-- The result may include a delivery that another worker claimed at this moment. The next call no longer returns it.
 select d.timer_key, d.claims, true
 from shardclock.deliveries d
 where d.timer_key = any (

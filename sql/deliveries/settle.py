@@ -1,4 +1,4 @@
-"""Settle how attempts ended: record the delivery's end, or say when the next attempt is due."""
+"""Settle attempts that have ended: record the delivery's end, or set the due date of the next attempt."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -8,14 +8,14 @@ from typing import NamedTuple, TypeVar
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, claims_of
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 
-# Settling joins only rows that it has already read. A nested loop over them would take time by the square of the batch.
+# The statement joins only rows that it has already read. A nested loop's time would grow by the square of the batch.
 SETTLE_PLANS = QUEUE_PLANS | {"enable_nestloop": "off"}
 
 
 ValueT = TypeVar("ValueT")
 
 
-class Ending(StrEnum):
+class DeliveryEnding(StrEnum):
     """How a delivery ends, as its record says."""
 
     DELIVERED = "DELIVERED"
@@ -26,14 +26,14 @@ class Ending(StrEnum):
 class Settlement(NamedTuple):
     """How one attempt ended. Without an ending, the next attempt is due in `delay_s`.
 
-    `fails` says whether the attempt counts as failed: one that its worker gave back does not, and of some that were
-    called nobody knows (None). Without `delay_s` it is due as it was. `result` is JSON.
+    `fails` says whether the attempt counts as failed; None: its outcome is unknown. An attempt that its worker gave
+    back does not count. Without `delay_s` the due date stays. `result` is JSON.
 
-    shape:   a tuple is made in a fifth of the time of a frozen dataclass, and each delivery needs one
+    shape:   a tuple, because each delivery needs one: a frozen dataclass takes five times as long to make
     """
 
     delivery: ClaimedDelivery
-    ending: Ending | None
+    ending: DeliveryEnding | None
     fails: bool | None = False
     delay_s: float | None = 0.0
     duration_s: float = 0.0
@@ -42,9 +42,9 @@ class Settlement(NamedTuple):
 
 
 class Unsettled(NamedTuple):
-    """Which claims a call did not settle.
+    """The claims that a call did not settle.
 
-    What is in `lost` was claimed by somebody since, or is gone. What is in `locked` is as it was: send it again.
+    A delivery in `lost` was claimed again since, or is gone. A delivery in `locked` is unchanged: settle it later.
     """
 
     lost: frozenset[Claim] = frozenset()
@@ -61,10 +61,10 @@ async def settle_deliveries(
 ) -> Unsettled:
     """Settle attempts in one statement; return the claims that it did not settle.
 
-    It is safe to send the same settlements again: what is settled is gone, or has been given another claim.
+    It is safe to send the same settlements again: a settled delivery is gone, or has another claim.
 
-    shape:   each claim at most once; with `leaves_locked`, those that somebody has locked are left out, and returned
-    errors:  StoreLocked       somebody has locked one of them: send them again with `leaves_locked`
+    shape:   each claim at most once; with `leaves_locked`, locked deliveries are not settled, and are returned
+    errors:  StoreLocked       a transaction has locked a delivery: send the same settlements with `leaves_locked`
              StoreUnavailable  the outcome is unknown: send the same settlements again
     source:  sql/deliveries/settle_deliveries.sql
     """
@@ -74,7 +74,7 @@ async def settle_deliveries(
         timer_keys=[it.delivery.timer_key for it in settlements],
         claims=[it.delivery.claims for it in settlements],
         duration_ms=[round(it.duration_s * 1000) for it in settlements],
-        intents=_unless_all([it.ending for it in settlements], Ending.DELIVERED),
+        intents=_unless_all([it.ending for it in settlements], DeliveryEnding.DELIVERED),
         fails=_unless_all([it.fails for it in settlements], False),
         delays=_unless_all([_delay_of(it) for it in settlements], None),
         reasons=_unless_all([it.reason for it in settlements], None),
@@ -92,5 +92,5 @@ def _delay_of(settlement: Settlement) -> timedelta | None:
 
 
 def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:
-    """Return the values, or none if all are the usual one: to encode an array costs more than to count in it."""
+    """Return the values, or no values if all are the usual one: to encode an array costs more than to check it."""
     return [] if values.count(usual) == len(values) else values

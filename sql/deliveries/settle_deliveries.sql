@@ -1,32 +1,33 @@
--- Settles attempts: a delivery that has ended is deleted and recorded; one that failed waits for its next attempt. The
--- end of a service task's job is a signal to its instance.
+-- Settles attempts: a delivery that has ended is deleted and recorded; a delivery with a failed attempt waits for its
+-- next attempt. The end of a service task's delivery becomes a signal to its instance.
 --
--- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each fact about these
+-- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each field of these
 --        deliveries:
 --        :claims integer[] (as they were claimed),
 --        :duration_ms integer[],
 --        then arrays that may be empty:
 --        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due; empty: all are DELIVERED,
---        :fails boolean[]: the attempt counts as failed; false: it was given back; null: nobody knows how it ended;
---        empty: none fails,
---        :delays interval[]: until the next attempt; null: it is due as it was,
+--        :fails boolean[]: true: the attempt has failed; false: it was given back; null: its outcome is unknown;
+--        empty: no attempt has failed,
+--        :delays interval[]: the time until the next attempt; null: the due time stays,
 --        :reasons text[] (null: none),
---        :results jsonb[]: what a handler returned (null: nothing); of one that is DISCARDED by an error of BPMN its
---        error_code and variables;
---        :leaves_locked boolean: leave out rows that others have locked; false: give up if there is one,
+--        :results jsonb[]: the handler's result (null: none); if a BPMN error made it DISCARDED, the error_code and the
+--        variables;
+--        :leaves_locked boolean: true: leave out rows that others have locked; false: fail if there is one,
 --        :now timestamptz or null
--- out:   timer_key bigint, claims integer, of those that this call did not settle; is_locked boolean: somebody has locked
---        it, send it again; else such a delivery was claimed by somebody since, or is gone
--- locks: the settled rows, for the statement; of rows that others have locked, leaves them out if it was asked to, else
---        gives up after 0.1 s (55P03), and has changed nothing
--- index: deliveries_pkey, one probe for each row; if it leaves out what is locked, another one, and a third one for each
+-- out:   timer_key bigint, claims integer, of each delivery that this call did not settle; is_locked boolean (true: its
+--        row is locked, call again; false: it has ended, or another worker has claimed it)
+-- locks: the settled rows, for the statement; leaves out locked rows, or, without :leaves_locked, gives up after 0.1 s
+--        (55P03) and changes nothing
+-- index: deliveries_pkey, one probe for each row; with :leaves_locked a second probe, and a third one for each row that
+--        it did not settle
 --        row that it did not settle
 with patience as materialized (
-    -- Bounds the lock waits of this statement alone: Postgres evaluates this before it locks any row.
+    -- This setting bounds the lock waits of this statement alone: Postgres evaluates it before it locks any row.
     select set_config('lock_timeout', '100ms', true)
 ),
 free as materialized (
-    -- Few calls need it, and the others do not pay for it: each lock is work, and is written to the log
+    -- Few calls need this lock, and the other calls don't take it: each lock costs time and write-ahead log
     -- (docs/decisions/0021-no-lock-before-a-delete.md).
     select d.timer_key
     from shardclock.deliveries d
@@ -46,17 +47,18 @@ attempt as materialized (
     cross join patience
 ),
 gone as (
-    -- The fence is a condition of the delete itself. An array, not a join, as in fire_due.
+    -- The fence is a condition of the delete itself. The keys are an array instead of a join, as in fire_due.
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is not null and a.is_free))
         and d.claimed_by = :holder::bigint
-        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a where a.intent is not null)) is true
+        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a where a.intent is not null)) is
+        true
     returning d.*
 ),
 ended as materialized (
     select
         g.*, a.intent, a.reason, a.result, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
-        -- Most attempts succeed and return nothing: their record is made the short way.
+        -- Most attempts succeed without a result: this shorter expression makes their record.
         case
             when a.reason is null and a.result is null
                 then jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms)
@@ -65,7 +67,7 @@ ended as materialized (
             ) || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end
         end as detail
     from gone g
-    -- By the claim, too: a worker may answer for an older claim of its own in the same call.
+    -- The claim is compared too, because a worker may settle an older claim of the same delivery in the same call.
     join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
 ),
 recorded as (
@@ -88,13 +90,14 @@ buried as (
         e.timer_key, e.process_instance_key, e.element_instance_key, e.due_date, e.created_at, e.fired_at, e.occurrence,
         e.claims, e.failed, e.slot, e.tenant_id, e.timer_type, e.target, e.target_element_id, e.name, e.schedule,
         coalesce(e.reason, 'no reason was given'), e.payload,
-        shardclock.with_failure(e.failures, e.failed_attempts + 1, e.reason, :holder, coalesce(:now::timestamptz, now()))
+        shardclock.with_failure(e.failures, e.failed_attempts + 1, e.reason, :holder, coalesce(:now::timestamptz,
+        now()))
     from ended e
     -- A service task that is given up becomes an incident of its instance.
     where e.intent = 'DEAD' and e.timer_type <> 'SERVICE_TASK'
 ),
 signaled as (
-    -- The job of a service task has ended: its instance goes on.
+    -- The delivery of a service task has ended: the signal lets its instance continue.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
         tenant_id, timer_type, target, target_element_id, payload
@@ -123,7 +126,7 @@ again as (
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null and a.is_free))
         and a.timer_key = d.timer_key
         and a.claims = d.claims
-        -- An older claim of the same delivery may have failed, and this one have ended it.
+        -- An older claim of the delivery may be in this call too: then that claim failed, and this claim ended it.
         and a.intent is null
         and d.claimed_by = :holder
     returning d.timer_key, d.claims

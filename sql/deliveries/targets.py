@@ -1,4 +1,4 @@
-"""The targets that there are: the log, handlers, jobs and endpoints."""
+"""The targets that timers may have: the log, handlers, jobs and endpoints."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,10 +8,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One target, whose timers may name it, and what it has left.
+    """One target, the tenant that may name it, and its open deliveries.
 
-    `tenant_id` is None if everybody's timers may name it. `closed_at` is since when no new timer may. `waiting` and
-    `dead_letters` are counted up to 1,000, of the tenant that was asked about, if any.
+    `tenant_id` is None if all tenants may name the target. Since `closed_at` no new timer may name it. `waiting` and
+    `dead_letters` are counted up to 1,000, only for one tenant if the call names a tenant.
     """
 
     target: str
@@ -24,7 +24,7 @@ class Target:
 
 
 async def declared_targets(session: Session, tenant_id: str) -> list[str]:
-    """List what may do a tenant's service tasks: declared handlers, and its endpoints.
+    """List the possible targets of a tenant's service tasks: declared handlers, and its endpoints.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/declared_targets.sql
@@ -33,7 +33,7 @@ async def declared_targets(session: Session, tenant_id: str) -> list[str]:
 
 
 async def list_targets(session: Session, *, tenant_id: str | None, limit: int) -> list[Target]:
-    """List the targets that there are, or those that a tenant's timers may name.
+    """List all targets, or the targets that a tenant's timers may name.
 
     shape:   at most `limit`: the log, handlers, jobs, then endpoints, each by name
     errors:  StoreUnavailable  no answer in time

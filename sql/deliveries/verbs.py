@@ -1,6 +1,7 @@
-"""Change deliveries that are on their way: end one, or make next attempts due now.
+"""Change open deliveries: end one, or make next attempts due now.
 
-All are safe to repeat. All answers are true: for a delivery that has ended, the answer says how it ended.
+All verbs are safe to repeat. The answer to a repeated call is true as well: for a delivery that has ended, it says how
+the delivery ended.
 """
 
 from collections.abc import Sequence
@@ -9,17 +10,17 @@ from shardclock_server.sql.session import Session
 
 
 async def cancel_delivery(session: Session, timer_key: int, *, reason: str | None = None) -> str:
-    """End a delivery that nobody has in hand, and say DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN.
+    """End an unclaimed delivery, and return its state: DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
-             StatementRefused  it is a start of a job
+             StatementRefused  the delivery is a start of a job
     source:  sql/functions/deliveries/cancel_delivery.sql
     """
     return str(await session.call_one("cancel_delivery", timer_key=timer_key, reason=reason))
 
 
 async def retry_delivery(session: Session, timer_key: int) -> str:
-    """Make the next attempt of a delivery due now, and say DUE, IN_HAND, or how it ended.
+    """Make the next attempt of a delivery due now, and return DUE, IN_HAND, or how the delivery ended.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
     source:  sql/functions/deliveries/retry_delivery.sql
@@ -28,7 +29,7 @@ async def retry_delivery(session: Session, timer_key: int) -> str:
 
 
 async def retry_deliveries(session: Session, timer_keys: Sequence[int]) -> list[int]:
-    """Make the next attempts of many deliveries due now; return the keys of those that were not due before.
+    """Make the next attempts of many deliveries due now; return the keys of the deliveries that were not due before.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/deliveries/retry_deliveries.sql

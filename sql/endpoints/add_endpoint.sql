@@ -1,7 +1,7 @@
--- Adds an endpoint, unless its tenant has one of this name.
+-- Adds an endpoint, unless its tenant already has one of this name.
 --
 -- in:    :tenant_id text, :name text, :url text, :headers jsonb, :secrets text[], :policy jsonb
--- out:   added boolean: one row, or none if the name is taken
+-- out:   added boolean: one row; no row if the name is taken
 -- locks: the new row
 -- index: endpoints_pkey
 insert into shardclock.endpoints (tenant_id, name, url, headers, secrets, policy)

@@ -1,9 +1,9 @@
--- Changes an endpoint: its URL, its headers, or what was said of its policy. What is on its way to it, its secrets and
--- its state stay.
+-- Changes an endpoint: its URL, its headers, or given keys of its policy. Its open deliveries, its secrets and its
+-- state stay.
 --
--- in:    :tenant_id text, :name text, :url text or null: as it is, :headers jsonb or null: as they are; else all that
---        there are from now on, :policy jsonb: the keys to change
--- out:   changed boolean: one row, or none if there is no such endpoint, or it is so already
+-- in:    :tenant_id text, :name text, :url text or null: the URL stays, :headers jsonb or null: the headers stay; else
+--        all new headers, :policy jsonb: the keys to change
+-- out:   changed boolean: one row; no row if the endpoint does not exist, or has these values already
 -- locks: the endpoint's row
 -- index: endpoints_pkey
 update shardclock.endpoints e

@@ -1,4 +1,4 @@
--- Counts the pending timers that name an endpoint, also those that are paused, up to a limit.
+-- Counts the pending and paused timers that name an endpoint, up to a limit.
 --
 -- in:    :tenant_id text, :name text, :most bigint
 -- out:   timers bigint
@@ -10,7 +10,7 @@ from (
     from shardclock.timers t
     where t.tenant_id = :tenant_id
         and t.target = 'webhook:' || :name::text
-        -- Said so that the planner can see that the index has all of them.
+        -- This redundant condition shows the planner that the partial index has all rows.
         and t.target <> 'log'
     limit :most::bigint
 ) t

@@ -1,7 +1,7 @@
--- Disables an endpoint that works: nothing is sent to it, and no new timer may name it.
+-- Disables an enabled endpoint: nothing is sent to it, and no new timer may name it.
 --
 -- in:    :tenant_id text, :name text, :why text
--- out:   disabled boolean: one row, or none if there is no such endpoint, or it is disabled
+-- out:   disabled boolean: one row; no row if the endpoint does not exist, or is disabled already
 -- locks: the endpoint's row
 -- index: endpoints_pkey
 update shardclock.endpoints e

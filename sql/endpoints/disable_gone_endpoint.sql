@@ -1,8 +1,8 @@
--- Disables an endpoint that has answered that it wants no more, if it works and still leads there; waits for nobody.
+-- Disables an enabled endpoint after its receiver answered 410 Gone at its present URL; never waits for a lock.
 --
--- in:    :tenant_id text, :name text, :url text (where it led), :why text
--- out:   done boolean: one row; false: somebody has locked the endpoint's row, ask again
--- locks: the endpoint's row, for the statement; leaves it out if others have locked it
+-- in:    :tenant_id text, :name text, :url text (of the request that was answered), :why text
+-- out:   done boolean: one row; false: another transaction has locked the endpoint's row; call again
+-- locks: the endpoint's row, for the statement; skips a locked row
 -- index: endpoints_pkey
 with free as materialized (
     select e.name

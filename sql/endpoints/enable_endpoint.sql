@@ -1,7 +1,7 @@
--- Enables an endpoint that was disabled.
+-- Enables a disabled endpoint.
 --
 -- in:    :tenant_id text, :name text
--- out:   enabled boolean: one row, or none if there is no such endpoint, or it works
+-- out:   enabled boolean: one row; no row if the endpoint does not exist, or is enabled already
 -- locks: the endpoint's row
 -- index: endpoints_pkey
 update shardclock.endpoints e

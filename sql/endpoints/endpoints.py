@@ -1,4 +1,4 @@
-"""The endpoints of tenants, as they are stored."""
+"""The stored endpoints of tenants."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -6,32 +6,32 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shardclock_server.sql.session import Session
+from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
-WEBHOOK = "webhook:"  # how targets begin that are endpoints
-COUNTED_MAX = 10_000  # timers of one endpoint: more need not be told apart
+WEBHOOK = "webhook:"  # the prefix of targets that are endpoints
+COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
 
 
 class EndpointsFull(Exception):
-    """Tells that a tenant has as many endpoints as it may have."""
+    """A tenant has reached its limit of endpoints."""
 
 
 class EndpointName(NamedTuple):
-    """Which endpoint: names are each tenant's own."""
+    """The name of an endpoint; each tenant has its own names."""
 
     tenant_id: str
     name: str
 
     @property
     def target(self) -> str:
-        """Return the target that timers name."""
+        """Return the target of its timers."""
         return f"{WEBHOOK}{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEndpoint:
-    """One endpoint, with all that is needed to send; nothing of it was checked since it was added."""
+    """One endpoint, with all data that a delivery needs; read from the table without another check."""
 
     tenant_id: str
     name: str
@@ -44,18 +44,22 @@ class StoredEndpoint:
 
     @property
     def key(self) -> EndpointName:
-        """Return which endpoint it is."""
+        """Return the name that identifies it."""
         return EndpointName(self.tenant_id, self.name)
 
     @property
     def why_closed(self) -> str | None:
-        """Say why nothing is sent to it; None if it is not disabled."""
+        """Explain why nothing is sent to the endpoint; None if the endpoint is enabled."""
         return None if self.disabled_at is None else f"the endpoint is disabled: {self.disabled_why}"
 
 
 @dataclass(frozen=True, slots=True)
 class ListedEndpoint:
-    """One endpoint as it is listed; `waiting` is how many deliveries are on the way, counted up to 1,000."""
+    """One endpoint in a list.
+
+    `waiting` counts its deliveries on the way, up to 1,000; `failing` counts deliveries with a failed attempt, up to
+    100. `failing_since` is the firing or the redrive of the oldest failing delivery; None: no delivery fails.
+    """
 
     tenant_id: str
     name: str
@@ -66,10 +70,12 @@ class ListedEndpoint:
     disabled_at: datetime | None
     disabled_why: str | None
     waiting: int
+    failing: int
+    failing_since: datetime | None
 
 
 async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> dict[EndpointName, StoredEndpoint]:
-    """Find endpoints; one that does not exist is missing.
+    """Find endpoints; the result has no entry for an unknown one.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/find_endpoints.sql
@@ -94,28 +100,48 @@ async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> 
 
 
 async def list_endpoints(
-    session: Session, *, tenant_id: str | None, name: str | None = None, limit: int
+    session: Session,
+    *,
+    tenant_id: str | None,
+    name: str | None = None,
+    after_name: str | None = None,
+    limit: int,
 ) -> list[ListedEndpoint]:
-    """List endpoints by tenant and name, all of them or one tenant's or those of one name.
+    """List endpoints by tenant and name: all, one tenant's, all with one name, or those with a name after another.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/list_endpoints.sql
     """
-    rows = await session.rows("list_endpoints", tenant_id=tenant_id, name=name, limit=limit)
-    return [ListedEndpoint(**{**dict(row), "policy": json.loads(row["policy"])}) for row in rows]
+    asked = {"tenant_id": tenant_id, "name": name, "after_name": after_name, "limit": limit}
+    return [_listed(row) for row in await session.rows("list_endpoints", **asked, disabled_or_failing=False)]
+
+
+async def list_disabled_or_failing_endpoints(session: Session, tenant_id: str, *, limit: int) -> list[ListedEndpoint]:
+    """List a tenant's endpoints that are disabled or have a failing delivery, by name.
+
+    shape:   at most `limit`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/endpoints/list_endpoints.sql
+    """
+    asked = {"tenant_id": tenant_id, "name": None, "after_name": None, "limit": limit}
+    return [_listed(row) for row in await session.rows("list_endpoints", **asked, disabled_or_failing=True)]
+
+
+def _listed(row: Record) -> ListedEndpoint:
+    return ListedEndpoint(**{**dict(row), "policy": json.loads(row["policy"])})
 
 
 async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int | None = None) -> bool:
-    """Add an endpoint; False if its tenant has one of this name.
+    """Add an endpoint; False if its tenant already has one of this name.
 
     errors:  EndpointsFull     its tenant has `most` endpoints; nothing was added
-             StoreUnavailable  the outcome is unknown: look whether it is there
+             StoreUnavailable  the outcome is unknown: read whether the endpoint exists
     source:  sql/endpoints/add_endpoint.sql, sql/endpoints/lock_endpoints_of.sql, sql/endpoints/count_endpoints.sql
     """
     async with session.transaction() as connection:
         if most is not None:
-            # The lock is a statement of its own: the next one sees what was committed while this one waited.
+            # A separate statement takes the lock, so that the next statement sees the commits made during the wait.
             await connection.execute(*statement("lock_endpoints_of").with_values({"tenant_id": endpoint.tenant_id}))
             if await count_endpoints(session, endpoint.tenant_id) >= most:
                 raise EndpointsFull
@@ -145,7 +171,7 @@ async def count_endpoints(session: Session, tenant_id: str) -> int:
 async def set_secrets(
     session: Session, endpoint: EndpointName, *, before: Sequence[str], secrets: Sequence[str]
 ) -> bool:
-    """Replace the secrets of an endpoint; False if they are no longer those `before`.
+    """Replace the secrets of an endpoint; False if they differ from `before`.
 
     errors:  StoreUnavailable  the outcome is unknown: read the endpoint again
     source:  sql/endpoints/set_secrets.sql
@@ -161,9 +187,9 @@ async def change_endpoint(
     headers: Mapping[str, str] | None,
     policy: Mapping[str, Any],
 ) -> bool:
-    """Change an endpoint; False if it is so already, or there is none.
+    """Change an endpoint; False if there is nothing to change, or no such endpoint.
 
-    What is None stays; `headers` are all that there are from then on; of the policy only the keys given change.
+    A None leaves the value as it is; `headers` are the complete new headers; `policy` changes only the given keys.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/change_endpoint.sql
@@ -180,7 +206,7 @@ async def change_endpoint(
 
 
 async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str) -> bool:
-    """Disable an endpoint, if it works; False if it does not.
+    """Disable an enabled endpoint; False if it is disabled or unknown.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/disable_endpoint.sql
@@ -189,9 +215,9 @@ async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str
 
 
 async def disable_gone_endpoint(session: Session, endpoint: EndpointName, *, url: str, why: str) -> bool:
-    """Disable an endpoint that answered at a URL that it wants no more, unless it leads elsewhere now.
+    """Disable an endpoint after its receiver answered 410 Gone at a URL, unless the endpoint has another URL now.
 
-    It waits for nobody: False if somebody has locked the endpoint; call again later.
+    The call never waits for a lock: False if another transaction has locked the endpoint; call again later.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/disable_gone_endpoint.sql
@@ -201,7 +227,7 @@ async def disable_gone_endpoint(session: Session, endpoint: EndpointName, *, url
 
 
 async def enable_endpoint(session: Session, endpoint: EndpointName) -> bool:
-    """Enable an endpoint that was disabled; False if it was not.
+    """Enable a disabled endpoint; False if it is enabled or unknown.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/enable_endpoint.sql
@@ -219,7 +245,7 @@ async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
 
 
 async def count_timers_of_endpoint(session: Session, endpoint: EndpointName, *, most: int = COUNTED_MAX) -> int:
-    """Count the pending timers that name an endpoint; `most` stands for so many or more.
+    """Count the pending timers that name an endpoint; the result `most` means `most` or more.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/count_timers_of_endpoint.sql

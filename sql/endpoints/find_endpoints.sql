@@ -1,10 +1,10 @@
--- Finds endpoints by their names, with what is needed to send.
+-- Finds endpoints by their names, with all data that a delivery needs.
 --
--- in:    :tenants text[], :names text[]: one place in both for each endpoint
+-- in:    :tenants text[], :names text[]: one element of each array for each endpoint
 -- out:   tenant_id text, name text, url text, headers text (JSON), secrets text[], policy text (JSON),
---        disabled_at timestamptz or null, disabled_why text or null; no row for one that does not exist
+--        disabled_at timestamptz or null, disabled_why text or null; an unknown endpoint has no row
 -- locks: nothing
--- index: endpoints_pkey, one probe for each
+-- index: endpoints_pkey, one probe for each endpoint
 select
     e.tenant_id, e.name, e.url, e.headers::text as headers, e.secrets, e.policy::text as policy, e.disabled_at,
     e.disabled_why

@@ -1,11 +1,14 @@
--- Lists endpoints, without secrets and headers, and how many deliveries each has on the way.
+-- Lists endpoints, without secrets and headers, and counts the open and the failing deliveries of each.
 --
--- in:    :tenant_id text or null: only this tenant's, :name text or null: only that of this name, :limit bigint
+-- in:    :tenant_id text or null: only this tenant's endpoints, :name text or null: only endpoints of this name,
+--        :after_name text or null: only names after this one, :disabled_or_failing boolean: only endpoints that are
+--        disabled or have a failing delivery, :limit bigint
 -- out:   tenant_id text, name text, url text, policy text (JSON), added_at timestamptz, changed_at timestamptz,
---        disabled_at timestamptz or null, disabled_why text or null, waiting bigint (deliveries on the way, counted up
---        to 1,000)
+--        disabled_at timestamptz or null, disabled_why text or null, waiting bigint (open deliveries, counted up
+--        to 1,000), failing bigint (open deliveries with a failed attempt, counted up to 100), failing_since
+--        timestamptz or null (the firing or the redrive of the oldest failing delivery)
 -- locks: nothing
--- index: endpoints_pkey; deliveries_by_lane, up to 1,000 rows for each endpoint
+-- index: endpoints_pkey; deliveries_by_lane, up to 1,000 rows for each endpoint; deliveries_failing, up to 100 rows
 select
     e.tenant_id, e.name, e.url, e.policy::text as policy, e.added_at, e.changed_at, e.disabled_at, e.disabled_why,
     (
@@ -16,9 +19,21 @@ select
             where d.target = 'webhook:' || e.name and d.tenant_id = e.tenant_id
             limit 1000
         ) d
-    ) as waiting
+    ) as waiting,
+    f.failing, f.failing_since
 from shardclock.endpoints e
+cross join lateral (
+    select count(*) as failing, min(d.since) as failing_since
+    from (
+        select coalesce(d.redriven_at, d.fired_at) as since
+        from shardclock.deliveries d
+        where d.target = 'webhook:' || e.name and d.tenant_id = e.tenant_id and d.failed_attempts > 0
+        limit 100
+    ) d
+) f
 where (:tenant_id::text is null or e.tenant_id = :tenant_id)
     and (:name::text is null or e.name = :name)
+    and (:after_name::text is null or e.name > :after_name)
+    and (not :disabled_or_failing::boolean or e.disabled_at is not null or f.failing > 0)
 order by e.tenant_id, e.name
 limit :limit

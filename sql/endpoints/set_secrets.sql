@@ -1,7 +1,7 @@
--- Replaces the secrets of an endpoint, if they are still those that the caller has read.
+-- Replaces the secrets of an endpoint, if they are still the secrets that the caller has read.
 --
 -- in:    :tenant_id text, :name text, :before text[], :secrets text[]
--- out:   changed boolean: one row, or none if there is no such endpoint, or somebody has changed its secrets
+-- out:   changed boolean: one row; no row if the endpoint does not exist, or its secrets have changed
 -- locks: the endpoint's row
 -- index: endpoints_pkey
 update shardclock.endpoints e

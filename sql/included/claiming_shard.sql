@@ -1,10 +1,11 @@
--- The claiming shard, and the holders with free claims.
+-- Reads the claiming shard, and the holders with free claims.
 me as materialized (
-    -- Every claim reads the assignment here: so no shard acts on a stale one, and an ended holder takes nothing.
+    -- Each claim reads the assignment here, so that no shard uses a stale assignment, and an ended holder gets no
+    -- timer.
     select
         h.part, h.part_count,
-        -- Rounded up: else a ramp lower than the number of shards would be 0 for each of them. One without slots, as while
-        -- its cluster stands by, takes no more than any other.
+        -- The share is rounded up: otherwise a ramp lower than the number of shards would give each shard 0. A shard
+        -- without slots, for example of a stand-by cluster, gets no larger share than any other shard.
         case
             when c.ramp_per_s is not null then
                 ceil(
@@ -14,21 +15,22 @@ me as materialized (
                     )::numeric
                 )::integer
         end as ramp_per_s,
-        -- Bounds the lock waits of this statement alone: Postgres evaluates this before it locks any row.
+        -- This setting bounds the lock waits of this statement alone: Postgres evaluates it before it locks any row.
         set_config('lock_timeout', '100ms', true) as patience
     from shardclock.holders h
     cross join shardclock.coordination c
     where h.holder = :holder::bigint
         and h.ended_at is null
-        -- Nothing fires in a copy, nor in another installation's database: docs/decisions/0016-a-copy-does-not-fire.md.
+        -- No timer fires in a copy, nor in another installation's database:
+        -- docs/decisions/0016-a-copy-does-not-fire.md.
         and shardclock.hold_reason(h.identity) is null
 ),
 freed as materialized (
-    -- The holders with free claims. Two selects, each of which reads a small index: with an "or", Postgres would
-    -- read every holder that there ever was.
+    -- The holders with free claims. Each of the two selects reads a small index. One select with an "or" would read all
+    -- holders, including the holders that ended long ago.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
     union all
-    -- The shard may itself be suspended, and work again: it doesn't take its own claims.
+    -- The claiming shard may itself be suspended. Then it doesn't take its own claims, because it works again.
     select h.holder
     from shardclock.holders h
     where h.suspended_at is not null and h.ended_at is null and h.holder <> :holder

@@ -1,6 +1,52 @@
--- Writes the deliveries of the timers in `firing`, counts the rows of `fired`, and measures the lags.
+-- Writes the deliveries of the timers in `firing`, hands some deliveries over to workers, counts the timers, and
+-- measures their lags. A handed-over delivery is written as a claim of a worker with a grant for the delivery's target
+-- (docs/decisions/0083-a-firing-hands-its-delivery-over.md).
+taker as materialized (
+    -- The worker's row is checked as in the worker's own claims: an ended or silent worker gets no delivery.
+    select h.holder, h.part, h.part_count
+    from shardclock.holders h
+    where h.holder = any (:granted_by::bigint[])
+        and h.ended_at is null
+        and h.suspended_at is null
+        and h.part is not null
+        and shardclock.hold_reason(h.identity) is null
+),
+granted as materialized (
+    select g.target, g.places, t.holder, t.part, t.part_count
+    from unnest(:granted_by, :granted_targets::text[], :granted_places::integer[]) as g (holder, target, places)
+    join taker t on t.holder = g.holder
+),
+given as materialized (
+    -- While an assignment changes, two workers may keep the same slot: only one of them gets the delivery.
+    select distinct on (n.timer_key) n.*
+    from (
+        select
+            f.*, g.holder as worker, g.places,
+            row_number() over (partition by f.target, g.holder order by f.due_date, f.timer_key) as number
+        from firing f
+        join granted g on g.target = f.target and f.slot % g.part_count = g.part
+        where exists (select from granted)
+    ) n
+    where n.number <= n.places
+    order by n.timer_key, n.worker
+),
+handed as (
+    insert into shardclock.deliveries (
+        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
+        tenant_id, timer_type, target, target_element_id, name, schedule, payload, claimed_by, claimed_until, claims
+    )
+    select
+        g.timer_key, g.process_instance_key, g.element_instance_key, coalesce(:now::timestamptz, now()), g.due_date,
+        g.created_at, g.occurrence, g.slot, g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule,
+        g.payload, g.worker, coalesce(:now::timestamptz, clock_timestamp()) + :granted_lease::interval, 1
+    from given g
+    returning
+        timer_key, process_instance_key, element_instance_key, due_date, fired_at, next_attempt_at, redriven_at,
+        occurrence, claims, failed_attempts, given_back, tenant_id, timer_type, target, target_element_id, name, schedule,
+        payload::text as payload, attempts_max, claimed_by
+),
 delivering as (
-    -- A firing whose target is the log leaves only its record.
+    -- A firing with the target log leaves only its record, and no delivery.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
         tenant_id, timer_type, target, target_element_id, name, schedule, payload
@@ -10,22 +56,21 @@ delivering as (
         f.created_at, f.occurrence, f.slot, f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule,
         f.payload
     from firing f
-    where f.target <> 'log'
+    where f.target <> 'log' and f.timer_key not in (select g.timer_key from given g)
 ),
 done as materialized (
-    -- The clock is read when all timers are deleted; their records are written right after.
+    -- The clock is read after the delete of all timers; their records are written right after.
     select
         count(*) as timers,
-        coalesce(array_agg(f.timer_key), '{}') as timer_keys,
         count(*) filter (where f.target <> 'log') as deliveries,
         clock_timestamp() as at,
         array(
             select clock_timestamp() - e.edge from unnest(:lag_edges::interval[]) as e (edge) order by e.edge desc
         ) as edges
-    from fired f
+    from firing f
 ),
 lags as materialized (
-    -- In a select of its own the function becomes part of the expressions; as a table it would cost 0.3 µs a row.
+    -- In a separate select, Postgres inlines the function; as a table expression, it would cost 0.3 µs for each row.
     select
         shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,

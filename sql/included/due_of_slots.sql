@@ -1,11 +1,11 @@
--- The rows of the slots that are taken: of each slot its oldest.
+-- Selects the rows that the claim takes: the oldest rows of each slot.
 select n.timer_key, n.due_date, n.slot as place, n.share
 from seen n
 where n.slot <> all (array(select o.slot from seen o where o.touched))
 union all
 (
-    -- Rows that others have locked are left out here. This reads the slots in which somebody may have locked a row,
-    -- and in a sweep all slots, since other shards are at work there.
+    -- Leave out rows that other transactions have locked. The select reads only the slots in which a transaction may
+    -- have locked a row; a sweep reads all slots, because other shards claim rows there.
     select d.timer_key, d.due_date, s.slot as place, s.share
     from slots s
     cross join lateral (

@@ -1,9 +1,10 @@
--- The slots of `scan`, each with its share of the rows and the beginning of its scan; and the rows, read without locks.
+-- Reads the slots of `scan`, each with its number of rows and the start of its scan; then reads the rows, without
+-- locks.
 slots as materialized (
     select
         s.slot,
         greatest(1, scan.timers * scan.step / 840) as share,
-        -- Where the slot's scan begins: docs/decisions/0023-fired-rows-that-stay.md.
+        -- The start of the slot's scan: docs/decisions/0023-fired-rows-that-stay.md.
         greatest(
             scan.since,
             case

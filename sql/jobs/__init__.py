@@ -1,8 +1,8 @@
-"""Jobs: their definitions, the statements that begin and end a run, and what became of the last runs.
+"""Jobs: their definitions, the statements that begin and end a run, and the history of the last runs.
 
-jobs      look at jobs, and change what they do
-declare   what an app declares
-apply     what a file describes
+jobs      read jobs, and change them
+declare   declare an app's jobs
+apply     apply the jobs of a file
 runs      begin a run and end it
 history   the last runs
 """

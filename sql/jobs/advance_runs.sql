@@ -1,12 +1,12 @@
--- Writes what runs do now: their functions are called (RUNNING), or they are to end (TERMINATING).
+-- Writes the new states of runs: RUNNING (the function is called), or TERMINATING (the run is to end).
 --
--- in:    :holder bigint, one array for each fact about these runs: :jobs text[], :timer_keys bigint[], :claims integer[],
+-- in:    :holder bigint, one array for each field of the runs: :jobs text[], :timer_keys bigint[], :claims integer[],
 --        :states text[], :reasons text[] (null: none)
--- out:   timer_key bigint, claims integer, of those whose jobs somebody has locked: send them again. All others are
---        settled: a run that was in this state already, or is to end, or was ended, stays as it is
--- locks: the jobs; leaves out those that others have locked
+-- out:   timer_key bigint, claims integer, of each run with a job that another transaction has locked: send the run
+--        again. A run that has this state already, is to end, or has ended stays unchanged and has no row
+-- locks: the jobs; skips locked ones
 -- index: jobs_pkey, job_runs_pkey, one probe for each run
-with said as materialized (
+with given as materialized (
     select s.*
     from unnest(:jobs::text[], :timer_keys::bigint[], :claims::integer[], :states::text[], :reasons::text[])
         as s (job, timer_key, claims, state, reason)
@@ -17,7 +17,7 @@ locked as materialized (
 advanced as (
     update shardclock.jobs j
     set state = s.state
-    from said s
+    from given s
     where j.name = any (array(select locked.name from locked))
         and j.name = s.job
         and j.run_timer_key = s.timer_key
@@ -45,6 +45,6 @@ recorded as (
     from advanced a
 )
 select s.timer_key, s.claims
-from said s
+from given s
 where s.job not in (select l.name from locked l)
     and exists (select from shardclock.jobs j where j.name = s.job)

@@ -1,4 +1,4 @@
-"""Make jobs as a file describes them: all of them, or none."""
+"""Apply the jobs of a file: all of them, or none."""
 
 import json
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class JudgedJob:
-    """What a job would change if it became as it is described, or why it can't.
+    """The changes that applying a job would make, or the reason for its refusal.
 
-    shape:   `changes` is `added`, or the names of the columns that are otherwise than before; empty: it is so already.
-             Without `has_code` no app has its function: it is kept, and starts when one has it
+    shape:   `changes` is `added`, or the names of the columns that would change; empty: nothing would change. Without
+             `has_code` no app has the job's function: the job is stored, and starts when an app has the function
     """
 
     name: str
@@ -24,28 +24,28 @@ class JudgedJob:
 
 
 async def judge_jobs(session: Session, entries: Sequence[JobEntry]) -> list[JudgedJob]:
-    """Say what jobs would change, and which of them are refused.
+    """Find the changes that the jobs of a file would make, and the refusals.
 
     shape:   in the order of the entries
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/judge_jobs.sql
     """
-    rows = await session.rows("judge_jobs", said=[_said(entry) for entry in entries])
+    rows = await session.rows("judge_jobs", specs=[_spec_of(entry) for entry in entries])
     return [JudgedJob(row["job"], row["refusal"], tuple(row["changes"] or ()), row["has_code"]) for row in rows]
 
 
 async def apply_jobs(session: Session, entries: Sequence[JobEntry]) -> dict[str, tuple[str, ...]]:
-    """Make jobs as they are described, in one transaction; return what that changed, by name.
+    """Apply the jobs of a file in one transaction; return the changes, by name.
 
-    errors:  StatementRefused  22023: one of them can't be as described, in a sentence; nothing was changed
+    errors:  StatementRefused  22023: a job is refused, in a sentence; nothing was changed
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/apply_jobs.sql
     """
-    # In one order, whoever applies what: two calls with the same jobs wait for each other, and never both.
+    # All callers use one order: two calls with the same jobs wait for each other without a deadlock.
     in_order = sorted(entries, key=lambda entry: entry.spec.name)
-    rows = await session.rows("apply_jobs", said=[_said(entry) for entry in in_order])
+    rows = await session.rows("apply_jobs", specs=[_spec_of(entry) for entry in in_order])
     return {row["job"]: tuple(row["changes"]) for row in rows}
 
 
-def _said(entry: JobEntry) -> str:
+def _spec_of(entry: JobEntry) -> str:
     return json.dumps(columns_of(entry.spec) | {"disabled": entry.disabled})

@@ -1,9 +1,9 @@
--- Makes jobs as they are described, all of them or, if one is refused, none.
+-- Applies the jobs of a file: all of them or, if one is refused, none.
 --
--- in:    :said jsonb[] (each an object as shardclock.apply_job takes it)
--- out:   job text, changes text[]: {added}; what is otherwise than before; or empty: it was so already
--- locks: the jobs, in the order of :said; the timers of their next starts
+-- in:    :specs jsonb[] (each an object in the form of shardclock.apply_job)
+-- out:   job text, changes text[]: {added}, or the changed columns; empty: no change
+-- locks: the jobs, in the order of :specs; the timers of their next starts
 -- index: jobs_pkey, timers_by_name_prefix
-select s.said ->> 'name' as job, a.changes
-from unnest(:said::jsonb[]) with ordinality as s (said, number)
-cross join lateral shardclock.apply_job(s.said) as a (changes)
+select s.spec ->> 'name' as job, a.changes
+from unnest(:specs::jsonb[]) with ordinality as s (spec, number)
+cross join lateral shardclock.apply_job(s.spec) as a (changes)

@@ -1,35 +1,37 @@
--- Begins runs of jobs: claims their due deliveries and marks the jobs, before anything is called; drops starts that must
--- not run.
+-- Begins runs of jobs: claims their due deliveries and marks the jobs, before any function is called; drops starts that
+-- must not run.
 --
--- in:    :holder bigint, :lease interval, :look integer (how many due starts are read), :places integer and :reserving
---        integer (how many runs the caller takes at most, of jobs that reserve nothing, and of those that reserve
---        processors, GPUs or memory), :after_at timestamptz and :after_key bigint: those behind this start are read,
---        null: from the first one on, :running bigint[]: the deliveries whose runs the caller makes, or is about to end,
---        and which have not crashed, whatever a clock says; :ending bigint[]: those whose runs are over, and the caller
---        is about to say so: a start of such a job waits for that; :now timestamptz or null
+-- in:    :holder bigint, :lease interval, :read_limit integer (the limit of due starts to read), :places integer and
+--        :reserving integer (the limits of runs to begin: of jobs that reserve nothing, and of jobs that reserve
+--        processors, GPUs or memory), :after_at timestamptz and :after_key bigint: the last start of the previous page,
+--        nulls for the first page, :running bigint[]: the deliveries that the caller runs or is about to end; these
+--        have not crashed, even if their leases have ended by the clock; :ending bigint[]: deliveries in :running with
+--        an ended run that is not recorded yet: the job's next start waits for the record; :machine jsonb
+--        with cpus and memory_mib: the call claims no start of a job that asks for more, or for GPUs; null: no limit;
+--        :now timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
---        bigint (runs that are to end for a later start), saturated boolean (there may be more than were read), short
---        boolean and short_reserving boolean (more could have begun of either kind, if there had been places), queued
---        boolean (a start waits for its job's run to end), last_at timestamptz and last_key bigint (the last start that
---        was read, or nulls). Each row also has a run, or nulls; the most urgent run
---        comes first: job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has
---        now), run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
+--        bigint (runs that are to end for a later start), saturated boolean (more starts may be due than were read),
+--        short boolean and short_reserving boolean (more runs of either kind could have begun with more places), queued
+--        boolean (a start waits for the end of its job's run), last_at timestamptz and last_key bigint (the last start
+--        that was read, or nulls). Each row also has a run, or nulls; the most urgent run comes first: job text,
+--        function text, timer_key bigint, claims integer (of the delivery that the caller has claimed), run_claims
+--        integer (of the job's mark: if it differs from claims, the run has crashed, and the caller ends it), attempt
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
--- locks: the claimed and dropped deliveries and the marked jobs, for the statement; leaves out what others have locked
--- index: deliveries_of_jobs, the first :look that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
---        these; deliveries_of_jobs_by_due_date and timers_by_target, one probe of each for each job with a queue, and of
---        the first a scan up to the hundredth start of the slots where more may wait; holders_pkey, holders_ended
+-- locks: the claimed and dropped deliveries and the marked jobs, for the statement; skips locked rows
+-- index: deliveries_of_jobs, the first :read_limit due rows; jobs_pkey and deliveries_pkey, one probe for each row;
+--        deliveries_of_jobs_by_due_date and timers_by_target, one probe for each job with a queue, and of
+--        deliveries_of_jobs_by_due_date a scan up to the hundredth start if more may wait; holders_pkey, holders_ended
 with me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
     where h.holder = :holder::bigint
         and h.ended_at is null
         and h.part is not null
-        -- Nothing runs in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
+        -- No job runs in a copy of the database: docs/decisions/0016-a-copy-does-not-fire.md.
         and shardclock.hold_reason(h.identity) is null
 ),
 ended as materialized (
-    -- As in claim_deliveries: a worker that is only suspended may still be at work.
+    -- As in claim_deliveries: a suspended worker may still be running.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
 ),
 due as materialized (
@@ -38,15 +40,16 @@ due as materialized (
     cross join lateral (
         select
             d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date,
-            -- What somebody asked for, or scheduled himself, has no name or another one.
+            -- Only a start that the job's rule planned has the job's name. Starts on request and users' timers don't.
             (d.name = d.target) is true as is_planned,
             d.claims > 0 as was_begun
         from shardclock.deliveries d
         where d.target like 'job:%'
-            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
+            -- Never clock_timestamp() here: it is volatile, so the index scan would not end after the due starts.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- "Is true", which no index fits: else the planner takes one in another order, and reads all starts of all jobs.
+            -- "is true" fits no index: otherwise the planner uses an index in another order, and reads all jobs'
+            -- starts.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
             and d.timer_key <> all (:running::bigint[])
@@ -55,11 +58,11 @@ due as materialized (
                 array(select ended.holder from ended)
             )
         order by d.next_attempt_at, d.timer_key
-        limit :look::integer
+        limit :read_limit::integer
     ) d
 ),
 earlier as materialized (
-    -- Of the jobs whose starts are read, those that stand before these: a hundred and one are as many as count.
+    -- For each job of these starts, the number of its earlier starts, up to 101: a queue is limited to 100 starts.
     select j.target, j.tenant_id, e.starts
     from (select distinct due.target, due.tenant_id from due where :after_at is not null) j
     cross join lateral (
@@ -81,7 +84,13 @@ of_job as materialized (
     select
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
         j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
-        j.run_claims, j.reserves, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
+        j.run_claims, j.reserves, r.due_date as run_due_date,
+        -- A start that asks for more than the caller's machine has waits for another worker, as it waits during the
+        -- pause after a run. The policy may be any JSON: a comparison of a text with a number is not true.
+        j.not_before > coalesce(:now::timestamptz, now())
+            or jsonb_path_exists(
+                j.policy, '$ ? (@.num_gpus > 0 || @.num_cpus > $cpus || @.memory_mib > $memory_mib)', :machine::jsonb, true
+            ) as rests,
         coalesce(e.starts, 0)
             + row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key)
             as place,
@@ -90,11 +99,11 @@ of_job as materialized (
     from due
     left join lateral (
         select
-            j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before,
+            j.name, j.policy, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before,
             jsonb_strip_nulls(j.policy) ?| array['num_cpus', 'num_gpus', 'memory_mib'] as reserves
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
-        -- A name has one row. Without the limit this would be a join, and the planner might begin it with every job.
+        -- A name has one row. Without the limit, the planner might choose a join that first reads all jobs.
         limit 1
     ) j on true
     left join lateral (
@@ -103,7 +112,8 @@ of_job as materialized (
     left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
 hundredth as materialized (
-    -- A queue keeps its first hundred starts. They are not the ones that became due first: a timer may fire late.
+    -- A queue keeps its first hundred starts by due date. These starts may not be the first in the index, because a
+    -- timer may fire late.
     select q.target, q.tenant_id, d.due_date, d.timer_key
     from (
         select distinct o.target, o.tenant_id
@@ -115,7 +125,8 @@ hundredth as materialized (
         from shardclock.deliveries d
         where d.target = q.target and d.target like 'job:%' and d.tenant_id = q.tenant_id
             and d.slot % (select me.part_count from me) = (select me.part from me)
-            -- "Is true", which no index fits: this reads the starts in the order of their due dates, up to the hundredth.
+            -- "is true" fits no index: so Postgres reads the starts in the order of their due dates, up to the
+            -- hundredth.
             and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
             and d.claimed_by is null
         order by d.due_date, d.timer_key
@@ -126,7 +137,7 @@ hundredth as materialized (
 judged as materialized (
     select
         o.*,
-        -- The delivery of a run that crashed is free again, and its job still marked.
+        -- The delivery of a crashed run is free again, and its job is still marked.
         o.run_timer_key is not distinct from o.timer_key as crashed,
         case
             when o.run_timer_key = o.timer_key then null
@@ -135,7 +146,7 @@ judged as materialized (
             when o.overlap = 'skip' and o.run_timer_key is not null and o.run_timer_key <> all (:ending::bigint[])
                 then 'skipped: another run was going'
             when o.overlap = 'skip' and o.is_planned and o.place > 1 then 'skipped: an earlier start was waiting'
-            -- Another worker may have begun a later start, which it alone sees. A retry is no later start.
+            -- Another worker may have begun a later start of its own slots. A retry is not a later start.
             when o.overlap = 'replace'
                 and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))
                 then 'skipped: a later start replaced it'
@@ -147,7 +158,8 @@ judged as materialized (
     left join hundredth h on h.target = o.target and h.tenant_id = o.tenant_id
 ),
 first_in_queue as materialized (
-    -- A queue keeps the order of its starts in the slots of all workers: docs/decisions/0075-queues-keep-their-order.md.
+    -- A queue keeps the order of its starts across the slots of all workers:
+    -- docs/decisions/0075-queues-keep-their-order.md.
     select f.timer_key, q.name, q.reserves, q.priority, f.next_attempt_at
     from (
         select distinct j.name, j.target, j.tenant_id, j.reserves, j.priority
@@ -161,11 +173,11 @@ first_in_queue as materialized (
         order by d.due_date, d.timer_key
         limit 1
     ) f
-    -- An attempt that waits for its retry is not overtaken.
+    -- No start overtakes an attempt that waits for its retry.
     where f.next_attempt_at <= coalesce(:now::timestamptz, now())
         and f.timer_key <> all (:running)
-        -- Nor is a start before its timer has fired. An unplanned schedule has no start yet. With the limit this is a
-        -- probe of the index, and no join.
+        -- No start overtakes an earlier start of a timer that has not fired yet. A schedule without a plan has no start
+        -- yet. The limit makes the query a probe of the index instead of a join.
         and (
             select t.timer_key
             from shardclock.timers t
@@ -180,7 +192,7 @@ first_in_queue as materialized (
 chosen as materialized (
     select
         c.timer_key, c.name, c.crashed, c.run_claims, c.reserves,
-        -- A start is as urgent as one of the next lower number that is due five minutes later: so none waits for ever.
+        -- Each level of priority counts like five minutes of waiting, so that no start waits forever.
         row_number() over (
             order by c.next_attempt_at + c.priority * interval '5 minutes', c.timer_key
         ) as rank
@@ -200,7 +212,7 @@ chosen as materialized (
                     and case
                         when j.overlap = 'replace' then
                             j.age = j.waiting
-                            -- A later one may stand behind those that were read.
+                            -- The later start may be after the page of starts that were read.
                             and not exists (
                                 select
                                 from me
@@ -217,8 +229,9 @@ chosen as materialized (
     ) c
 ),
 held as materialized (
-    -- Locked first, and asked again on the newest version: from here on both rows of a run are ours, or none is. One after
-    -- the other, until there are as many as places: a job that somebody has locked takes up none.
+    -- Lock delivery and job, and check the newest version of each: after this part the statement has locked both rows
+    -- of a run, or neither row. Runs are locked one by one until all places are used, because a locked job uses no
+    -- place.
     select r.*
     from (values (false, :places::integer), (true, :reserving::integer)) as kind (reserves, places)
     cross join lateral (
@@ -241,7 +254,7 @@ held as materialized (
             select j.function, j.config, j.policy
             from shardclock.jobs j
             where j.name = c.name
-                -- The fence: a job has one run, and one that was disabled has none.
+                -- The fence: a job has at most one run, and a disabled job has none.
                 and j.run_timer_key is null
                 and j.is_enabled
                 and (j.not_before > coalesce(:now::timestamptz, now())) is not true
@@ -250,7 +263,7 @@ held as materialized (
         limit greatest(kind.places, 0)
     ) r
     union all
-    -- The end of a run that crashed needs no place.
+    -- The end of a crashed run needs no place.
     select
         c.name, c.crashed, c.run_claims, c.reserves, c.rank, d.timer_key, d.claims, d.failed_attempts,
         d.claimed_until, j.function, j.config, j.policy
@@ -269,7 +282,7 @@ held as materialized (
     cross join lateral (
         select j.function, j.config, j.policy
         from shardclock.jobs j
-        -- On the newest version: if the run was ended since our snapshot, this is no crash.
+        -- This is checked on the newest version: if the run has ended since our snapshot, it has not crashed.
         where j.name = c.name and j.run_timer_key = c.timer_key and j.run_claims = c.run_claims
         for update of j skip locked
     ) j
@@ -286,7 +299,8 @@ marked as (
         cancel_why = null,
         last_start = clock_timestamp(),
         runs = j.runs + 1,
-        -- Counted before it begins: whatever dies now, the crash is counted. The end takes it back.
+        -- A crash is counted before the run begins, so that it counts even if the worker dies now. The end of the run
+        -- subtracts it.
         crashes = j.crashes + 1,
         consecutive_crashes = j.consecutive_crashes + 1
     from held h
@@ -301,7 +315,7 @@ short as materialized (
         coalesce(bool_or(k.is_short) filter (where not k.reserves), false) as plain,
         coalesce(bool_or(k.is_short) filter (where k.reserves), false) as reserving
     from (
-        -- Where there was a place and nothing began, somebody has locked what could.
+        -- If a place was free and no run began, other transactions have locked the possible starts.
         select kind.reserves, c.starts > kind.places and (kind.places = 0 or h.runs > 0) as is_short
         from (values (false, :places), (true, :reserving)) as kind (reserves, places)
         cross join lateral (
@@ -341,11 +355,12 @@ kept as (
     select m.run_timer_key, m.run_claims, m.name, m.run_attempt, c.due_date, m.run_started_at, :holder
     from marked m
     join claimed c on c.timer_key = m.run_timer_key
-    -- After a failover a key may have been given twice; that must stop no job.
+    -- After a failover two timers may have one key; the second one must not stop its job.
     on conflict do nothing
 ),
 going as materialized (
-    -- A run that ends in this moment may have counted on the start that it is to leave: who ends it has locked its job.
+    -- A run that ends now may expect this start to replace its next attempt, but the start is skipped here. The
+    -- transaction that ends the run has locked the job.
     select j.name
     from shardclock.jobs j
     where j.name = any (array(select s.name from judged s where s.why_not = 'skipped: another run was going'))
@@ -368,7 +383,7 @@ unwanted as materialized (
 dropped as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select u.timer_key from unwanted u))
-        -- "Is true", which no index fits: on a table that was empty, this is to probe the key, too.
+        -- "is true" fits no index: so a plan that was made on an empty table also probes the key.
         and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
@@ -410,7 +425,7 @@ outrun as materialized (
     from shardclock.jobs j
     where j.name = any (array(select l.name from later l))
         and j.state in ('STARTING', 'RUNNING')
-        -- The fence: it is the run that was judged.
+        -- The fence: the job's run is still the run that was judged.
         and (j.run_timer_key, j.run_claims) in (select l.run_timer_key, l.run_claims from later l)
     for update of j skip locked
 ),
@@ -433,7 +448,7 @@ select
     clock_timestamp() as server_time,
     (select count(*) from dropped) as dropped,
     (select count(*) from replaced) as replaced,
-    (select count(*) from due) >= :look as saturated,
+    (select count(*) from due) >= :read_limit as saturated,
     short.plain as short,
     short.reserving as short_reserving,
     exists (
@@ -449,7 +464,7 @@ select
     (select due.timer_key from due order by due.next_attempt_at desc, due.timer_key desc limit 1) as last_key,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
-    -- No longer than a lease: the clock may have been set back since it was written.
+    -- The rest of the lease is at most one lease, because the clock may have been set back since the lease was written.
     least(greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0'), :lease) as lease_left
 from short
 left join claimed c on true

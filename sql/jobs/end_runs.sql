@@ -1,16 +1,17 @@
--- Ends runs: removes the marks, records how each ended, and schedules what follows, another attempt or the next start.
+-- Ends runs: removes the marks, records the outcomes, and schedules the next attempt or the next start.
 --
--- in:    :holder bigint, one array for each fact about these runs:
+-- in:    :holder bigint, one array for each field of the runs:
 --        :jobs text[] (each once), :timer_keys bigint[], :claims integer[] (of the delivery, as the caller claimed it),
---        :run_claims integer[] (of the mark; less than the claim, if the run crashed and its finder ends it),
---        :outcomes text[], :fails boolean[] (the attempt counts), :delays interval[] (until the next attempt; null: this
---        start is over), :rests interval[] (until any run of the job may begin), :duration_ms integer[], :reasons text[],
---        :tracebacks text[], :results jsonb[], :logs text[], :progress double precision[] and :messages text[] (nulls:
---        none), :called interval[] (how long ago its function was called; null: it was not);
---        :now timestamptz or null
--- out:   one row for each run, in no order: timer_key bigint, claims integer, how text: ENDED; LOCKED: somebody has
---        locked its job or delivery, send it again; or LOST: the run was ended by somebody else, and nothing was changed
--- locks: the deliveries and jobs, for the statement; leaves out those that others have locked
+--        :run_claims integer[] (of the job's mark; less than :claims if the run crashed and another worker ends it),
+--        :outcomes text[], :fails boolean[] (true: the attempt has failed), :delays interval[] (until the next attempt;
+--        null: this start has no further attempt), :rests interval[] (the pause until the job may begin any run),
+--        :duration_ms integer[], :reasons text[], :tracebacks text[], :results jsonb[], :logs text[], :progress double
+--        precision[] and :messages text[] (nulls: none), :called interval[] (the time since its function was called;
+--        null: it was not called); :now timestamptz or null
+-- out:   one row for each run, in any order: timer_key bigint, claims integer, how text: ENDED; LOCKED: another
+--        transaction has locked its job or delivery, send it again; or LOST: another worker has ended the run; nothing
+--        was changed
+-- locks: the deliveries and jobs, for the statement; skips locked ones
 -- index: deliveries_pkey, jobs_pkey, job_runs_pkey and timers_by_name_prefix, a probe or two for each run
 with given as materialized (
     select a.*
@@ -40,7 +41,7 @@ locked as materialized (
     for update of j skip locked
 ),
 attempt as materialized (
-    -- If a run was cancelled, and its worker put it back before it heard of that, the run counts as cancelled.
+    -- If the worker put a cancelled run back before it got the cancellation, the run counts as cancelled.
     select
         g.job, g.timer_key, g.claims, g.run_claims, g.fails, g.delay, g.rest, g.duration_ms, g.traceback, g.result, g.log,
         g.progress, g.message, g.called,
@@ -51,7 +52,7 @@ attempt as materialized (
     cross join lateral (select (l.is_cancelled and g.outcome = 'INTERRUPTED') is true as is_so) unheard
 ),
 clock as materialized (
-    -- Read once, when all rows are locked.
+    -- The clock is read once, after all rows are locked.
     select coalesce(:now::timestamptz, clock_timestamp()) as at from (select count(*) from held, locked) l
 ),
 unmarked as (
@@ -91,7 +92,7 @@ unmarked as (
     cross join clock
     where j.name = any (array(select locked.name from locked))
         and j.name = a.job
-        -- The fence, on the row itself: this run is still the job's.
+        -- The fence, on the row that is written: this run is still the job's run.
         and j.run_timer_key = a.timer_key
         and j.run_claims = a.run_claims
     returning
@@ -104,17 +105,19 @@ decided as materialized (
         t.due_date as next_due,
         u.delay is null
             or not u.is_enabled
-            -- However it ended: whoever cancelled a run does not want its start.
+            -- The start of a cancelled run ends with any outcome, because a client doesn't want the start any more.
             or u.is_cancelled
-            -- No attempt is later than the next start, which then is the next attempt. But what somebody has asked for,
-            -- perhaps with a configuration of its own, and did not fail, becomes due again: overlap decides then.
+            -- If the next attempt would be later than the next start, that start replaces the attempt. Exception: a
+            -- start on request that did not fail becomes due again, because it may have another configuration; then
+            -- the job's overlap decides.
             or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
-            -- The same where this end would give the next start. What did not fail is made again, however late.
+            -- The same rule holds if this end would plan the next start. A run that did not fail is repeated in any
+            -- case.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
             as is_over
     from unmarked u
     left join lateral (
-        -- A new rule has no date until a shard plans it.
+        -- A new rule has no due date until a shard plans it.
         select t.due_date, t.schedule is null or t.anchor_occurrence is not null as is_planned
         from shardclock.timers t
         where t.tenant_id = 'default' and t.name = 'job:' || u.name
@@ -131,7 +134,7 @@ again as (
         claimed_until = null,
         failed_attempts = d.failed_attempts + a.fails::integer,
         given_back = d.given_back + (not a.fails)::integer,
-        -- One that was put back, to be made again at once, keeps its turn.
+        -- A run that was put back with no delay keeps its position in the queue.
         next_attempt_at = case
             when a.fails or a.delay > interval '0' then e.last_finish + a.delay
             else d.next_attempt_at

@@ -1,10 +1,10 @@
--- Reads what configurations the functions of jobs take, as the app declares it.
+-- Reads the outlines (types) of the configurations that functions of jobs take, as the app declares them.
 --
 -- in:    :functions text[]
--- out:   function text, outline text (JSON: client/shardclock/outline.py); nothing for a function that no app has now, or
---        that takes any configuration
+-- out:   function text, outline text (JSON: client/shardclock/outline.py); a function has no row if no app has it, or
+--        if it takes any configuration
 -- locks: nothing
--- index: none: all jobs, once
+-- index: none, one scan of all jobs
 select distinct on (j.function) j.function, (j.declared -> 'config_outline')::text as outline
 from shardclock.jobs j
 where j.function = any (:functions::text[])

@@ -1,27 +1,27 @@
--- Reads jobs with all that is known of them, by name.
+-- Reads jobs with their state, next start, last run and counters, by name.
 --
--- in:    :name text or null: all
+-- in:    :names text[] or null: all jobs
 -- out:   name text, function text, state text, every_s double precision, schedule text, zone text, missed text,
---        overlap text, priority integer, config text, policy text, next_start timestamptz or null (it is
---        paused, or its rule is not planned yet), next_key bigint or null (the timer of the next start), paused_start
---        timestamptz or null (when it would have started, were its next start not paused), paused_at timestamptz,
---        paused_why text, paused_by text (what the log still has of the pause), waiting bigint (starts that are due and
---        wait), retry_at timestamptz or null (none while it is disabled), run_id text or null,
---        run_attempt integer, run_started_at timestamptz, cancel_why text, progress double precision, message text,
---        holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
+--        overlap text, priority integer, config text, policy text, next_start timestamptz or null (the start is
+--        paused, or the rule is not planned yet), next_key bigint or null (the timer of the next start), paused_start
+--        timestamptz or null (the start time of a paused next start), paused_at timestamptz,
+--        paused_why text, paused_by text (from the log's record of the pause, if the log still has it), waiting bigint
+--        (due starts that wait), retry_at timestamptz or null (also null while the job is disabled), run_id text or
+--        null, run_attempt integer, run_started_at timestamptz, cancel_why text, progress double precision, message
+--        text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
 --        last_outcome text, last_reason text, runs bigint, successes bigint, failures bigint, crashes bigint,
 --        consecutive_failures integer, consecutive_crashes integer (without the present run), p50_s double precision,
---        p99_s double precision (of its kept runs that succeeded), disabled_at timestamptz, disabled_why text,
---        disabled_by text, withdrawn_at timestamptz
+--        p99_s double precision (the durations of successful runs in the history), disabled_at timestamptz,
+--        disabled_why text, disabled_by text, withdrawn_at timestamptz
 -- locks: nothing
--- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane, job_runs_by_job: for each job, its own rows; of one whose
---        next start is paused command_log_by_timer_key
+-- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane, job_runs_by_job: the rows of each job; for a job with a
+--        paused next start also command_log_by_timer_key
 select
     j.name, j.function, j.state, j.every_s, j.schedule, j.zone, j.missed, j.overlap, j.priority::integer as priority,
     j.config::text as config, j.policy::text as policy,
     case when t.paused_due_date is null and not t.is_unplanned then t.due_date end as next_start,
     t.timer_key as next_key,
-    t.paused_due_date as paused_start, l.recorded_at as paused_at, l.why as paused_why, l.who as paused_by,
+    t.paused_due_date as paused_start, l.recorded_at as paused_at, l.why as paused_why, l.paused_by,
     d.waiting, case when j.disabled_at is null then d.retry_at end as retry_at,
     j.run_timer_key || '.' || j.run_claims as run_id,
     j.run_attempt, j.run_started_at, j.cancel_why, r.progress, r.message, j.run_holder as holder,
@@ -35,15 +35,15 @@ from shardclock.jobs j
 left join lateral (
     select
         t.timer_key, t.due_date, t.paused_due_date,
-        -- The first due date of a rule that no shard has planned yet is not real.
+        -- Until a shard has planned a new rule, its due date is a placeholder.
         t.schedule is not null and t.anchor_occurrence is null as is_unplanned
     from shardclock.timers t
     where t.tenant_id = 'default' and t.name = 'job:' || j.name
     limit 1
 ) t on true
 left join lateral (
-    -- What a shard could not fire it has paused itself, and says why as `refused`.
-    select l.recorded_at, coalesce(l.detail ->> 'reason', l.detail ->> 'refused') as why, l.detail ->> 'by' as who
+    -- A timer that a shard could not fire was paused by the shard, with the reason in `refused`.
+    select l.recorded_at, coalesce(l.detail ->> 'reason', l.detail ->> 'refused') as why, l.detail ->> 'by' as paused_by
     from shardclock.command_log l
     where t.paused_due_date is not null and l.timer_key = t.timer_key and l.intent = 'PAUSED'
     order by l.recorded_at desc
@@ -71,5 +71,5 @@ cross join lateral (
     from shardclock.job_runs o
     where o.job = j.name and o.outcome = 'SUCCEEDED'
 ) p
-where :name::text is null or j.name = :name
+where :names::text[] is null or j.name = any (:names)
 order by j.name

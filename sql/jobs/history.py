@@ -11,7 +11,7 @@ from shardclock_server.sql.session import Record, Session
 class JobRun:
     """One run of a job, or a start that was skipped; `result` is JSON text.
 
-    shape:   without `outcome` it has not ended. `late_at` is when a run that had been given up ended after all
+    shape:   without `outcome` the run has not ended. `late_at` is the end of a run that had been given up before
     """
 
     run_id: str
@@ -36,11 +36,11 @@ class JobRun:
 
     @classmethod
     def of(cls, row: Record) -> Self:
-        """Make a run of a row."""
-        said = dict(row)
-        timer_key, claims = said.pop("timer_key"), said.pop("claims")
-        took = None if said["ended_at"] is None else (said["ended_at"] - said["started_at"]).total_seconds()
-        return cls(run_id=f"{timer_key}.{claims}", duration_s=took, **said)
+        """Return the run in a row."""
+        columns = dict(row)
+        timer_key, claims = columns.pop("timer_key"), columns.pop("claims")
+        took = None if columns["ended_at"] is None else (columns["ended_at"] - columns["started_at"]).total_seconds()
+        return cls(run_id=f"{timer_key}.{claims}", duration_s=took, **columns)
 
 
 async def find_runs(
@@ -51,7 +51,7 @@ async def find_runs(
     claims: int | None = None,
     limit: int,
 ) -> list[JobRun]:
-    """Read runs of a job, or of one of its starts, the newest first.
+    """Read the runs of a job, or the runs of one start, newest first.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time

@@ -9,12 +9,12 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job with all that is known of it; `config` and `policy` are JSON texts.
+    """One job with its state, next start, last run and counters; `config` and `policy` are JSON texts.
 
-    shape:   `next_start` is None while it runs, waits or is disabled, while no shard has planned its rule, or its next
-             start is paused: then `paused_start` is when it would have started, and the log may have forgotten the
-             rest. Crashes are counted without the present run
-    units:   durations are in seconds, of the kept runs that succeeded
+    shape:   `next_start` is None while it runs, waits or is disabled, while no shard has planned its rule, or while its
+             next start is paused. Then `paused_start` is the time of that start; the log may no longer have the other
+             facts of the pause. The crash counts leave out the present run
+    units:   durations are in seconds, of the successful runs in the history
     """
 
     name: str
@@ -62,17 +62,30 @@ class Job:
     withdrawn_at: datetime | None
 
 
-async def find_jobs(session: Session, name: str | None = None) -> list[Job]:
-    """Read all jobs by name, or the one that is named.
+async def find_jobs(session: Session, *, names: Collection[str] | None = None) -> list[Job]:
+    """Read all jobs by name, or the named ones.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/find_jobs.sql
     """
-    return [Job(**dict(row)) for row in await session.rows("find_jobs", name=name)]
+    return [Job(**dict(row)) for row in await session.rows("find_jobs", names=None if names is None else list(names))]
+
+
+async def find_job_names(
+    session: Session, *, contains: str | None = None, after: str | None = None, limit: int
+) -> list[str]:
+    """Find the names of jobs, in order.
+
+    shape:   at most `limit`, after the name `after`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/jobs/find_job_names.sql
+    """
+    rows = await session.rows("find_job_names", contains=contains, after=after, limit=limit)
+    return [row["name"] for row in rows]
 
 
 async def find_config_outlines(session: Session, functions: Collection[str]) -> dict[str, str]:
-    """Read what configurations functions take, as outlines in JSON; those that take any, or no app has, are missing.
+    """Read the configurations that functions take, as outlines in JSON; a function without outline or app is missing.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/find_config_outlines.sql
@@ -84,7 +97,7 @@ async def find_config_outlines(session: Session, functions: Collection[str]) -> 
 async def run_job(session: Session, name: str, *, config: str | None = None) -> int:
     """Start a job now, and return the key of the start's timer; `config` is JSON text.
 
-    errors:  StatementRefused  22023: it is unknown, disabled or withdrawn, in a sentence
+    errors:  StatementRefused  22023: the job is unknown, disabled or withdrawn, in a sentence
              StoreUnavailable  the outcome is unknown: calling again may start it twice
     source:  sql/functions/jobs/run_job.sql
     """
@@ -94,7 +107,7 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
     """Tell the present run of a job to end; return the job's state.
 
-    errors:  StatementRefused  22023: it is unknown
+    errors:  StatementRefused  22023: the job is unknown
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/cancel_job.sql
     """
@@ -104,7 +117,7 @@ async def cancel_job(session: Session, name: str, *, reason: str | None = None) 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
     """Keep a job from starting, and tell its present run to end; return the job's state.
 
-    errors:  StatementRefused  22023: it is unknown
+    errors:  StatementRefused  22023: the job is unknown
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/disable_job.sql
     """
@@ -114,7 +127,7 @@ async def disable_job(session: Session, name: str, *, reason: str | None = None)
 async def enable_job(session: Session, name: str) -> str:
     """Let a disabled job start again; return the job's state.
 
-    errors:  StatementRefused  22023: it is unknown, or its code is gone
+    errors:  StatementRefused  22023: the job is unknown, or no app has its code
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/enable_job.sql
     """
@@ -122,9 +135,9 @@ async def enable_job(session: Session, name: str) -> str:
 
 
 async def configure_job(session: Session, name: str, config: str) -> str | None:
-    """Give a job another configuration, and return the one before; both are JSON texts.
+    """Give a job another configuration, and return the former one; both are JSON texts.
 
-    errors:  StatementRefused  22023: it is unknown, or the configuration is too long
+    errors:  StatementRefused  22023: the job is unknown, or the configuration is too long
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/configure_job.sql
     """
@@ -134,9 +147,9 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class AddedJob:
-    """A job that runs the function of another one; None: as that one.
+    """A job that runs another job's function; a field of None takes the value of that other job.
 
-    shape:   `every` or `schedule`, or neither: then it runs on request alone; `config` is JSON text
+    shape:   `every` or `schedule`, or neither: then the job runs only on request; `config` is JSON text
     """
 
     name: str
@@ -153,17 +166,17 @@ class AddedJob:
 async def add_job(session: Session, added: AddedJob) -> str:
     """Add a job that runs the function of a declared one; return its state.
 
-    errors:  StatementRefused  22023: something of it is wrong, in a sentence; 23505: its name is taken
-             StoreUnavailable  the outcome is unknown: look whether it is there
+    errors:  StatementRefused  22023: a value is wrong, in a sentence; 23505: its name is taken
+             StoreUnavailable  the outcome is unknown: read whether the job exists
     source:  sql/functions/jobs/add_job.sql
     """
     return str(await session.call_one("add_job", **asdict(added)))
 
 
 async def remove_job(session: Session, name: str) -> bool:
-    """Remove a job that no app declares; return whether it was there.
+    """Remove a job that no app declares; return whether the job existed.
 
-    errors:  StatementRefused  55000: an app declares it, or a run of it is going
+    errors:  StatementRefused  55000: an app declares the job, or the job is running
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/jobs/remove_job.sql
     """

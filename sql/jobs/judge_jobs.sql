@@ -1,17 +1,17 @@
--- Says what jobs would change if they became as they are described, and which of them are refused; writes nothing.
+-- Finds the changes that the jobs of a file would make, and the refusals, without writing.
 --
--- in:    :said jsonb[] (each an object as shardclock.apply_job takes it)
--- out:   job text, refusal text or null, changes text[] ({added}; or what is otherwise than before; null: it is
---        refused), has_code boolean (an app has its function), in the order of :said
+-- in:    :specs jsonb[] (each an object in the form of shardclock.apply_job)
+-- out:   job text, refusal text or null, changes text[] ({added}, or the columns that would change; null: the job is
+--        refused), has_code boolean (an app has its function), in the order of :specs
 -- locks: nothing
--- index: jobs_pkey, a few probes for each; all jobs, once
+-- index: jobs_pkey, a few probes for each job; one scan of all jobs
 with here as materialized (
     select distinct d.function from shardclock.jobs d where d.declared is not null and d.withdrawn_at is null
 )
 select
-    s.said ->> 'name' as job, r.refusal,
-    case when r.refusal is null then shardclock.changes_of_job(s.said) end as changes,
-    exists (select from here where here.function = s.said ->> 'function') as has_code
-from unnest(:said::jsonb[]) with ordinality as s (said, number)
-cross join lateral shardclock.refused_job(s.said) as r (refusal)
+    s.spec ->> 'name' as job, r.refusal,
+    case when r.refusal is null then shardclock.changes_of_job(s.spec) end as changes,
+    exists (select from here where here.function = s.spec ->> 'function') as has_code
+from unnest(:specs::jsonb[]) with ordinality as s (spec, number)
+cross join lateral shardclock.refused_job(s.spec) as r (refusal)
 order by s.number

@@ -1,11 +1,11 @@
--- Forgets the oldest ended runs of each job, and its oldest starts that were skipped. Of jobs that were removed it
--- forgets all. The log keeps their records for as long as it keeps any.
+-- Deletes the oldest ended runs of each job, its oldest skipped starts, and all rows of removed jobs. The log keeps the
+-- records of deleted runs as long as all other records.
 --
--- in:    :holder bigint; :keep bigint, so many runs of each job stay, and so many skipped starts;
---        :limit bigint, the most that it forgets
+-- in:    :holder bigint; :keep bigint, the number of runs, and of skipped starts, that each job keeps;
+--        :limit bigint, the limit of rows to delete
 -- out:   forgotten bigint
--- locks: the rows that it forgets
--- index: job_runs_by_job, one probe for each job, its newest rows up to those that stay, and those that go; jobs_pkey
+-- locks: the rows that it deletes
+-- index: job_runs_by_job, one probe for each job, its kept rows, and the deleted ones; jobs_pkey
 with recursive me as materialized (
     select h.holder from shardclock.holders h where h.holder = :holder::bigint and h.ended_at is null and h.part = 0
 ),
@@ -28,7 +28,7 @@ bounds as materialized (
     cross join (values (true), (false)) s (is_skipped)
     left join lateral (select j.name from shardclock.jobs j where j.name = names.job limit 1) j on true
     left join lateral (
-        -- The newest of those that go.
+        -- The newest run to delete.
         select r.started_at
         from shardclock.job_runs r
         where r.job = names.job and (r.outcome is not distinct from 'SKIPPED') = s.is_skipped and j.name is not null
@@ -46,7 +46,7 @@ old as materialized (
         where r.job = b.job
             and r.started_at <= b.started_at
             and (r.outcome is not distinct from 'SKIPPED') = b.is_skipped
-            -- Of a job that was removed also a run that was going: nobody ends it.
+            -- A removed job's run without an end is deleted too, because no worker will end it.
             and (r.outcome is not null or b.is_removed)
         limit :limit::bigint
     ) o

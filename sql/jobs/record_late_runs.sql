@@ -1,7 +1,7 @@
--- Records that runs which had been given up came to their end after all. It changes nothing else.
+-- Records the end of runs that were given up earlier. The jobs stay unchanged.
 --
--- in:    one array for each fact: :timer_keys bigint[], :claims integer[], :outcomes text[]
--- out:   timer_key bigint, claims integer, of those that were given up and are late
+-- in:    one array for each field of the runs: :timer_keys bigint[], :claims integer[], :outcomes text[]
+-- out:   timer_key bigint, claims integer, of each run that was given up and has now ended
 -- locks: the rows of the runs
 -- index: job_runs_pkey
 update shardclock.job_runs r

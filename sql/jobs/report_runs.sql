@@ -1,7 +1,7 @@
--- Writes what runs have said so far: how far they are, and the last lines of their logs.
+-- Writes the progress of runs, and the last lines of their logs.
 --
--- in:    one array for each fact: :timer_keys bigint[], :claims integer[], :progress double precision[], :messages text[],
---        :logs text[] (nulls: it said nothing)
+-- in:    one array for each field of the runs: :timer_keys bigint[], :claims integer[], :progress double precision[],
+--        :messages text[], :logs text[] (nulls: the value stays)
 -- out:   nothing
 -- locks: the rows of the runs
 -- index: job_runs_pkey

@@ -1,4 +1,4 @@
-"""Begin runs of jobs and end them, and write what they do meanwhile."""
+"""Begin and end runs of jobs, and write their progress."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from shardclock_server.jobs.ending import Ending
+from shardclock_server.jobs.ending import RunEnding
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.session import Session
 
-OF_SCAN = 9  # columns of a begin that tell of the scan; those of a run follow
-DUE_MAX = 1_000  # due starts that one begin reads
+OF_SCAN = 9  # the number of columns that describe the scan; the columns of a run follow
+DUE_MAX = 1_000  # the limit of due starts that one call reads
 
-Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that is its run
+Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifies its run
 
 
 class BegunRun(NamedTuple):
-    """One delivery of a job that a worker has in hand.
+    """One claimed delivery of a job: a run that began, or one that crashed.
 
-    If `run_claims` is `claims`, a run has begun. Else an earlier run of this delivery crashed, and is to be ended; its
-    process may be alive for `lease_left`.
+    If `run_claims` is `claims`, a run has begun. Otherwise an earlier run of this delivery crashed, and the worker must
+    end that run; the process of that run may be alive for `lease_left`.
 
     shape:   the last columns of the statement, in their order; `config` and `policy` are JSON texts
     """
@@ -38,12 +38,12 @@ class BegunRun(NamedTuple):
 
     @property
     def claim(self) -> Claim:
-        """Return what tells this claim from every other."""
+        """Return the identity of this claim."""
         return self.timer_key, self.claims
 
     @property
     def crashed(self) -> bool:
-        """Say whether it is an earlier run, which crashed."""
+        """Return whether an earlier run of this delivery crashed."""
         return self.run_claims != self.claims
 
     @property
@@ -53,34 +53,39 @@ class BegunRun(NamedTuple):
 
     @property
     def started(self) -> Started:
-        """Return the job, and the claim that is its run."""
+        """Return the job, and the claim that identifies its run."""
         return self.job, self.timer_key, self.run_claims
 
 
-class DuePlace(NamedTuple):
-    """Where a start stands among those that are due."""
+class StartCursor(NamedTuple):
+    """The position of a start among the due starts."""
 
     next_attempt_at: datetime
     timer_key: int
 
 
-class Look(NamedTuple):
-    """Which of the starts that are due are read: so many, from the first one on, or behind another."""
+class StartPage(NamedTuple):
+    """The due starts that one call reads: at most `starts`, beginning after the start `after`.
+
+    `machine` is JSON with `cpus` and `memory_mib`: a start that asks for more, or for GPUs, is read, and waits for
+    another worker. None: no start waits for another worker.
+    """
 
     starts: int = DUE_MAX
-    after: DuePlace | None = None
+    after: StartCursor | None = None
+    machine: str | None = None
 
 
-FIRST = Look()
+FIRST = StartPage()
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What one call began, and how many starts it dropped.
+    """The result of one call: the runs that it began, and facts about other starts.
 
-    `saturated` says that there may be more than were read; `short` and `short_reserving`, that more runs could have
-    begun if there had been places, of jobs that reserve nothing and of others; `queued`, that a start waits for the end
-    of its job's run. `last_at` and `last_key` name the last start that was read; None: there was none.
+    `saturated`: more starts may be due than were read. `short`: with more `places`, more runs of jobs that reserve no
+    resources could have begun; `short_reserving`: the same for jobs that reserve resources. `queued`: a start waits for
+    the end of its job's run. `last_at` and `last_key` identify the last start that was read; None: no start was read.
     """
 
     server_time: datetime
@@ -96,7 +101,7 @@ class Begun:
 
 
 class How(StrEnum):
-    """Name what became of the end of a run."""
+    """The database's answer to the end of a run."""
 
     ENDED = "ENDED"
     LOCKED = "LOCKED"
@@ -104,13 +109,13 @@ class How(StrEnum):
 
 
 class EndedRun(NamedTuple):
-    """One run that ended, how, and what it has said last: its lines, and how far it was (None: nothing).
+    """One run that ended, its outcome, and its last log lines and progress (None: unchanged).
 
-    `called_s` is how long ago its function was called, if it was.
+    `called_s` is the time since the run's function was called; None: the function was not called.
     """
 
     run: BegunRun
-    ending: Ending
+    ending: RunEnding
     duration_s: float = 0.0
     log: str | None = None
     progress: float | None = None
@@ -118,8 +123,8 @@ class EndedRun(NamedTuple):
     called_s: float | None = None
 
 
-class SaidOfRun(NamedTuple):
-    """What a run has said since the last report; None: nothing."""
+class RunProgress(NamedTuple):
+    """The log lines and progress of a run since the last report; None: unchanged."""
 
     run: BegunRun
     progress: float | None
@@ -127,14 +132,14 @@ class SaidOfRun(NamedTuple):
     log: str | None
 
 
-class RunsInHand(NamedTuple):
-    """Name the deliveries whose runs a worker makes, or is about to end; those in `ending` are over already."""
+class OwnRuns(NamedTuple):
+    """The deliveries that a worker has leased; runs in `ending` have ended, but their outcomes are not written yet."""
 
     running: Sequence[int] = ()
     ending: Sequence[int] = ()
 
 
-NO_RUNS = RunsInHand()
+NO_RUNS = OwnRuns()
 
 
 async def begin_runs(
@@ -144,17 +149,17 @@ async def begin_runs(
     places: int,
     lease_s: float,
     reserving: int,
-    hand: RunsInHand = NO_RUNS,
-    look: Look = FIRST,
+    own: OwnRuns = NO_RUNS,
+    page: StartPage = FIRST,
     now: datetime | None = None,
 ) -> Begun:
-    """Begin runs of the jobs that are due, those of the lowest priority number first.
+    """Begin runs of the due jobs, in the order of urgency.
 
-    No run in `hand` has crashed, and no start is skipped because of one that is over. Of the starts that are due those
-    of the `look` are read.
+    No run in `own` counts as crashed, and no start is skipped because of a run that has ended. `page` selects the due
+    starts that are read.
 
-    shape:   at most `places` runs, and at most `reserving` of jobs that reserve resources; of each job one at most
-    errors:  StoreUnavailable  no answer: runs may have begun. Nobody calls them, and they count as crashes
+    shape:   at most `places` runs, and at most `reserving` of jobs that reserve resources; at most one of each job
+    errors:  StoreUnavailable  no answer: runs may have begun; their functions are not called; the runs count as crashes
     source:  sql/jobs/begin_runs.sql
     """
     rows = await session.rows(
@@ -163,11 +168,12 @@ async def begin_runs(
         lease=timedelta(seconds=lease_s),
         places=places,
         reserving=reserving,
-        running=list(hand.running),
-        ending=list(hand.ending),
-        look=look.starts,
-        after_at=look.after and look.after.next_attempt_at,
-        after_key=look.after and look.after.timer_key,
+        running=list(own.running),
+        ending=list(own.ending),
+        machine=page.machine,
+        read_limit=page.starts,
+        after_at=page.after and page.after.next_attempt_at,
+        after_key=page.after and page.after.timer_key,
         now=now,
     )
     first = rows[0]
@@ -179,9 +185,9 @@ async def begin_runs(
 async def advance_runs(
     session: Session, holder: int, runs: Sequence[tuple[BegunRun, str, str | None]]
 ) -> frozenset[Claim]:
-    """Write that runs are RUNNING or TERMINATING now, each with its reason.
+    """Write that runs are now RUNNING or TERMINATING, each with its reason.
 
-    shape:   those whose jobs somebody has locked: to be sent again
+    shape:   the runs of jobs that other transactions have locked: call again with these runs
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/advance_runs.sql
     """
@@ -198,11 +204,11 @@ async def advance_runs(
 async def end_runs(
     session: Session, holder: int, ended: Sequence[EndedRun], *, now: datetime | None = None
 ) -> dict[Claim, How]:
-    """End runs: remove their marks, record how they ended, and schedule what follows.
+    """End runs: remove their marks, record their outcomes, and schedule the next attempts or starts.
 
-    It is safe to send the same ends again: what has ended has no mark.
+    The call may be repeated with the same ends: a run that has ended has no mark any more.
 
-    shape:   each job at most once; an answer for each
+    shape:   each job at most once; one answer for each run
     errors:  StoreUnavailable  the outcome is unknown: send the same ends again
     source:  sql/jobs/end_runs.sql
     """
@@ -231,7 +237,7 @@ async def end_runs(
 
 
 async def record_late_runs(session: Session, late: Sequence[EndedRun]) -> frozenset[Claim]:
-    """Record that runs which had been given up came to their end after all; return those that had been.
+    """Record the late ends of runs that had been given up; return the claims of the runs that had been given up.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/record_late_runs.sql
@@ -246,7 +252,7 @@ async def record_late_runs(session: Session, late: Sequence[EndedRun]) -> frozen
 
 
 async def watch_runs(session: Session, runs: Sequence[BegunRun]) -> dict[Claim, str | None]:
-    """Read which of these runs are to end, and why; None: somebody else ended the run.
+    """Read which of these runs are to end, and why; None: another worker has ended the run.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/watch_runs.sql
@@ -255,24 +261,24 @@ async def watch_runs(session: Session, runs: Sequence[BegunRun]) -> dict[Claim, 
     return {(row["timer_key"], row["claims"]): row["why"] for row in rows}
 
 
-async def report_runs(session: Session, said: Sequence[SaidOfRun]) -> None:
-    """Write what runs have said so far.
+async def report_runs(session: Session, reports: Sequence[RunProgress]) -> None:
+    """Write the progress and log lines of runs.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/report_runs.sql
     """
     await session.rows(
         "report_runs",
-        timer_keys=[it.run.timer_key for it in said],
-        claims=[it.run.run_claims for it in said],
-        progress=[it.progress for it in said],
-        messages=[it.message for it in said],
-        logs=[it.log for it in said],
+        timer_keys=[it.run.timer_key for it in reports],
+        claims=[it.run.run_claims for it in reports],
+        progress=[it.progress for it in reports],
+        messages=[it.message for it in reports],
+        logs=[it.log for it in reports],
     )
 
 
 def _named(started: Iterable[Started]) -> dict[str, list[object]]:
-    """Name runs by the arrays that a statement takes."""
+    """Return the arrays that identify runs in a statement."""
     listed = list(started)
     return {
         "jobs": [job for job, _, _ in listed],

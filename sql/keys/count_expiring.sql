@@ -1,10 +1,10 @@
--- Counts the live API keys that expire soon, and that no other live key of their name outlives. A key that was made for
--- less than twice that time is left out: it is meant to end.
+-- Counts the live API keys that expire soon, unless another live key of the same name expires later. A key with a
+-- lifetime of less than twice :within does not count, because it was made for a short use.
 --
--- in:    :within text (ISO 8601): how soon, :now timestamptz or null
--- out:   keys bigint, one row
+-- in:    :within text (ISO 8601): the time until the keys expire, :now timestamptz or null
+-- out:   one row: keys bigint
 -- locks: nothing
--- index: none: the whole table, which has a few rows for each tenant; api_keys_by_name for each that expires soon
+-- index: none: the whole table, which has a few rows for each tenant; api_keys_by_name for each key that expires soon
 select count(*) as keys
 from shardclock.api_keys k
 cross join (select coalesce(:now::timestamptz, now()), :within::text::interval) as soon (moment, within)

@@ -1,4 +1,4 @@
-"""API keys, as they are stored: all but the key itself."""
+"""Stored API keys: all columns, but never the key's text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 from shardclock_server.timers.duration import Duration
 
-LIVE_MAX = 2  # of one name: the key in use, and during a rotation the next one
+LIVE_MAX = 2  # two live keys may have one name: the key in use, and during a rotation the next key
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """One API key; without a tenant it is an operator's, for all tenants."""
+    """One API key; a key without a tenant is an operator's, for all tenants."""
 
     key_id: int
     tenant_id: str | None
@@ -27,7 +27,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class WantedKey:
-    """What somebody wants a new API key to be; without a lifetime it never expires."""
+    """The wanted properties of a new API key; without a lifetime it never expires."""
 
     tenant_id: str | None
     name: str
@@ -37,7 +37,7 @@ class WantedKey:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is stored of a key's text: what is shown of it, and the SHA-256 of the whole."""
+    """The stored parts of a key's text: its prefix, which is shown, and the SHA-256 of the whole text."""
 
     prefix: str
     digest: bytes = field(repr=False)
@@ -45,17 +45,25 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """A key that takes the place of another one, and until when the other one is still good."""
+    """A new key, and the moment until which its predecessor stays valid."""
 
     key: ApiKey
     old_expires_at: datetime
 
 
-async def make_key(session: Session, wanted: WantedKey, proof: Proof, *, now: datetime | None = None) -> ApiKey | None:
-    """Make an API key; None if as many live ones have its name as may.
+def key_of(row: Record) -> ApiKey:
+    """Convert a row with the columns of `list_keys`."""
+    return ApiKey(
+        row["key_id"], row["tenant_id"], row["name"], row["prefix"], tuple(row["scopes"]), row["created_at"],
+        row["expires_at"], row["revoked_at"],
+    )  # fmt: skip
 
-    errors:  StoreUnavailable  the outcome is unknown: look whether it is there
-             StatementRefused  its prefix is another key's, or a rule of the table is broken
+
+async def make_key(session: Session, wanted: WantedKey, proof: Proof, *, now: datetime | None = None) -> ApiKey | None:
+    """Make an API key; None if its name has the maximum of live keys.
+
+    errors:  StoreUnavailable  the outcome is unknown: read whether the key exists
+             StatementRefused  another key has its prefix, or a rule of the table is broken
     source:  sql/keys/make_key.sql
     """
     values = {
@@ -68,7 +76,7 @@ async def make_key(session: Session, wanted: WantedKey, proof: Proof, *, now: da
         "now": now,
     }
     row = await _alone(session, "make_key", values)
-    return None if row is None else _key_of(row)
+    return None if row is None else key_of(row)
 
 
 async def rotate_key(
@@ -80,11 +88,11 @@ async def rotate_key(
     lifetime: Duration | None = None,
     now: datetime | None = None,
 ) -> Rotated | None:
-    """Make a second key beside a live one, which expires when the overlap is over, or before if it was to.
+    """Make a second key of a live key's name; the first key then expires after the overlap, or at its own earlier end.
 
-    shape:   None if the first one is not live, or not the only live one of its name
-    errors:  StoreUnavailable  the outcome is unknown: look whether there is a second one
-             StatementRefused  its prefix is another key's
+    shape:   None if the first key is not live, or is not the only live key of its name
+    errors:  StoreUnavailable  the outcome is unknown: read whether there is a second key
+             StatementRefused  another key has its prefix
     source:  sql/keys/rotate_key.sql
     """
     values = {
@@ -96,14 +104,14 @@ async def rotate_key(
         "now": now,
     }
     row = await _alone(session, "rotate_key", values)
-    return None if row is None else Rotated(_key_of(row), row["old_expires_at"])
+    return None if row is None else Rotated(key_of(row), row["old_expires_at"])
 
 
 async def live_key(session: Session, prefix: str, *, now: datetime | None = None) -> tuple[ApiKey, bytes] | None:
-    """Find a key that is neither expired nor revoked, and the digest of its text; None if there is none.
+    """Find a key that is neither expired nor revoked, and the digest of its text; None if there is no such key.
 
     errors:  StoreUnavailable  no answer in time
-    source:  as of `live_keys`
+    source:  as `live_keys`
     """
     return (await live_keys(session, [prefix], now=now)).get(prefix)
 
@@ -111,25 +119,25 @@ async def live_key(session: Session, prefix: str, *, now: datetime | None = None
 async def live_keys(
     session: Session, prefixes: Sequence[str], *, now: datetime | None = None
 ) -> dict[str, tuple[ApiKey, bytes]]:
-    """Find those of some keys that are neither expired nor revoked, with the digests of their texts, by prefix.
+    """Find the given keys that are neither expired nor revoked, with the digests of their texts, by prefix.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/keys/live_keys.sql
     """
     rows = await session.rows("live_keys", prefixes=list(prefixes), now=now)
-    return {row["prefix"]: (_key_of(row), row["digest"]) for row in rows}
+    return {row["prefix"]: (key_of(row), row["digest"]) for row in rows}
 
 
 async def list_keys(
     session: Session, *, tenant_id: str | None = None, prefix: str | None = None, limit: int
 ) -> list[ApiKey]:
-    """List keys by tenant, name and age, also those that have ended.
+    """List keys by tenant, name and age, also ended keys.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
     source:  sql/keys/list_keys.sql
     """
-    return [_key_of(row) for row in await session.rows("list_keys", tenant_id=tenant_id, prefix=prefix, limit=limit)]
+    return [key_of(row) for row in await session.rows("list_keys", tenant_id=tenant_id, prefix=prefix, limit=limit)]
 
 
 async def count_expiring(session: Session, within: Duration, *, now: datetime | None = None) -> int:
@@ -145,26 +153,19 @@ async def count_expiring(session: Session, within: Duration, *, now: datetime | 
 
 
 async def revoke_key(session: Session, prefix: str) -> ApiKey | None:
-    """Revoke a key; None if there is none, or it was revoked before.
+    """Revoke a key; None if there is no such key, or it was revoked before.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/keys/revoke_key.sql
     """
     row = await session.row("revoke_key", prefix=prefix)
-    return None if row is None else _key_of(row)
+    return None if row is None else key_of(row)
 
 
 async def _alone(session: Session, name: str, values: Mapping[str, object]) -> Record | None:
-    """Run a statement that counts live keys, while nobody else makes one."""
+    """Run a statement that counts live keys, under a table lock, so that no other caller makes a key meanwhile."""
     async with session.transaction() as connection:
-        # The lock is a statement of its own: the next one sees what was committed while this one waited.
+        # A separate statement takes the lock, so that the next statement sees the commits made during the wait.
         await connection.execute(*statement("lock_api_keys").with_values({}))
         row: Record | None = await connection.fetchrow(*statement(name).with_values(values))
         return row
-
-
-def _key_of(row: Record) -> ApiKey:
-    return ApiKey(
-        row["key_id"], row["tenant_id"], row["name"], row["prefix"], tuple(row["scopes"]), row["created_at"],
-        row["expires_at"], row["revoked_at"],
-    )  # fmt: skip

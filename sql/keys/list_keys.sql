@@ -1,6 +1,6 @@
--- Lists API keys, also those that have ended, by tenant, name and age; those for all tenants come first.
+-- Lists API keys, also ended keys, by tenant, name and age; the keys for all tenants come first.
 --
--- in:    :tenant_id text or null: only this tenant's, :prefix text or null: only this one, :limit bigint
+-- in:    :tenant_id text or null: only this tenant's keys, :prefix text or null: only this key, :limit bigint
 -- out:   key_id bigint, tenant_id text or null: for all tenants, name text, prefix text, scopes text[],
 --        created_at timestamptz, expires_at timestamptz or null, revoked_at timestamptz or null
 -- locks: nothing

@@ -1,4 +1,4 @@
--- Keeps others from making, rotating or revoking API keys meanwhile; who only reads them waits for nobody.
+-- Blocks other transactions that make, rotate or revoke API keys; readers don't wait.
 --
 -- in:    nothing
 -- out:   nothing

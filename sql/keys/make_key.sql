@@ -1,9 +1,10 @@
--- Makes an API key, unless two live ones of its tenant have its name: one for use, and during a rotation the next one.
+-- Makes an API key, unless its tenant has two live keys of this name already: one in use, and the next one in a
+-- rotation.
 --
 -- in:    :tenant_id text or null: for all tenants, :name text, :prefix text, :digest bytea, :scopes text[],
 --        :lifetime text (ISO 8601) or null: it never expires, :now timestamptz or null
--- out:   the columns of list_keys, one row; or none if there are two
--- locks: the new row; the caller has sent lock_api_keys, so that two calls at once don't make a third
+-- out:   the columns of list_keys, one row; no row if there are two
+-- locks: the new row; the caller has sent lock_api_keys, so that two concurrent calls don't make a third key
 -- index: api_keys_by_name
 insert into shardclock.api_keys (tenant_id, name, prefix, digest, scopes, created_at, expires_at)
 select

@@ -1,7 +1,7 @@
--- Revokes an API key that was not revoked yet: from now on it is refused.
+-- Revokes an API key; from now on the gateway refuses the key.
 --
 -- in:    :prefix text
--- out:   the columns of list_keys; one row, or none if there is no such key, or somebody has revoked it before
+-- out:   the columns of list_keys, one row; no row if the key does not exist, or was revoked before
 -- locks: the key's row
 -- index: api_keys_by_prefix
 update shardclock.api_keys k

@@ -1,8 +1,8 @@
-"""The command log, where the server alone needs it; consumers, and all that reads it in order: `shardclock.log`.
+"""The server's own statements on the command log; `shardclock.log` has the consumers, and the reads in order.
 
-records     the records of some tenants, and all as they come
+records     the records of given tenants, and all records as they are written
 ends        find the records that ended timers
-groups      consumer groups: their lag, the records they have set aside, and what an operator does to them
-hints       notices that the log has new records
-partitions  the days of the log: made ahead, dropped when no group needs them
+groups      consumer groups: their lag, the records set aside, and operators' changes
+notifications       notifications of new records
+partitions  the daily partitions: made ahead of time, dropped when no group needs them
 """

@@ -1,7 +1,7 @@
--- Deletes a consumer group and the records that it has set aside.
+-- Deletes a consumer group, and the records that were set aside for the group.
 --
 -- in:    :group_name text
--- out:   partitions integer (how many it had); or no row: there is no such group
+-- out:   partitions integer (the group's former number of partitions); no row if the group does not exist
 -- locks: the group's rows
 -- index: consumers_pkey, records_aside_pkey
 with aside as (

@@ -1,6 +1,6 @@
-"""The records that ended timers: found without their payloads, and read whole only for whom they are told.
+"""The records of timers' ends: searched without payloads; whole records are read only for clients that wait for them.
 
-A payload may have 64 KiB, and who waits for one timer is not to wait until those of thousands of others are read.
+A payload may have 64 KiB. A client that waits for one timer must not wait while the payloads of thousands are read.
 """
 
 from collections.abc import Collection
@@ -11,12 +11,12 @@ from shardclock.log.record import UNDELIVERED, LogRecord
 from shardclock_server.sql.log.records import record_of
 from shardclock_server.sql.session import Record, Session
 
-# Whatever a timer's target is; it has ended when it fires only if no delivery follows.
+# These intents end any timer. TRIGGERED ends a timer only if its target gets no delivery.
 ENDS = ("CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD")
 
 
 class End(NamedTuple):
-    """Where the record stands that ended a timer."""
+    """The position of the record of a timer's end."""
 
     timer_key: int
     position: int
@@ -24,7 +24,7 @@ class End(NamedTuple):
 
 
 class Skimmed(NamedTuple):
-    """What a page of the log has: its ends, the number of all its records, and the position that it reaches."""
+    """One page of the log: the ends of timers in the page, the number of all its records, and its last position."""
 
     ends: list[End]
     records: int
@@ -32,7 +32,7 @@ class Skimmed(NamedTuple):
 
 
 async def find_ends(session: Session, timer_keys: Collection[int]) -> list[End]:
-    """Find the end of each of some timers; those that have not ended are left out.
+    """Find the record of each timer's end; the result has no entry for a timer that has not ended.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/log/find_ends.sql
@@ -42,9 +42,9 @@ async def find_ends(session: Session, timer_keys: Collection[int]) -> list[End]:
 
 
 async def skim_ends(session: Session, after: int, *, limit: int) -> Skimmed:
-    """Look for ends in the log after a position that the reader keeps itself.
+    """Search the log for ends of timers, after a position that the caller keeps between its calls.
 
-    units:   `limit` is of records that are looked at
+    units:   `limit` counts the records that are searched
     errors:  StoreUnavailable  no answer in time: call again
     source:  sql/log/skim_ends.sql
     """
@@ -54,7 +54,7 @@ async def skim_ends(session: Session, after: int, *, limit: int) -> Skimmed:
 
 
 async def records_at(session: Session, ends: Collection[End]) -> list[LogRecord]:
-    """Read whole records; one whose day was dropped meanwhile is left out.
+    """Read whole records; a record of a dropped partition is left out.
 
     shape:   in any order
     errors:  StoreUnavailable  no answer in time

@@ -1,8 +1,8 @@
--- Deletes holders that ended long ago, and their last heartbeats.
+-- Deletes holders that ended long ago, and their heartbeats.
 --
 -- in:    :keep_days integer
 -- out:   nothing
--- locks: their rows
+-- locks: the deleted rows
 -- index: holders_ended; beats_pkey
 with forgotten as (
     delete from shardclock.holders

@@ -1,4 +1,4 @@
-"""Consumer groups: which there are, how far each is behind, and what an operator can do to them."""
+"""Consumer groups: list them with their lag, and change them as operators do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One consumer group; `lag_s` is the age of the oldest record that it has not done yet, 0 if there is none."""
+    """One consumer group; `lag_s` is the age of the oldest record that the group has not processed, 0 without one."""
 
     group_name: str
     partitions: int
@@ -27,7 +27,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """One record that a group gave up; `record` is the whole record as JSON."""
+    """One record set aside for a group after its last failed attempt; `record` is the whole record as JSON."""
 
     position: int
     timer_key: int
@@ -39,7 +39,7 @@ class SetAside:
 
 
 async def list_groups(session: Session, most: int | None = None) -> list[Group]:
-    """List the groups by name; at most `most` of them, those that are furthest behind.
+    """List the groups by name; at most `most` groups, those with the largest lag.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/log/list_groups.sql
@@ -48,7 +48,7 @@ async def list_groups(session: Session, most: int | None = None) -> list[Group]:
 
 
 async def list_aside(session: Session, group: str, *, limit: int = 100) -> list[SetAside]:
-    """List the records that a group has set aside, the newest first.
+    """List the records set aside for a group, newest first.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/log/list_aside.sql
@@ -59,20 +59,22 @@ async def list_aside(session: Session, group: str, *, limit: int = 100) -> list[
 async def reset_group(
     session: Session, group: str, *, position: int | None = None, partitions: int | None = None
 ) -> int | None:
-    """Move a group to another place, or give it another number of partitions.
+    """Move a group to another position, or give it another number of partitions.
 
-    shape:   its place now; None if there is no such group
-    errors:  StatementRefused  the place is beyond the log's end; or, without a place: not all partitions have read
-                               equally far
-             StoreUnavailable  a member has worked for too long, or no answer: read the group's place, and call again
+    shape:   the group's new position; None if there is no such group
+    errors:  StatementRefused  the position is after the log's end; or, without a position: the partitions have
+                               different positions
+             StoreUnavailable  a member works too long, or no answer: read the group's position, and call again
     source:  sql/functions/log/reset_group.sql
     """
-    place: int | None = await session.call_one("reset_group", group_name=group, place=position, partitions=partitions)
-    return place
+    found: int | None = await session.call_one(
+        "reset_group", group_name=group, new_position=position, partitions=partitions
+    )
+    return found
 
 
 async def drop_group(session: Session, group: str) -> bool:
-    """Delete a group and the records that it has set aside; False if there is no such group.
+    """Delete a group and the records set aside for it; False if there is no such group.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/log/drop_group.sql
@@ -80,12 +82,12 @@ async def drop_group(session: Session, group: str) -> bool:
     return bool(await session.rows("drop_group", group_name=group))
 
 
-async def place_of(session: Session, moment: datetime) -> int:
-    """Find the place in the log before the first record that was written at a moment or later.
+async def position_at(session: Session, moment: datetime) -> int:
+    """Find the position before the first record that was written at a moment or later.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/log/place_of.sql, client/shardclock/sql/statements/log_end.sql
+    source:  sql/log/position_at.sql, client/shardclock/sql/statements/log_end.sql
     """
-    row = await session.row("place_of", moment=moment, horizon=await log_end(session))
+    row = await session.row("position_at", moment=moment, horizon=await log_end(session))
     assert row is not None
     return int(row["position"])

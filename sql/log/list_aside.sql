@@ -1,4 +1,4 @@
--- Lists the records that a consumer group has set aside, the newest first.
+-- Lists the records that were set aside for a consumer group, newest first.
 --
 -- in:    :group_name text, :page_size integer
 -- out:   position bigint, timer_key bigint, intent text, set_aside_at timestamptz, attempts integer,

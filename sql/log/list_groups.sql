@@ -1,17 +1,17 @@
--- Lists the consumer groups, with how far each is behind.
+-- Lists the consumer groups with their lag.
 --
--- in:    :most integer or null: list at most this many groups, those furthest behind; null: all
--- out:   group_name text, partitions integer, position bigint (of the partition furthest behind), lag_records bigint
---        (exact up to 10,000 for each partition), lag_s double precision (the age of the oldest record not done yet),
---        idle_s double precision or null (time since records were last done; null: never), attempts integer (on the
---        record that has failed most often), failures bigint, set_aside bigint, error text or null, members text[]
---        (those that have a lease now)
+-- in:    :most integer or null: only this number of groups, the groups that are furthest behind; null: all groups
+-- out:   group_name text, partitions integer, position bigint (of the partition that is furthest behind), lag_records
+--        bigint (exact up to 10,000 for each partition), lag_s double precision (the age of the oldest unprocessed
+--        record), idle_s double precision or null (the time since records were last processed; null: never), attempts
+--        integer (the largest number of attempts at one record), failures bigint, set_aside bigint, error text or null,
+--        members text[] (the members that hold leases)
 -- locks: nothing
 -- index: command_log_in_order of each partition; records_aside_pkey
 with log as materialized (
     select
         shardclock.log_horizon() as horizon,
-        -- Records of a dropped day can't be read any more, so they don't count as lag.
+        -- Records of a dropped partition can't be read any more, so these records don't count as lag.
         (select min(l.position) - 1 from shardclock.command_log l) as gone
 ),
 listed as materialized (

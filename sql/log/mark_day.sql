@@ -1,8 +1,8 @@
--- Records that a coordinator leads today: retention counts such days.
+-- Records that a coordinator leads today. Retention counts the days with this record.
 --
 -- in:    nothing
 -- out:   nothing
--- locks: today's row, when it is new
+-- locks: today's row, if it is new
 -- index: log_days_pkey
 insert into shardclock.log_days (day)
 values ((now() at time zone 'UTC')::date)

@@ -8,7 +8,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class OldestDay:
-    """The log's oldest day, older than the days to keep: dropped, or kept for a group that has not read it yet."""
+    """The log's oldest partition, older than the days to keep: dropped, or kept for a group that has not read it."""
 
     day: date
     dropped: bool
@@ -18,7 +18,7 @@ class OldestDay:
 async def ensure_log_partitions(session: Session) -> int:
     """Make the partitions for today and the week ahead; return how many were missing.
 
-    errors:  StoreUnavailable  no answer in time, or something (a dump) holds a lock on the log: call again later
+    errors:  StoreUnavailable  no answer in time, or a transaction, such as a dump, has locked the log: call again later
     source:  sql/log/ensure_log_partitions.sql
     """
     row = await session.row("ensure_log_partitions")
@@ -26,7 +26,7 @@ async def ensure_log_partitions(session: Session) -> int:
 
 
 async def mark_day(session: Session) -> None:
-    """Record that a coordinator leads today: `drop_log_partition` counts such days, whatever the clock says later.
+    """Record that a coordinator leads today: `drop_log_partition` counts these days, also if the clock changes later.
 
     errors:  StoreUnavailable  no answer in time: call again
     source:  sql/log/mark_day.sql
@@ -35,11 +35,11 @@ async def mark_day(session: Session) -> None:
 
 
 async def drop_log_partition(session: Session, *, keep_days: int) -> OldestDay | None:
-    """Drop the log's oldest day if it may go; None if every day is still kept.
+    """Drop the log's oldest partition if it is old enough; None if all partitions stay.
 
-    It is dropped when `keep_days` days have passed since then on which a coordinator led.
+    A partition may be dropped after `keep_days` later days on which a coordinator led.
 
-    errors:  StoreUnavailable  another transaction holds a lock on the day or on the log: call again later
+    errors:  StoreUnavailable  another transaction holds a lock on the partition or on the log: call again later
     source:  sql/functions/log/drop_log_partition.sql
     """
     rows = await session.call("drop_log_partition", keep_days=keep_days)

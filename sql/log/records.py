@@ -1,4 +1,4 @@
-"""The command log as the server reads it: some tenants' records, and all as they come."""
+"""The server's reads of the command log: the records of given tenants, and all records as they are written."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -12,17 +12,17 @@ from shardclock_server.sql.session import Record, Session
 
 
 class OwnRecords(NamedTuple):
-    """Some tenants' records out of a page of the log, and the position up to which it was looked through."""
+    """The records of given tenants in a page of the log, and the last position that was searched."""
 
     records: list[LogRecord]
     next: int
 
 
 async def read_own(session: Session, after: int, *, limit: int = READ_MAX, bytes_max: int = PAGE_BYTES) -> OwnRecords:
-    """Look through the records after a position, and read those of the tenants that the session serves.
+    """Search the records after a position, and read the records of the session's tenants.
 
-    units:   `limit` is of records of any tenant that are looked at; no other follows once the records have
-             `bytes_max` as JSON
+    units:   `limit` counts the searched records of all tenants; the page ends once its records have `bytes_max` as
+             JSON
     errors:  StoreUnavailable  no answer in time: call again
     source:  sql/functions/log/end_of_page.sql, client/shardclock/sql/statements/read_log.sql
     """
@@ -30,12 +30,12 @@ async def read_own(session: Session, after: int, *, limit: int = READ_MAX, bytes
     if end is None:
         return OwnRecords([], after)
     page = await read_page(session, after, limit=limit, horizon=end, bytes_max=bytes_max)
-    # Records that were committed between the two statements may have filled the page before its end.
+    # Records that were committed between the two statements may fill the page before it reaches `end`.
     return OwnRecords(page.records, page.records[-1].position if page.is_full else end)
 
 
 async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]:
-    """Yield the records after a position as they come, in batches; while there are none, yield empty batches.
+    """Yield the records after a position in batches, as they are written; without new records, yield empty batches.
 
     errors:  StoreUnavailable  no answer in time: follow again from the last record
     """
@@ -49,11 +49,11 @@ async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]
 
 
 def bytes_of(payloads: Iterable[str | None]) -> int:
-    """Count the bytes of timers' payloads as a statement counts them that bounds a page."""
+    """Count the bytes of timers' payloads in the same way as a statement that limits a page."""
     return sum(len(payload.encode()) for payload in payloads if payload is not None)
 
 
 def record_of(row: Record) -> LogRecord:
-    """Make a LogRecord from a row whose columns have the order of its fields."""
+    """Return the LogRecord in a row; its columns have the order of the fields."""
     *columns, detail = row
     return LogRecord(*[*columns, None if detail is None else stored_json(detail)])

@@ -1,6 +1,7 @@
--- Reads some records whole.
+-- Reads whole records by their keys, positions and times.
 --
--- in:    :timer_keys bigint[], :positions bigint[], :recorded_at timestamptz[]: of each record
+-- in:    :timer_keys bigint[], :positions bigint[], :recorded_at timestamptz[]: one element of each array for each
+--        record
 -- out:   position bigint, recorded_at timestamptz, intent text, timer_key bigint, tenant_id text, name text,
 --        timer_type text, process_instance_key bigint, element_instance_key bigint, target_element_id text,
 --        due_date timestamptz, created_at timestamptz, schedule text, occurrence bigint, target text, payload text,

@@ -1,8 +1,9 @@
-"""What is measured in Postgres: load now, load to come, and which processes serve it.
+"""Measurements from Postgres: the present load, the coming load, and the processes that serve the cluster.
 
-measures   what the exporter reads of timers, of the cluster and of the server
-deliveries what it reads of deliveries and dead letters
-jobs       what it reads of jobs
+measures   the exporter's figures about timers, the cluster and the server
+deliveries the exporter's figures about deliveries and dead letters
+jobs       the exporter's figures about jobs
+coming     the timers of the next half an hour, by minute and target, for the console
 forecast   the load of the next quarter of an hour
 status     the cluster's state, as `shardclock status` shows it, and Postgres's clock
 """

@@ -1,16 +1,16 @@
--- Counts for each target the dead letters that are kept.
+-- Counts the dead letters of each target.
 --
--- in:    :named integer: so many handlers are told by name, those that an app still has first; all other targets are
---        told as `other`,
---        :most bigint: of one name no more are counted
+-- in:    :named integer: the limit of handlers with a separate row, handlers of an app first; the row `other` counts
+--        all other targets,
+--        :most bigint: the count of a row stops here
 -- out:   target_name text, dead_letters bigint
 -- locks: nothing
--- index: dead_letters_by_target: one probe for each handler, 500 of them at most, and one for each target, 500 of them at
---        most, which finds endpoints; then of each name at most :most rows
+-- index: dead_letters_by_target: one probe for each handler, at most 500, and one probe for each target, at most 500,
+--        which finds the endpoints; then at most :most rows for each name
 with recursive handler as materialized (
     select h.target, row_number() over (order by h.withdrawn_at is not null, h.target collate "C") as number
     from shardclock.handlers h
-    order by number -- as workers order them
+    order by number -- in the workers' order
     limit 500
 ),
 named as materialized (
@@ -35,7 +35,7 @@ walked (target, number) as (
     ) d
     where w.number < 500
 ),
--- Handlers are named here, too: where many endpoints end the walk, they are not on it.
+-- Handlers are listed here as well, because with many endpoints the stepwise search ends before it finds the handlers.
 found (target) as (
     select h.target from handler h union select w.target from walked w
 ),
@@ -44,12 +44,12 @@ kept as materialized (
     from found f
     left join named n on n.target = f.target
 ),
-told as materialized (
-    -- A handler may be named `other`, too.
+label as materialized (
+    -- A handler's own name may be `other`.
     select n.target as target_name from named n union select 'other'
 )
-select told.target_name, counted.letters as dead_letters
-from told
+select label.target_name, counted.letters as dead_letters
+from label
 cross join lateral (
     select count(*) as letters
     from (
@@ -59,10 +59,10 @@ cross join lateral (
             select
             from shardclock.dead_letters d
             where d.target = k.target
-            offset 0 -- reads target by target: without it this could be a join that reads the whole table
+            offset 0 -- reads target by target; else a join might read the whole table
         ) d
-        where k.target_name = told.target_name
+        where k.target_name = label.target_name
         limit :most::bigint
     ) one
 ) counted
-order by told.target_name
+order by label.target_name

@@ -1,14 +1,16 @@
--- Counts the pending timers that fall due between each two edges; if there are many, estimates from a sample of slots.
+-- Counts the pending timers that are due between two edges each; estimates a large number from a sample of slots.
 --
 -- in:    :edges interval[], ascending, counted from now, :now timestamptz or null,
---        :recent interval or null: count only timers due after now - recent; null counts from the first edge,
+--        :recent interval or null: count only timers due after now - recent; null: count from the first edge,
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        counted from the first edge, whatever :recent says
--- out:   one row for each stretch between two edges, without the later edge: stretch integer from 1, timers bigint,
---        estimated boolean, oldest_s double precision (how long ago the first counted timer fell due)
+--        counted from the first edge, independent of :recent
+-- out:   one row for each section between two edges, without the later edge: stretch integer (the section's number,
+--        from 1), timers bigint, estimated boolean, oldest_s double precision (the time since the first counted timer
+--        was due)
 -- locks: nothing
--- index: timers_by_slot, each slot from where its scan begins: first 10 slots; then, the more timers these have, all
---        840 slots, or 60, or the same 10. So it reads at most about 170,000 rows; of more than 7 million, one in 42
+-- index: timers_by_slot, each slot from the start of its scan: first 10 slots; then, depending on the number of timers
+--        in them, all 840 slots, 60 slots, or the same 10. So it reads at most about 170,000 rows; if there are more
+--        than 7 million timers, it reads one in 42
 with bound as materialized (
     select
         array(
@@ -18,7 +20,7 @@ with bound as materialized (
         ) as edges
 ),
 begins as materialized (
-    -- Where the scan begins in each slot: docs/decisions/0023-fired-rows-that-stay.md.
+    -- The start of the scan in each slot: docs/decisions/0023-fired-rows-that-stay.md.
     select
         s.slot,
         greatest(
@@ -40,14 +42,14 @@ probe as materialized (
         where t.slot = b.slot
             and t.due_date >= b.at
             and t.due_date < bound.edges[cardinality(bound.edges)]
-        offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
+        offset 0 -- reads slot by slot; else a join might read the whole table
     ) t
     where b.slot % 89 = 0
 ),
 sample as materialized (
     -- Keys come from one sequence, so all slots have about the same number of timers. But a client that schedules
-    -- several timers at a time gives neighbouring keys different due dates. So the strides share no factor with 840:
-    -- else all slots of a sample could be even, and the sample would have only every other kind of timer.
+    -- several timers together gives neighbouring keys different due dates. So the strides share no factor with 840:
+    -- otherwise all slots of a sample could be even, and the sample would have only every second kind of timer.
     select * from (
         values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
     ) as tier (probed, weight, stride, slots)

@@ -1,4 +1,4 @@
-"""What is measured of deliveries: those that wait, and the dead letters that are kept."""
+"""Measure deliveries: the waiting ones, and the dead letters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,15 +6,15 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-COUNTED_MAX = 10_000  # of one target: more need not be told apart, and a reading must not take long
+COUNTED_MAX = 10_000  # the limit for counting one target's rows, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Deliveries of one target that are due and that no worker has in hand.
+    """Deliveries of one target that are due and that no worker has claimed.
 
-    shape:   `deliveries` is at most COUNTED_MAX, which stands for so many or more
-    units:   oldest_s: how long ago the oldest of them became due; 0 if there is none
+    shape:   `deliveries` is at most COUNTED_MAX: this value means COUNTED_MAX or more
+    units:   oldest_s: the time since the oldest of these deliveries became due; 0 without such deliveries
     """
 
     target_name: str
@@ -25,11 +25,11 @@ class Waiting:
 async def measure_deliveries(
     session: Session, named: int, *, most: int = COUNTED_MAX, now: datetime | None = None
 ) -> list[Waiting]:
-    """Measure what waits for each target: `named` handlers by name, and all other targets as `other`.
+    """Measure the waiting deliveries: at most `named` handlers by name, and all other targets as `other`.
 
-    Handlers and endpoints are read by one statement each: the endpoints that tenants name have no limit.
+    One statement reads handlers, another statement endpoints, because tenants may have any number of endpoints.
 
-    shape:   by name; the handlers for which nothing waits, and `other`, are among them
+    shape:   by name; handlers without waiting deliveries, and `other`, are included
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_deliveries.sql
     """
@@ -47,7 +47,7 @@ async def measure_deliveries(
 
 
 async def count_dead_letters(session: Session, named: int, *, most: int = COUNTED_MAX) -> Mapping[str, int]:
-    """Count the dead letters of each target, which has the same name as in `measure_deliveries`.
+    """Count the dead letters of each target, by the names of `measure_deliveries`.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/count_dead_letters.sql

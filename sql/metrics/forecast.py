@@ -1,4 +1,4 @@
-"""The load of the next quarter of an hour: the due dates are in the table, so a spike is seen before it comes."""
+"""The load of the next quarter of an hour, counted from due dates, so that a spike is visible before it comes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ EDGES = tuple(timedelta(seconds=second) for second in range(0, MINUTES * 60 + 1,
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How many pending timers fall due in each coming ten seconds, for 15 minutes.
+    """The number of pending timers that are due in each coming ten seconds, for 15 minutes.
 
-    It is a lower bound: of each schedule only the next occurrence is counted, and timers may still be scheduled.
+    Each number is a lower bound: of a schedule only the next occurrence counts, and more timers may be scheduled.
     """
 
     steps: Sequence[int]
@@ -34,13 +34,13 @@ class Forecast:
         return self.peak_within(MINUTES * 60)
 
     def peak_within(self, seconds: float) -> float:
-        """Return the rate of the busiest ten seconds among those that begin within `seconds` from now."""
+        """Return the rate of the busiest ten seconds that begin within `seconds` from now."""
         coming = [timers for number, timers in enumerate(self.steps) if number * STEP_S < seconds]
         return max(coming, default=0) / STEP_S
 
 
 async def read_forecast(session: Session, *, now: datetime | None = None) -> Forecast:
-    """Read how many timers fall due in the next 15 minutes.
+    """Read the numbers of timers that are due in the next 15 minutes.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/count_due.sql

@@ -1,22 +1,23 @@
-"""What is measured of jobs: what each does, since when a start waits, and how its last runs went."""
+"""Measure jobs: their states, waiting starts and last runs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-JOBS_MAX = 2_000  # more are not measured: a reading must not take long
+JOBS_MAX = 2_000  # more jobs are not measured, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)
 class JobMeasures:
-    """One job in numbers. What is counted is counted without the present run.
+    """One job in numbers; the counts leave out the present run.
 
-    units:   next_start_s: until its next start, negative if that is due; waiting_s: how long a start has been due whose
-             function is not called yet; start_lag_s: how long after its due date the last start began; last_run_s: how
-             long the last run took; since_success_s: since its last success, or since it was declared;
-             success_overdue_s: how long ago the first start was due that should have succeeded since, if it is paused,
-             too
+    units:   next_start_s: the time until the job's next start, negative if the start is due; waiting_s: the age of the
+             oldest due start without a call of its function; start_lag_s: the delay of the last start; last_run_s: the
+             duration of the last run; since_success_s: the time since the job's last success, or since its
+             declaration; success_overdue_s: the time since the due date of the first start that should have succeeded
+             by now, also for a paused job
     """
 
     name: str
@@ -38,29 +39,32 @@ class JobMeasures:
 
 @dataclass(frozen=True, slots=True)
 class JobsMeasured:
-    """All jobs, those that an app has first, by name; and how long ago what starts them gave a sign of life."""
+    """All jobs, those with an app first, by name; and the age of the last heartbeat of processes that start jobs."""
 
     jobs: list[JobMeasures]
     tick_s: float | None
 
 
 async def measure_job(session: Session, name: str) -> JobMeasures | None:
-    """Measure one job; None: there is none of this name.
+    """Measure one job; None: no job has this name.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_jobs.sql
     """
-    row = await session.row("measure_jobs", name=name, most=1, now=None)
+    row = await session.row("measure_jobs", names=[name], most=1, now=None)
     return JobMeasures(*row) if row else None
 
 
-async def measure_jobs(session: Session, *, most: int = JOBS_MAX, now: datetime | None = None) -> JobsMeasured:
-    """Measure the jobs.
+async def measure_jobs(
+    session: Session, *, names: Collection[str] | None = None, most: int = JOBS_MAX, now: datetime | None = None
+) -> JobsMeasured:
+    """Measure all jobs, or the named ones.
 
-    shape:   `most` jobs at most; `tick_s` is None if there is not both a shard and a worker that keep slots
+    shape:   at most `most` jobs; `tick_s` is None without a shard and a worker that keep slots
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_jobs.sql, sql/metrics/measure_tick.sql
     """
-    jobs = [JobMeasures(*row) for row in await session.rows("measure_jobs", name=None, most=most, now=now)]
+    asked = None if names is None else list(names)
+    jobs = [JobMeasures(*row) for row in await session.rows("measure_jobs", names=asked, most=most, now=now)]
     row = await session.row("measure_tick", now=now)
     return JobsMeasured(jobs, row["tick_s"] if row else None)

@@ -1,13 +1,14 @@
--- Measures the cluster in one row: which processes serve, what was counted, which transactions hold Postgres back.
+-- Measures the cluster in one row: its processes, its counters, and the transactions that delay vacuum.
 --
--- in:    :recent interval or null: look for overdue timers only among those due after now - recent; null looks at all,
+-- in:    :recent interval or null: search overdue timers only among timers due after now - recent; null: search all,
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
---        looked at from their oldest row, whatever :recent says
+--        searched from their oldest row, independent of :recent
 -- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
 --        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
---        is_held boolean (an operator has put the database on hold), slots_assigned bigint, workers_wanted integer (0: there are no targets), workers_alive bigint,
---        paused bigint, oldest_overdue_s double precision (since it fell due, or since a client
---        asked for it if that was later), oldest_due_s double precision (since it fell due), scheduled bigint,
+--        is_held boolean (an operator has put the database on hold), slots_assigned bigint, workers_wanted integer (0:
+--        there are no targets), workers_alive bigint, paused bigint, oldest_overdue_s double precision (the time since
+--        the oldest overdue timer was due, or, if later, since a client scheduled, moved or resumed it), oldest_due_s
+--        double precision (the time since it was due), scheduled bigint,
 --        log_records bigint, canceled bigint, rescheduled bigint, pauses bigint, resumed bigint,
 --        oldest_log_writer_s double precision, oldest_snapshot_s double precision, wal_bytes bigint,
 --        log_partitions_ahead bigint, schema_version integer
@@ -47,7 +48,7 @@ paused as materialized (
         where t.slot = s.slot
             and t.due_date = '9999-12-31 23:59:59.999998+00'
             and t.paused_due_date is not null
-        offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
+        offset 0 -- reads slot by slot; else a join might read the whole table
     ) t
 ),
 day as materialized (

@@ -1,21 +1,21 @@
--- Measures the deliveries that wait, of each handler or of all endpoints: due, and no worker has them in hand.
+-- Measures the due deliveries that no worker has claimed: of each handler, or of all endpoints together.
 --
--- in:    :webhooks boolean: endpoints, and whatever else is no handler, job or process; false: handlers. They are measured
---        apart, so that handlers are seen however many endpoints tenants name; jobs and processes have measures of their
---        own,
---        :named integer: how many handlers have a row of their own, those that an app still has first; all other targets
---        are one row, `other`,
---        :most bigint: each row's count stops here, :now timestamptz or null
--- out:   target_name text, waiting bigint, oldest_s double precision (how long ago the oldest of them became due; 0 if
---        there is none)
+-- in:    :webhooks boolean: true: endpoints, and all other targets except handlers, jobs and processes; false:
+--        handlers. The two are measured separately, so that many endpoints can't hide the handlers; other statements
+--        measure jobs and processes, :named integer: the limit of handlers with a separate row, handlers of an app
+--        first; the row `other` has all other targets, :most bigint: the count of a row stops here, :now
+--        timestamptz or null
+-- out:   target_name text, waiting bigint, oldest_s double precision (the time since the oldest waiting delivery became
+--        due; 0: none waits)
 -- locks: nothing
--- index: deliveries_by_lane: one probe for each target and each lane (one target's deliveries of one tenant), 500 and
---        5,000 of them at most; then of each name the lanes that are due, each from its soonest row, until :most rows.
---        A row in hand is read and not counted: a worker has only as many in hand as it can call
+-- index: deliveries_by_lane: one probe for each target, at most 500, and one for each lane (one target's deliveries of
+--        one tenant), at most 5,000; then for each name the due lanes, each from its soonest row, until :most rows. The
+--        scan also reads claimed rows, which don't count; there are few, because a worker claims only rows that it can
+--        call
 with recursive handler as materialized (
     select h.target, row_number() over (order by h.withdrawn_at is not null, h.target collate "C") as number
     from shardclock.handlers h
-    order by number -- as workers order them
+    order by number -- in the workers' order
     limit 500
 ),
 named as materialized (
@@ -60,7 +60,8 @@ found (target, tenant_id, soonest) as (
 lane (target, tenant_id, soonest) as (
     select f.target, f.tenant_id, f.soonest from found f
     union all
-    -- The next tenant of each target at a time: where the limit below ends it, each target has had its share.
+    -- Each step reads one more tenant of each target. So if the limit below ends the search, each target has had the
+    -- same number of tenants.
     select d.target, d.tenant_id, d.next_attempt_at
     from lane l
     cross join lateral (
@@ -77,15 +78,15 @@ due_lane as materialized (
     left join named n on n.target = l.target
     where l.soonest <= coalesce(:now::timestamptz, now())
 ),
-told as materialized (
-    -- A handler may be named `other`, too.
+label as materialized (
+    -- A handler's own name may be `other`.
     select n.target as target_name from named n union select 'other'
 )
 select
-    told.target_name,
+    label.target_name,
     waiting.deliveries as waiting,
     greatest(extract(epoch from coalesce(:now, now()) - oldest.due_at), 0)::double precision as oldest_s
-from told
+from label
 cross join lateral (
     select count(*) as deliveries
     from (
@@ -98,11 +99,11 @@ cross join lateral (
                 and d.tenant_id = l.tenant_id
                 and d.next_attempt_at <= coalesce(:now, now())
                 and (d.claimed_until is null or d.claimed_until <= coalesce(:now, now()))
-            -- In the index's order, and lane by lane: without it this could read the whole table.
+            -- Lane by lane, in the order of the index: otherwise the query might read the whole table.
             order by d.next_attempt_at
             offset 0
         ) d
-        where l.target_name = told.target_name
+        where l.target_name = label.target_name
         limit :most::bigint
     ) counted
 ) waiting
@@ -119,6 +120,6 @@ cross join lateral (
         order by d.next_attempt_at
         limit 1
     ) d
-    where l.target_name = told.target_name
+    where l.target_name = label.target_name
 ) oldest
-order by told.target_name
+order by label.target_name

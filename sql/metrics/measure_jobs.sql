@@ -1,18 +1,18 @@
--- Measures jobs, one row for each: what it does, since when a start of it waits, and how its last runs went.
+-- Measures jobs, one row for each job: the state, the waiting start and the last runs.
 --
--- in:    :name text or null: all, :most bigint (no more jobs are measured), :now timestamptz or null
--- out:   name text, state text (WITHDRAWN: no app has it any more, and it does not run), runs bigint, successes bigint,
---        failures bigint, crashes bigint, consecutive_failures integer, consecutive_crashes integer (all without the
---        present run), next_start_s double precision or null (until its next start; negative: that is due),
---        waiting_s double precision (how long a start has been due whose function is not called yet; 0: there is none),
---        start_lag_s double precision or null (how late the last start began), last_run_s double
---        precision or null, since_success_s double precision (or since it was declared), success_overdue_s double
---        precision (how long ago the first start was due that should have succeeded since; 0: it has time. A start that is
---        paused was due when it would have been),
+-- in:    :names text[] or null: all jobs, :most bigint (the limit of jobs), :now timestamptz or null
+-- out:   name text, state text (WITHDRAWN: no app has the job any longer, and no run is left), runs bigint, successes
+--        bigint, failures bigint, crashes bigint, consecutive_failures integer, consecutive_crashes integer (all
+--        without the present run), next_start_s double precision or null (the time until the next start; negative: it
+--        is due), waiting_s double precision (the age of the oldest due start without a call of its function; 0: there
+--        is none), start_lag_s double precision or null (the delay of the last start), last_run_s double precision or
+--        null, since_success_s double precision (the time since the last success, or since the declaration),
+--        success_overdue_s double precision (the time since the due time of the first start that should have succeeded
+--        by now; 0: no success is overdue. A paused start counts by its former due time),
 --        max_runtime_s double precision
 -- locks: nothing
--- index: jobs_pkey; for each job timers_by_name_prefix, deliveries_by_lane and job_runs_by_job, a probe each or two; of
---        job_runs_by_job past starts that were skipped and attempts that were not the first, of which 100 are kept
+-- index: jobs_pkey; for each job timers_by_name_prefix, deliveries_by_lane and job_runs_by_job, one or two probes each;
+--        the probe of job_runs_by_job also reads skipped starts and later attempts, at most 100
 with clock as materialized (
     select coalesce(:now::timestamptz, now()) as now
 ),
@@ -20,10 +20,10 @@ job as materialized (
     select
         j.*,
         (j.run_timer_key is not null)::integer as present,
-        -- Whoever changed or enabled the job wants to know how it goes on from there.
+        -- A change of the job, or its enabling, starts the measurement anew.
         greatest(j.last_success, j.changed_at) as since
     from shardclock.jobs j
-    where :name::text is null or j.name = :name
+    where :names::text[] is null or j.name = any (:names)
     order by j.withdrawn_at is not null, j.name
     limit :most::bigint
 ),
@@ -31,7 +31,7 @@ measured as (
     select
         j.*, c.now, case when not t.is_paused then t.due_date end as due_date, s.start_lag, r.took,
         case
-            -- Its process did not come up, or its worker left: it is begun again and again.
+            -- The run's process did not start, or its worker shut down: then workers begin the same start repeatedly.
             when j.last_outcome = 'INTERRUPTED' and d.is_there then d.due_date
             when j.present = 1 then j.run_started_at
             when d.is_there or t.is_there then greatest(least(t.due_date, d.next_attempt_at), j.not_before)
@@ -41,9 +41,9 @@ measured as (
             when j.every_s is not null
                 then greatest(j.changed_at, j.last_success + j.every_s * interval '1 second')
             when j.schedule is null then null
-            -- Of so many failures in a row the first may be forgotten.
+            -- After 50 failures in a row, the history may no longer have the first failure.
             when j.consecutive_failures >= 50 then j.since
-            -- A start that somebody paused is overdue all the same: nobody meant that the work is never done.
+            -- A paused start is overdue too: the pause was not meant to stop the job for good.
             else greatest(j.since, coalesce(f.scheduled_at, least(t.would_start_at, d.next_attempt_at)))
         end as succeeds_at
     from clock c

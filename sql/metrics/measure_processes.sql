@@ -1,13 +1,13 @@
--- Measures what drives processes, and what waits for it, in one row.
+-- Measures engines, their waiting signals and open incidents, in one row.
 --
 -- in:    :most bigint: each count stops here, :now timestamptz or null
--- out:   engines_wanted integer (0: no process was ever deployed), engines_alive bigint, signals_waiting bigint (due, and
---        taken by no engine yet; one that was put off has been due since its due_date), oldest_signal_s double precision
---        (how long the oldest of them has been due; 0 if there is none), incidents bigint (open; a start that was given up
---        is one)
+-- out:   engines_wanted integer (0: no process was ever deployed), engines_alive bigint, signals_waiting bigint (due
+--        signals that no engine has claimed; a deferred signal waits since its due_date), oldest_signal_s double
+--        precision (the time since the oldest waiting signal became due; 0: none waits), incidents bigint (open
+--        incidents; a start that was given up counts as one)
 -- locks: nothing
--- index: deliveries_of_processes and deliveries_put_off, each in its order, :most rows at most; incidents and
---        dead_letters_of_starts, as many of each; dead_letters_of_throws, all
+-- index: deliveries_of_processes and deliveries_deferred, each in its order, at most :most rows; incidents and
+--        dead_letters_of_starts, at most :most rows each; dead_letters_of_throws, all rows
 with at as materialized (
     select coalesce(:now::timestamptz, now()) as now
 ),
@@ -22,7 +22,7 @@ due as materialized (
         limit :most::bigint
     ) d
 ),
-put_off as materialized (
+deferred as materialized (
     select d.timer_key, d.failed_attempts, d.due_date, d.next_attempt_at
     from at
     cross join lateral (
@@ -36,10 +36,10 @@ put_off as materialized (
 ),
 waiting as materialized (
     select w.timer_key, case when w.failed_attempts > 0 then w.due_date else w.next_attempt_at end as since
-    from (select due.* from due union select put_off.* from put_off) w
+    from (select due.* from due union select deferred.* from deferred) w
 ),
 throws as materialized (
-    -- A signal to many that was given up is no start.
+    -- A given-up signal that is sent to many instances is not a given-up start.
     select count(*) as given_up
     from shardclock.dead_letters l
     where (l.target = 'process:instance' and l.payload ->> 'kind' = 'thrown') is true

@@ -1,10 +1,10 @@
--- Measures each of our tables; the partitions of the log, and those of idempotent requests, count as one.
+-- Measures each table of the schema; all partitions of the log count as one table, all slots of requests as another.
 --
 -- in:    nothing
 -- out:   table_name text, live_rows bigint and dead_rows bigint (from Postgres's statistics),
 --        bytes bigint (with the indexes)
 -- locks: nothing
--- index: none, the catalogue is small
+-- index: none, the catalog is small
 with parts as (
     select
         c.oid,

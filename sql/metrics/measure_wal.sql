@@ -1,4 +1,4 @@
--- Measures the write-ahead log on disk; only members of pg_monitor may.
+-- Measures the write-ahead log on disk; only members of pg_monitor may do this.
 --
 -- in:    nothing
 -- out:   kept_bytes bigint

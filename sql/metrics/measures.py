@@ -1,4 +1,4 @@
-"""What is measured in the tables: timers to come and overdue, which processes serve, what holds Postgres back."""
+"""Measure the tables: pending and overdue timers, the cluster's processes, and transactions that delay vacuum."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from shardclock_server.sql.claims.scan_window import RotatingScan, ScanWindow, values_of
 from shardclock_server.sql.session import Session
 
-# Edges are counted from now: this one lies before the earliest possible due date.
+# An edge is a distance from now; this edge is before the earliest possible due date.
 EVER = timedelta(days=-3_500 * 365)
-# Each slot is read from its oldest row once a minute; other readings begin 10 s before the oldest known overdue timer.
+# Each slot is read from its oldest row once a minute; other readings start 10 s before the oldest known overdue timer.
 FULL_SCAN_S, RECENT_S, SLOW_S = 60.0, 10.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class DueCounts:
-    """How many timers are due between each two edges; estimated from a sample of the slots if there are many.
+    """The numbers of timers that are due between each two edges; for many timers an estimate from a sample of slots.
 
-    units:   oldest_overdue_s: for how long the first counted timer has been overdue; 0 if it is not
+    units:   oldest_overdue_s: the time since the soonest counted timer became overdue; 0 if no timer is overdue
     """
 
     timers: Sequence[int]
@@ -27,10 +27,10 @@ class DueCounts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasures:
-    """The cluster in numbers, from Postgres alone: true even when every shard is dead.
+    """The cluster in numbers, from Postgres alone, so that they are correct even if every shard is dead.
 
-    units:   oldest_overdue_s: how late the oldest overdue timer is, counted from when a client asked for it if that was
-             after its due date; oldest_due_s: how long ago the oldest overdue timer fell due
+    units:   oldest_overdue_s: the delay of the oldest overdue timer, from its due date or from the client's later
+             request; oldest_due_s: the time since the due date of the oldest overdue timer
     """
 
     shards_wanted: int
@@ -63,7 +63,7 @@ class ClusterMeasures:
 
 @dataclass(frozen=True, slots=True)
 class ServerMeasures:
-    """The server in numbers: how near it is to its limits. `wal_kept_bytes` is None if this role may not read it."""
+    """The server's distance from its limits, in numbers. `wal_kept_bytes` is None if the role may not read it."""
 
     connections: int
     connections_max: int
@@ -84,14 +84,14 @@ class TableMeasures:
 
 
 def readings_scan() -> RotatingScan:
-    """Make a rotating scan for a caller that reads the overdue timers again and again."""
+    """Make a rotating scan for a caller that reads the overdue timers repeatedly."""
     return RotatingScan(FULL_SCAN_S, RECENT_S, SLOW_S)
 
 
 async def count_due(
     session: Session, edges: Sequence[timedelta], *, window: ScanWindow | None = None, now: datetime | None = None
 ) -> DueCounts:
-    """Count the pending timers between each two edges, which are counted from now.
+    """Count the pending timers between each two edges, which are relative to now.
 
     shape:   one number fewer than edges; exact up to about 170,000 timers in all
     errors:  StoreUnavailable  no answer in time

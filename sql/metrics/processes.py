@@ -1,18 +1,18 @@
-"""What is measured of processes: who drives them, which signals wait, and which tokens have stopped."""
+"""Measure processes: engines, waiting signals, and incidents."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-COUNTED_MAX = 10_000  # no count goes further: a reading must not take long
+COUNTED_MAX = 10_000  # the limit of each count, so that a measurement stays fast
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessMeasures:
-    """Engines, signals that no engine has taken yet, and open incidents, in numbers.
+    """Engines, signals that no engine has claimed yet, and open incidents, in numbers.
 
-    units:   oldest_signal_s: how long the oldest signal that waits has been due; 0 if there is none
+    units:   oldest_signal_s: the time since the oldest waiting signal became due; 0 without a waiting signal
     """
 
     engines_wanted: int
@@ -25,7 +25,7 @@ class ProcessMeasures:
 async def measure_processes(
     session: Session, *, most: int = COUNTED_MAX, now: datetime | None = None
 ) -> ProcessMeasures:
-    """Measure what drives processes, and what waits for it.
+    """Measure engines, waiting signals and incidents.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_processes.sql

@@ -1,4 +1,4 @@
--- Reads Postgres's clock, the only one that decides when a timer is due.
+-- Reads Postgres's clock, the only clock that decides when a timer is due.
 --
 -- in:    nothing
 -- out:   one row: server_time timestamptz

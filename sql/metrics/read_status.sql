@@ -1,11 +1,12 @@
--- Reads the cluster's state in one row. What is overdue is counted by count_due, which reads a bounded number of rows.
+-- Reads the cluster's state in one row. count_due counts the overdue timers, because it reads a bounded number of rows.
 --
--- in:    :recent interval or null: look for the oldest overdue timer only among those due after now - recent; null looks
---        at all
+-- in:    :recent interval or null: search the oldest overdue timer only among timers due after now - recent; null:
+--        search all
 -- out:   pending bigint (with the paused ones), pending_estimated boolean, paused bigint,
 --        oldest_overdue_s double precision, ramp_per_s integer or null (no limit),
 --        fired bigint (firings among the last thousand records), lag_p50_ms double precision,
 --        lag_p99_ms double precision, lag_max_ms double precision (of these firings; nulls if there is none),
+--        last_fired_s double precision or null (seconds since the last of these firings),
 --        shards_wanted integer, workers_wanted integer, deliveries bigint and dead_letters bigint (100,000 at most),
 --        term bigint, leader bigint, leader_alive boolean, server_time timestamptz
 -- locks: nothing
@@ -37,7 +38,7 @@ paused as materialized (
         where t.slot = s.slot
             and t.due_date = '9999-12-31 23:59:59.999998+00'
             and t.paused_due_date is not null
-        offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
+        offset 0 -- reads slot by slot; else a join might read the whole table
     ) t on true
 ),
 recent as materialized (
@@ -49,7 +50,8 @@ recent as materialized (
                 )
             ),
             0
-        )::double precision * 1000 as lag_ms
+        )::double precision * 1000 as lag_ms,
+        l.recorded_at
     from (
         select l.recorded_at, l.due_date, l.intent, l.created_at, l.detail, l.occurrence
         from shardclock.command_log l
@@ -59,7 +61,7 @@ recent as materialized (
     where l.intent = 'TRIGGERED'
 )
 select
-    -- Counting a million rows takes 0.1 s; beyond that, the estimate of the last vacuum is close enough.
+    -- Counting a million rows takes 0.1 s; for more, the estimate of the last vacuum is close enough.
     case when size.estimate < 1000000 then (select count(*) from shardclock.timers) else size.estimate end as pending,
     size.estimate >= 1000000 as pending_estimated,
     paused.n as paused,
@@ -69,11 +71,12 @@ select
     (select percentile_cont(0.5) within group (order by r.lag_ms) from recent r) as lag_p50_ms,
     (select percentile_cont(0.99) within group (order by r.lag_ms) from recent r) as lag_p99_ms,
     (select max(r.lag_ms) from recent r) as lag_max_ms,
+    (select extract(epoch from now() - max(r.recorded_at))::double precision from recent r) as last_fired_s,
     (select s.wanted from shardclock.scale s where s.role = 'shard') as shards_wanted,
     (
         select case when shardclock.has_targets() then s.wanted else 0 end from shardclock.scale s where s.role = 'worker'
     ) as workers_wanted,
-    -- Never more than can be counted quickly.
+    -- The limits keep both counts fast.
     (select count(*) from (select from shardclock.deliveries limit 100000) d) as deliveries,
     (select count(*) from (select from shardclock.dead_letters limit 100000) d) as dead_letters,
     l.term,

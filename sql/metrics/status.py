@@ -8,16 +8,16 @@ from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 from shardclock_server.sql.metrics.measures import EVER, RECENT_S, DueCounts, count_due
 from shardclock_server.sql.session import Session
 
-# What an outage left lies between the first two, what else is overdue between the last two.
+# Timers left by an outage are between the first two edges, other overdue timers between the last two.
 OVERDUE_EDGES = (EVER, timedelta(seconds=-RAMP_AFTER_S), timedelta(0))
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Pending timers, overdue timers, and the leader; lags are those of the firings among the last thousand records.
+    """Pending timers, overdue timers, and the leader; the lags come from the firings among the last thousand records.
 
-    From a million on, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are counted before
-    all else; of more than about 170,000 they are estimates from a sample of the slots.
+    From a million on, `pending` is the estimate of the last vacuum. `overdue` and `left_by_outage` are exact up to
+    about 170,000 overdue timers; above that they are estimates from a sample of the slots.
     """
 
     pending: int
@@ -32,6 +32,7 @@ class Status:
     lag_p50_ms: float | None
     lag_p99_ms: float | None
     lag_max_ms: float | None
+    last_fired_s: float | None
     shards_wanted: int
     workers_wanted: int
     deliveries: int
@@ -43,7 +44,7 @@ class Status:
 
     @property
     def caught_up_in_s(self) -> float | None:
-        """Estimate when the timers left by an outage will have fired; None if unknown: no ramp, or a ramp of 0."""
+        """Estimate the time until the timers left by an outage have fired; None if unknown: no ramp, or a ramp of 0."""
         return self.left_by_outage / self.ramp_per_s if self.ramp_per_s else None
 
 
@@ -61,9 +62,10 @@ async def read_status(session: Session) -> Status:
 
 
 def recent_of(due: DueCounts, *, took_s: float) -> timedelta | None:
-    """Say how far back the oldest overdue timer is to be looked for, now that all have been counted.
+    """Return how far back to search for the oldest overdue timer, after all overdue timers have been counted.
 
-    So rows that have fired are read past once, not twice. A sample may lack the oldest timer: None looks at all.
+    So fired rows that stay in the index are read once, not twice. None after a count by a sample, because the sample
+    may lack the oldest timer.
     """
     return None if due.estimated else timedelta(seconds=due.oldest_overdue_s + took_s + RECENT_S)
 

@@ -1,11 +1,11 @@
-"""Processes: deployed models, their instances, and what an engine reads and writes to advance them.
+"""Processes: deployed models, their instances, and an engine's reads and writes.
 
-definitions  deploy a model, find what is deployed
+definitions  deploy and list models
 instances    start, find and signal instances, as clients do
-tasks        what people do
+tasks        tasks for people
 variables    variables as JSON that Postgres can hold
-incidents    find tokens that can't go on
-service_tasks  what programs do that take their work themselves
-signals      the signals that are due, with the instances that they are for
-apply        one statement that writes what follows from a batch of signals
+incidents    find and resolve incidents
+service_tasks  service tasks for programs that poll for them
+signals      due signals, and the instances that receive due signals
+apply        one statement that writes the results of a batch of signals
 """

@@ -1,4 +1,4 @@
-"""Write what follows from a batch of signals, in one statement."""
+"""Write the results of a batch of signals, in one statement."""
 
 import json
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from shardclock_server.sql.session import Session
 
 Row = dict[str, Any]
-DESCENDANTS_MAX = 10_000  # called instances below one instance that live at a time
+DESCENDANTS_MAX = 10_000  # the limit of live called instances below one instance
 
 
-class Applied(NamedTuple):
-    """The keys of the instances that were written, and the reasons of refused calls by the root of the family."""
+class AppliedSteps(NamedTuple):
+    """The keys of the written instances, and the refused call activities, by the key of their root instance."""
 
     written: list[int]
     full: dict[int, str]
@@ -21,9 +21,9 @@ class Applied(NamedTuple):
 
 @dataclass(slots=True)
 class Writes:
-    """What follows from a batch: rows as `apply_steps.sql` describes them, each with its instance_key.
+    """The results of a batch: rows as `apply_steps.sql` describes them, each with its instance_key.
 
-    shape:   `signals` are pairs of a signal's key and its instance's; those that are `spent` are for nobody
+    shape:   `signals` are pairs of a signal's key and its instance's key; no instance takes the signals in `spent`
     """
 
     signals: list[tuple[int, int]] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Writes:
     thrown: list[Row] = field(default_factory=list)
 
     def add(self, other: "Writes") -> int:
-        """Add another batch to this one; return the number of its rows."""
+        """Add another batch to this one; return the number of the added rows."""
         added = 0
         for name in LISTS:
             if rows := getattr(other, name):
@@ -51,7 +51,7 @@ class Writes:
         return added
 
     def of(self, instance_keys: Sequence[int]) -> "Writes":
-        """Return the part that is of these instances alone."""
+        """Return the results of these instances alone."""
         keys = frozenset(instance_keys)
         part = Writes(signals=[pair for pair in self.signals if pair[1] in keys])
         for name in ROWS:
@@ -65,15 +65,14 @@ ROWS = tuple(name for name in LISTS if name not in ("signals", "spent"))
 
 async def apply_steps(
     session: Session, holder: int, writes: Writes, *, descendants_max: int = DESCENDANTS_MAX
-) -> Applied:
-    """Write a batch.
+) -> AppliedSteps:
+    """Write the results of a batch of signals.
 
-    Instances that were not written have been advanced since they were read, or are being advanced: their signals are
-    still due.
-    It is safe to send the same batch again: what was written has another version now.
+    An instance that was not written has changed since it was read, or is being advanced now: its signals are still due.
+    The call may be repeated with the same batch: an instance that was written has a new version and stays unchanged.
 
-    errors:  StoreUnavailable  the outcome is unknown: take the signals again
-             StatementRefused  something in the batch can't be written, and so nothing was
+    errors:  StoreUnavailable  the outcome is unknown: read the signals again
+             StatementRefused  Postgres refuses a row of the batch; nothing was written
     source:  sql/processes/apply_steps.sql
     """
     rows = await session.rows(
@@ -86,7 +85,7 @@ async def apply_steps(
         **{name: json.dumps(getattr(writes, name), default=_text, ensure_ascii=False) for name in ROWS},
     )
     written = [row["instance_key"] for row in rows if row["full_root"] is None]
-    return Applied(written, {row["full_root"]: row["refusal"] for row in rows if row["full_root"] is not None})
+    return AppliedSteps(written, {row["full_root"]: row["refusal"] for row in rows if row["full_root"] is not None})
 
 
 def _text(value: object) -> str:

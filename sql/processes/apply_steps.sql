@@ -1,14 +1,14 @@
--- Writes what follows from a batch of signals: states, timers, tasks, subscriptions, history; and takes the signals
--- away. An instance is not written if somebody has advanced it since it was read, or is advancing it now; nor if one of
--- its signals is gone, because somebody has taken it or given it up.
+-- Writes the results of a batch of signals (states, timers, tasks, subscriptions, history), and deletes the signals.
+-- The statement leaves out an instance that another engine has advanced since the read or is advancing now, and an
+-- instance with a missing signal, which another engine has processed or given up.
 --
--- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals taken, and whose they are;
---        :spent bigint[]: signals to instances that have ended, which are only recorded; :descendants_max integer: called
---        instances below one root that may live or be about to begin; then JSON arrays of objects,
+-- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals, and their instances;
+--        :spent bigint[]: signals to instances that have ended; these are only recorded; :descendants_max integer: the
+--        limit of called instances below one root, live or about to begin; then JSON arrays of objects,
 --        each with its instance_key:
---        :steps jsonb {instance_key, was (its version; 0: it begins), definition_key, tenant_id, process_id, parent_key,
---        parent_token, root_key, state, outcome, error_code, result, signals, passes},
---        :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
+--        :steps jsonb {instance_key, was (the version that was read; 0: the instance begins), definition_key,
+--        tenant_id, process_id, parent_key, parent_token, root_key, state, outcome, error_code, result, signals,
+--        passes}, :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
 --        name},
 --        :service_tasks jsonb {instance_key, token, node_id, tenant_id, target, payload, headers,
 --        attempts_max},
@@ -19,13 +19,13 @@
 --        :closed jsonb {instance_key, token, node_id (null: all)},
 --        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token},
 --        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
---        :returned jsonb {instance_key, process_id, message (the key of a kept message that came to nobody)},
+--        :returned jsonb {instance_key, process_id, message (the key of a kept message that no token received)},
 --        :thrown jsonb {instance_key, tenant_id, name, variables}
--- out:   instance_key bigint, of each written instance; then full_root bigint and refusal text, for each root below which
---        a call was refused
--- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
---        others have locked: an instance is then not written; for a locked timer, task, subscription or child the
---        instance gets a signal to close it
+-- out:   a row for each written instance: instance_key bigint; then a row for each root below which a call was refused:
+--        full_root bigint and refusal text
+-- locks: the instances' rows, their signals, and the rows of waits that have ended, for the statement; skips
+--        locked rows: a locked instance is not written; for a locked timer, task, subscription or child the instance
+--        gets a signal, which deletes that row later
 -- index: instances_pkey, deliveries_pkey, timers_by_token, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent, messages_pkey: probes;
 --        instances_by_root and deliveries_by_root, up to :descendants_max; subscriptions_in_order, one probe for each
@@ -83,7 +83,7 @@ begun as (
         s.result
     from step s
     where s.was = 0
-        -- Nothing begins below a root that has ended.
+        -- No instance begins below a root that has ended.
         and (select r.ended_at from shardclock.instances r where r.instance_key = s.root_key) is null
     on conflict do nothing
     returning instance_key
@@ -105,7 +105,7 @@ taken as (
 ),
 spent as (
     delete from shardclock.deliveries d
-    -- Asked in a way that no index knows, here and below: docs/decisions/0005-queue-plans.md.
+    -- Here and below, no index fits this form of the condition: docs/decisions/0005-queue-plans.md.
     where d.timer_key = any (
             array(
                 select l.timer_key
@@ -127,7 +127,7 @@ returned as (
             from jsonb_to_recordset(:returned::jsonb) as r (instance_key bigint, message bigint, process_id text)
             where r.instance_key in (select w.instance_key from written w)
             union
-            -- Somebody may have sent anything by hand, and here nothing fails alone.
+            -- A client may have written any payload by SQL, and an error here would fail the whole batch.
             select
                 case when s.payload ->> 'message' ~ '^[0-9]{1,18}$' then (s.payload ->> 'message')::bigint end,
                 (select i.process_id from shardclock.instances i where i.instance_key = s.process_instance_key)
@@ -151,8 +151,8 @@ closed as materialized (
     join step s on s.instance_key = c.instance_key
     where c.instance_key in (select w.instance_key from written w)
     union all
-    -- The instance has ended, so all that its token has waited for goes: a schedule that fired while the token went has
-    -- another occurrence.
+    -- The instance has ended, so all rows of its token are deleted, including the next occurrence of a schedule that
+    -- fired while the token ended.
     select s.process_instance_key, s.element_instance_key, null, s.tenant_id
     from spent s
     where s.element_instance_key is not null
@@ -211,7 +211,7 @@ recorded as (
         'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
     from spent s
     union all
-    -- As each delivery that ends. Whoever does the task is told by it that nobody waits for an answer.
+    -- The record of the delivery's end tells the program with this task that the answer is not needed.
     select
         g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence, :holder,
         'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule, null,
@@ -219,8 +219,8 @@ recorded as (
     from service_tasks_gone g
 ),
 tasks_gone as (
-    -- Here and below, arrays and limits, not joins: whatever the planner believes about the tables' sizes, it can only
-    -- probe (docs/decisions/0005-queue-plans.md).
+    -- Here and below, the text has arrays and limits instead of joins, so that the planner can only probe, with any
+    -- estimate of the tables' sizes (docs/decisions/0005-queue-plans.md).
     delete from shardclock.tasks t
     where t.ctid = any (
         array(
@@ -255,7 +255,7 @@ subscriptions_gone as (
     returning s.subscription_key
 ),
 begins_gone as (
-    -- Children that no engine has begun yet.
+    -- Find the called instances that no engine has begun yet.
     delete from shardclock.deliveries d
     where d.timer_key = any (
         array(
@@ -275,7 +275,7 @@ begins_gone as (
     returning d.timer_key
 ),
 still_there as materialized (
-    -- What somebody has locked: a client whose transaction has not ended, or an engine that begins a child now.
+    -- Find rows that other transactions have locked: a client's open transaction, or an engine that begins a child now.
     select c.instance_key, c.token, c.node_id, c.tenant_id
     from closed c
     cross join lateral (
@@ -331,7 +331,7 @@ still_there as materialized (
         limit 10
     ) d
     where c.node_id is null
-        -- A child that begins in this statement is seen by the next.
+        -- The next statement sees a child that begins during this one.
         and (
             d.timer_key not in (select g.timer_key from begins_gone g)
             or d.timer_key in (select h.timer_key from held h)
@@ -355,7 +355,7 @@ planned as (
     )
     select
         t.instance_key, t.token,
-        -- A shard plans a schedule, which is due at once until then, and does not fire.
+        -- A schedule is due at once, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
         coalesce(t.due_date, now()),
         case when t.schedule is not null then now() end,
         case when t.schedule is null then 0 end,
@@ -379,7 +379,7 @@ called as materialized (
     where c.instance_key in (select w.instance_key from written w)
 ),
 family as materialized (
-    -- Of each root, how many called instances live and how many are about to begin, counted no further than the limit.
+    -- For each root, count the called instances that are live or about to begin, up to the limit.
     select
         f.root_key,
         (
@@ -403,7 +403,7 @@ family as materialized (
             ) d
         ) as living
     from (select distinct c.root_key from called c) f
-    -- Below a root that has ended nothing is called: all that lives there is about to be cancelled.
+    -- No instance is called below a root that has ended, because all live instances below that root will be cancelled.
     where (select r.ended_at from shardclock.instances r where r.instance_key = f.root_key) is null
         and f.root_key not in (select s.instance_key from step s where s.outcome is not null)
 ),
@@ -440,7 +440,7 @@ outgoing as materialized (
     union all
     select g.to_key, g.tenant_id, g.token, null, g.signal, null, '0' from children_gone g
     union all
-    -- Until then it is looked again: whoever has the lock may roll back.
+    -- The engine tries again after this delay, because the transaction that holds the lock may roll back.
     select t.instance_key, t.tenant_id, t.token, t.node_id, '{"kind": "closed"}', null, '0.5 s' from still_there t
     union all
     select
@@ -459,7 +459,7 @@ outgoing as materialized (
         '0'
     from child c
     union all
-    -- A thrown signal is written once. An engine sends it to the present subscriptions, one part after the other.
+    -- A thrown signal is written once. An engine then sends it to the present subscriptions, part by part.
     select
         null, t.tenant_id, null, null,
         jsonb_build_object(
@@ -480,7 +480,7 @@ outgoing as materialized (
     where t.instance_key in (select w.instance_key from written w)
 ),
 queued as (
-    -- What is due for somebody: service tasks for workers, and signals for engines.
+    -- New deliveries: service tasks for workers, and signals for engines.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
         tenant_id, timer_type, target, target_element_id, name, payload, attempts_max, headers
@@ -520,13 +520,13 @@ assigned as (
         candidate_groups text[], candidate_users text[], due_date timestamptz, form_key text
     )
     where t.instance_key in (select w.instance_key from written w)
-    -- A task that was completed in vain, because its token had stopped, is open again.
+    -- A task is open again if its completion had no effect, because its token had stopped.
     on conflict on constraint tasks_by_token do update set completed_at = null
     returning task_key, instance_key, node_id, name, assignee, candidate_groups, candidate_users, due_date, form_key
 ),
 acted as (
-    insert into shardclock.task_acts (task_key, instance_key, act, who, detail)
-    -- It outlives the task's row, so it says what that was.
+    insert into shardclock.task_acts (task_key, instance_key, act, actor, detail)
+    -- The act stays longer than the task's row, so it contains the task's properties.
     select
         a.task_key, a.instance_key, 'CREATED', 'engine',
         jsonb_strip_nulls(
@@ -552,7 +552,7 @@ subscribed as (
     where s.instance_key in (select w.instance_key from written w)
 ),
 resolved as (
-    -- Those that are resolved, those of signals that were redriven, and all of an instance that has ended.
+    -- Resolved incidents, incidents of redriven signals, and all incidents of an instance that has ended.
     delete from shardclock.incidents i
     where i.instance_key = any (array(select w.instance_key from written w))
         and (

@@ -1,4 +1,4 @@
-"""Deploy models, and find what is deployed."""
+"""Deploy and list models."""
 
 import json
 from collections.abc import Sequence
@@ -9,24 +9,24 @@ from typing import Any
 
 from shardclock_server.sql.session import Session
 
-RUNNING_MAX = 1_000  # instances of a version are counted up to here, as in list_definitions.sql
+RUNNING_MAX = 1_000  # the limit for counting a version's instances, as in list_definitions.sql
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedProcess:
     """One process of a new model.
 
-    shape:   `said` is {process_id, name, starts, starts_by_hand} as `shardclock.deploy_model` takes it; `task_types`
-             are the types of its jobs, without types that are expressions
+    shape:   `description` is {process_id, name, starts, starts_by_hand} as `shardclock.deploy_model` takes it;
+             `task_types` are the types of its service tasks, without types that are expressions
     """
 
-    said: dict[str, Any]
+    description: dict[str, Any]
     task_types: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """One process of a deployed model; if it is not new, its newest version was of the same file already."""
+    """One process of a deployed model; a process is not new if its newest version already has the same file."""
 
     definition_key: int
     process_id: str
@@ -36,7 +36,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class FoundDefinition:
-    """One version of a process; `running` counts its instances; 1,000 may be more."""
+    """One version of a process; `running` counts its running instances; 1,000 means 1,000 or more."""
 
     definition_key: int
     tenant_id: str
@@ -50,7 +50,7 @@ class FoundDefinition:
 
 @dataclass(frozen=True, slots=True)
 class StoredDefinition:
-    """The model of a definition, which may have other processes beside its own."""
+    """The model of a definition; it may contain other processes too."""
 
     process_id: str
     tenant_id: str
@@ -60,10 +60,10 @@ class StoredDefinition:
 async def deploy_model(
     session: Session, *, tenant_id: str, resource: str, model: bytes, processes: Sequence[DescribedProcess]
 ) -> list[Deployed]:
-    """Deploy a model that was read and found to be right, all of its processes or none.
+    """Deploy a validated model: all of its processes, or none.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, an identical model changes nothing
-             StatementRefused  the times of a start event can't be kept
+    errors:  StoreUnavailable  the outcome is unknown: call again; an identical model changes nothing
+             StatementRefused  the times of a start event can't be stored
     source:  sql/functions/processes/deploy_model.sql
     """
     rows = await session.call(
@@ -72,13 +72,13 @@ async def deploy_model(
         resource=resource,
         digest=sha256(model).digest(),
         model=model,
-        said=json.dumps([it.said for it in processes]),
+        processes=json.dumps([it.description for it in processes]),
     )
     return [Deployed(*row) for row in rows]
 
 
 async def read_definition(session: Session, definition_key: int) -> StoredDefinition | None:
-    """Read the model of a definition; None: there is no such definition.
+    """Read the model of a definition; None: the key is unknown.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/read_definition.sql
@@ -113,7 +113,7 @@ async def list_definitions(
 
 
 async def delete_definition(session: Session, definition_key: int, *, tenant_id: str | None = None) -> bool:
-    """Delete one version of a process; False: there is none.
+    """Delete one version of a process; False: the key is unknown.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/delete_definition.sql

@@ -1,4 +1,4 @@
--- Says which of some instances have ended.
+-- Finds the given instances that have ended.
 --
 -- in:    :instance_keys bigint[]
 -- out:   instance_key bigint

@@ -1,8 +1,8 @@
--- Finds instances, the newest first.
+-- Finds instances, newest first.
 --
--- in:    :tenant_id text or null (null: of all), :process_id text or null,
---        :state text or null: COMPLETED; ENDED: in any way;
---        :before bigint (the last key of the page before, or null), :page_size integer
+-- in:    :tenant_id text or null (all tenants), :process_id text or null,
+--        :state text or null: COMPLETED; ENDED: any outcome;
+--        :before bigint (the last key of the previous page, or null), :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer (of the process), state text: RUNNING,
 --        COMPLETED, CANCELED or ERROR; started_at timestamptz, ended_at timestamptz, parent_key bigint,
 --        incidents bigint, business_key text or null

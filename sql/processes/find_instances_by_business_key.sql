@@ -1,18 +1,18 @@
--- Finds the instances of a business key, the newest first, from their start on.
+-- Finds the instances with a business key, newest first, including instances that have not begun.
 --
--- in:    :business_key text; else as of find_instances: :tenant_id text or null (null: of all),
+-- in:    :business_key text; as in find_instances: :tenant_id text or null (all tenants),
 --        :process_id text or null, :state text or null, :before bigint or null, :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text, as find_instances tells them;
---        one that no engine has begun yet is STARTING, with an incident if its start was given up
+--        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text, as in find_instances;
+--        an instance that no engine has begun is STARTING, with an incident if its start was given up
 -- locks: nothing
--- index: business_keys_by_key, all of the key; instances_pkey, definitions_pkey and incidents_pkey, one probe for each;
---        deliveries_pkey and dead_letters_pkey, one for each that has not begun
+-- index: business_keys_by_key, all rows of the key; instances_pkey, definitions_pkey and incidents_pkey, one probe for
+--        each; deliveries_pkey and dead_letters_pkey, one probe for each instance that has not begun
 select
     i.instance_key, i.tenant_id, d.process_id, d.version, i.state, i.started_at, i.ended_at, i.parent_key, i.incidents,
     b.business_key
 from (
-    -- Sorted before anything is joined: so a page reads only the instances that it shows or that other filters drop.
+    -- Sorted before the joins, so that a page reads only the instances that it shows or that other filters exclude.
     select b.instance_key, b.business_key, -b.instance_key as place
     from shardclock.business_keys b
     where b.business_key = :business_key::text
@@ -28,7 +28,7 @@ cross join lateral (
     from shardclock.instances r
     where r.instance_key = b.instance_key
     union all
-    -- What comes first is taken, and nothing else is looked at.
+    -- The first branch with a row wins; the limit stops Postgres before the other branches.
     select w.timer_key, w.tenant_id, (w.payload ->> 'definition')::bigint, 'STARTING', w.fired_at, null, null, 0
     from shardclock.deliveries w
     where w.timer_key = b.instance_key and (w.target = 'process:instance') is true and w.process_instance_key is null

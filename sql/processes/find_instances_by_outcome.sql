@@ -1,12 +1,12 @@
--- Finds the instances that were cancelled, or those that ended with an error, the newest first.
+-- Finds cancelled instances, or instances that ended with an error, newest first.
 --
--- in:    :state text: CANCELED or ERROR; else as of find_instances: :tenant_id text or null (null: of all),
+-- in:    :state text: CANCELED or ERROR; as in find_instances: :tenant_id text or null (all tenants),
 --        :process_id text or null, :before bigint or null, :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as of find_instances
+--        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as in find_instances
 -- locks: nothing
--- index: the tenants of definitions_by_process, and for each instances_by_outcome, backwards: no more than the page, if
---        :process_id leaves none out; definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each
+-- index: the tenants of definitions_by_process, and for each tenant instances_by_outcome, backwards: at most a page, if
+--        :process_id excludes none; definitions_pkey, incidents_pkey and business_keys_pkey, one probe for each
 select
     i.instance_key, t.tenant_id, i.process_id,
     (select d.version from shardclock.definitions d where d.definition_key = i.definition_key) as version,
@@ -14,7 +14,7 @@ select
     (select count(*) from shardclock.incidents n where n.instance_key = i.instance_key) as incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = i.instance_key) as business_key
 from (
-    -- The index has them in order for each tenant.
+    -- The index has the rows of each tenant in order.
     select distinct d.tenant_id
     from shardclock.definitions d
     where :tenant_id::text is null or d.tenant_id = :tenant_id
@@ -22,7 +22,8 @@ from (
 cross join lateral (
     select i.instance_key, i.process_id, i.definition_key, i.outcome, i.started_at, i.ended_at, i.parent_key
     from shardclock.instances i
-    -- The first condition is the index's own: so it serves a plan that was made for both states.
+    -- The first condition is the partial index's own condition, so that a generic plan can use the index for both
+    -- states.
     where coalesce(i.outcome, 'COMPLETED') <> 'COMPLETED'
         and i.outcome = :state::text
         and i.tenant_id = coalesce(:tenant_id, t.tenant_id)

@@ -1,12 +1,12 @@
--- Finds the instances that run, the newest first.
+-- Finds the running instances, newest first.
 --
--- in:    as of find_instances: :tenant_id text or null (null: of all), :process_id text or null,
+-- in:    as in find_instances: :tenant_id text or null (all tenants), :process_id text or null,
 --        :before bigint or null, :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text: RUNNING;
 --        started_at timestamptz, ended_at timestamptz: null; parent_key bigint, incidents bigint,
---        business_key text or null: as of find_instances
+--        business_key text or null: as in find_instances
 -- locks: nothing
--- index: definitions_by_process, or all definitions; for each version instances_running, backwards, no more than a page;
+-- index: definitions_by_process, or all definitions; for each version instances_running, backwards, at most a page;
 --        incidents_pkey and business_keys_pkey, one probe for each
 select
     i.instance_key, i.tenant_id, i.process_id, i.version, 'RUNNING' as state, i.started_at, i.ended_at, i.parent_key,

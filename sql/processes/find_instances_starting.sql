@@ -1,20 +1,20 @@
--- Finds the instances that no engine has begun yet, the newest first, and those whose start was given up.
+-- Finds the instances that no engine has begun yet, newest first, including instances with a given-up start.
 --
--- in:    as of find_instances: :tenant_id text or null (null: of all), :process_id text or null,
+-- in:    as in find_instances: :tenant_id text or null (all tenants), :process_id text or null,
 --        :before bigint or null, :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text: STARTING;
 --        started_at timestamptz, ended_at timestamptz, parent_key bigint, incidents bigint: 1 if its start was given
---        up; business_key text or null: as of find_instance
+--        up; business_key text or null: as in find_instance
 -- locks: nothing
--- index: the tenants of definitions_by_process, and for each deliveries_of_starts and dead_letters_of_starts,
---        backwards: no more than the page, if :process_id leaves none out; definitions_pkey and business_keys_pkey, one
+-- index: the tenants of definitions_by_process, and for each tenant deliveries_of_starts and dead_letters_of_starts,
+--        backwards: at most a page, if :process_id excludes none; definitions_pkey and business_keys_pkey, one
 --        probe for each
 select
     s.instance_key, t.tenant_id, s.process_id, s.version, 'STARTING' as state, s.fired_at as started_at,
     null::timestamptz as ended_at, s.parent_key, s.incidents,
     (select b.business_key from shardclock.business_keys b where b.instance_key = s.instance_key) as business_key
 from (
-    -- The indexes have them in order for each tenant.
+    -- The indexes have the rows of each tenant in order.
     select distinct d.tenant_id
     from shardclock.definitions d
     where :tenant_id::text is null or d.tenant_id = :tenant_id
@@ -29,7 +29,7 @@ cross join lateral (
         cross join lateral (
             select d.process_id, d.version
             from shardclock.definitions d
-            -- Somebody may have sent anything by hand, and one such start must not hide all others.
+            -- A client may have written any payload by SQL, and one bad start must not hide all others.
             where d.definition_key
                 = case when w.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (w.payload ->> 'definition')::bigint end
             limit 1
@@ -43,7 +43,7 @@ cross join lateral (
     )
     union all
     (
-        -- Of a called process none is given up: its caller has the incident.
+        -- The start of a called instance is never given up: the caller gets the incident.
         select w.timer_key, d.process_id, d.version, w.fired_at, 1, null
         from shardclock.dead_letters w
         cross join lateral (

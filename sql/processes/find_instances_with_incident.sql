@@ -1,13 +1,12 @@
--- Finds the instances that have an incident, the newest first; among them those that never began, because their start
--- was given up.
+-- Finds the instances with an incident, newest first, including instances with a given-up start.
 --
--- in:    as of find_instances: :tenant_id text or null (null: of all), :process_id text or null,
+-- in:    as in find_instances: :tenant_id text or null (all tenants), :process_id text or null,
 --        :before bigint or null, :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as of find_instance
+--        ended_at timestamptz, parent_key bigint, incidents bigint, business_key text or null: as in find_instance
 -- locks: nothing
--- index: incidents_pkey, backwards; the tenants of definitions_by_process, and for each dead_letters_of_starts,
---        backwards: no more than the page, if :process_id leaves none out; instances_pkey, definitions_pkey and
+-- index: incidents_pkey, backwards; the tenants of definitions_by_process, and for each tenant dead_letters_of_starts,
+--        backwards: at most a page, if :process_id excludes none; instances_pkey, definitions_pkey and
 --        business_keys_pkey, one probe for each
 select
     f.instance_key, f.tenant_id, f.process_id, f.version, f.state, f.started_at, f.ended_at, f.parent_key, f.incidents,
@@ -19,8 +18,8 @@ from (
             (select d.version from shardclock.definitions d where d.definition_key = i.definition_key) as version,
             coalesce(i.outcome, 'RUNNING') as state, i.started_at, i.ended_at, i.parent_key, n.incidents
         from (
-            -- Sorted before anything is joined: so a page reads only the instances that it shows or that other filters
-            -- drop.
+            -- Sorted before the joins, so that a page reads only the instances that it shows or that other filters
+            -- exclude.
             select n.instance_key, count(*) as incidents
             from shardclock.incidents n
             where :before::bigint is null or n.instance_key < :before

@@ -1,11 +1,11 @@
--- Finds instances that wait for a message which is kept: an engine died before it could look, or the message came back
--- from a token that was gone. It looks at a page of the messages.
+-- Finds instances that wait for a kept message. A kept message has an instance that waits if an engine died before it
+-- correlated the message, or if the message came back from a token that was gone. Reads one page of the messages.
 --
--- in:    :after_expires_at timestamptz, :after_key bigint: where the page begins, :batch integer
--- out:   instance_key bigint or null (nobody waits), expires_at timestamptz, message_key bigint: where the page ends; no
---        row: there are no more messages
+-- in:    :after_expires_at timestamptz, :after_key bigint: the cursor of the page, :batch integer
+-- out:   instance_key bigint or null (no instance waits), expires_at timestamptz, message_key bigint: the last message
+--        of the page; no row: there are no more messages
 -- locks: nothing
--- index: messages_by_age, from there on; subscriptions_by_name, one probe for each message
+-- index: messages_by_age, from the cursor on; subscriptions_by_name, one probe for each message
 with page as materialized (
     select m.*
     from shardclock.messages m

@@ -1,16 +1,15 @@
--- Finds one task, with what became of it. Its row goes soon after its end; what is known then is what its acts tell.
+-- Finds one task, with its acts. The task's row is deleted soon after its end; after that all facts come from its acts.
 --
--- in:    :task_key bigint, :tenant_id text or null (null: of any), :acts_max integer: the last so many are told
+-- in:    :task_key bigint, :tenant_id text or null (any tenant), :acts_max integer: only the last :acts_max acts
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        business_key text, as find_tasks tells them, null of one whose row is gone if no act tells it; state text;
---        token bigint, instance_state text (tokens and variables), null if the row or the instance's state is gone;
---        acts jsonb, in order.
---        No row: there is none
+--        business_key text, as in find_tasks; a value is null if the task's row is gone and no act has the value; state
+--        text; token bigint, instance_state text (tokens and variables), null if the task's row or the instance's state
+--        is gone; acts jsonb, in order. No row: the task is unknown
 -- locks: nothing
 -- index: tasks_pkey, instances_pkey, task_acts_by_task, business_keys_pkey: probes
 with act as materialized (
-    select a.act_id, a.instance_key, a.acted_at, a.act, a.who, a.detail
+    select a.act_id, a.instance_key, a.acted_at, a.act, a.actor, a.detail
     from shardclock.task_acts a
     where a.task_key = :task_key::bigint
     order by a.act_id desc
@@ -35,7 +34,7 @@ found as (
     select
         :task_key, i.tenant_id, i.instance_key, i.process_id, f.detail ->> 'node', f.detail ->> 'name',
         (select a.detail ->> 'assignee' from act a where a.detail ? 'assignee' order by a.act_id desc limit 1),
-        -- Releases before wrote neither the name nor candidates; else an empty array is left out.
+        -- Former releases wrote neither the name nor candidates. In newer acts a missing array is an empty one.
         case
             when f.detail ? 'name' then array(select jsonb_array_elements_text(f.detail -> 'candidate_groups'))
         end,
@@ -51,7 +50,8 @@ found as (
         order by a.act_id
         limit 1
     ) f
-    -- A limit, not a join: whatever the planner believes, it can only probe (docs/decisions/0005-queue-plans.md).
+    -- A limit instead of a join: with any estimate, the planner can then only probe
+    -- (docs/decisions/0005-queue-plans.md).
     cross join lateral (
         select i.instance_key, i.tenant_id, i.process_id
         from shardclock.instances i
@@ -69,7 +69,7 @@ select
     (
         select coalesce(
             jsonb_agg(
-                jsonb_build_object('act', a.act, 'acted_at', a.acted_at, 'who', a.who, 'detail', a.detail)
+                jsonb_build_object('act', a.act, 'acted_at', a.acted_at, 'actor', a.actor, 'detail', a.detail)
                 order by a.act_id
             ),
             '[]'

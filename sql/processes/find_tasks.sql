@@ -1,23 +1,23 @@
--- Finds open tasks, the oldest first, among the next so many rows: one step of a search
+-- Finds open tasks, oldest first, in one step of a search: a step reads a limited number of rows
 -- (docs/decisions/0063-task-lists-go-in-steps.md).
 --
--- in:    :tenant_id text or null (null: of all), :after bigint (of the page or the step before, or 0), :rows_max integer:
---        among how many, :unassigned boolean (only those that nobody has), :candidate_user text or null,
---        :process_id text or null, :for_user text or null: what this person has, and of what nobody has what the person or
---        one of the :candidate_groups text[] may take; without a person those that have one of the groups, or null,
---        :page_size integer
+-- in:    :tenant_id text or null (all tenants), :after bigint (the end of the previous page or step, or 0), :rows_max
+--        integer: the limit of rows to read, :unassigned boolean (only tasks without an assignee), :candidate_user text
+--        or null, :process_id text or null, :for_user text or null: the person's own tasks, and the tasks
+--        without an assignee that the person or one of the :candidate_groups text[] may take; without :for_user,
+--        :candidate_groups selects the tasks of these groups (null: any group), :page_size integer
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        business_key text; looked_to bigint: the last key of the step, null if the page is full or there are no more
---        rows. One row at least: of nulls but for the last, if none is found
+--        business_key text; looked_to bigint: the last key of the step; null: the page is full, or there are no more
+--        rows. If no task was found, one row has only looked_to
 -- locks: nothing
--- index: tasks_pkey or tasks_by_tenant, so many rows, twice if the page is not full; business_keys_pkey: probes
+-- index: tasks_pkey or tasks_by_tenant, :rows_max rows, twice if the page is not full; business_keys_pkey, probes
 with found as materialized (
     select
         t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
         t.candidate_users, t.created_at, t.due_date, t.form_key
     from (
-        -- The limit is inside, so no filter lets a step read more.
+        -- The limit is inside, so that a filter can't make a step read more.
         select
             t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
             t.candidate_users, t.created_at, t.due_date, t.form_key, t.completed_at

@@ -1,19 +1,19 @@
--- Finds the open tasks that a person has, the oldest first.
+-- Finds a person's open tasks, oldest first.
 --
--- in:    :assignee text, :tenant_id text or null (null: of all), :after bigint (of the page before, or 0),
---        :candidate_groups text[] or null: only those that have one of them, :candidate_user text or null,
+-- in:    :assignee text, :tenant_id text or null (all tenants), :after bigint (the end of the previous page, or 0),
+--        :candidate_groups text[] or null: only tasks with one of these groups, :candidate_user text or null,
 --        :process_id text or null, :page_size integer
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
 --        business_key text
 -- locks: nothing
--- index: tasks_by_assignee: what the person has; business_keys_pkey: probes
+-- index: tasks_by_assignee, all tasks of the person; business_keys_pkey, probes
 select
     t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
     t.candidate_users, t.created_at, t.due_date, t.form_key,
     (select b.business_key from shardclock.business_keys b where b.instance_key = t.instance_key) as business_key
 from (
-    -- Without an order, so whatever the planner believes, it does not walk all tasks by their keys.
+    -- The inner query has no order, so that the planner does not scan all tasks by their keys, with any estimate.
     select
         t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
         t.candidate_users, t.created_at, t.due_date, t.form_key, t.completed_at

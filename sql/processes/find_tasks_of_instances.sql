@@ -1,14 +1,15 @@
--- Finds the open tasks of an instance, or of the instances of a business key, the oldest first.
+-- Finds the open tasks of an instance, or of the instances of a business key, oldest first.
 --
--- in:    :instance_key bigint or null, :business_key text or null: one of the two at least; else as of find_tasks and
---        find_tasks_of_assignee: :tenant_id text or null (null: of all), :after bigint, :assignee text or null,
+-- in:    :instance_key bigint or null, :business_key text or null: at least one of the two; as in find_tasks and
+--        find_tasks_of_assignee: :tenant_id text or null (all tenants), :after bigint, :assignee text or null,
 --        :unassigned boolean, :candidate_user text or null, :process_id text or null, :for_user text or null,
 --        :candidate_groups text[] or null, :page_size integer
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
 --        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
---        business_key text, as they tell them
+--        business_key text, as in find_tasks and find_tasks_of_assignee
 -- locks: nothing
--- index: business_keys_by_key, all of the key; tasks_by_token, all of each instance; business_keys_pkey: probes
+-- index: business_keys_by_key, all rows of the key; tasks_by_token, all rows of each instance; business_keys_pkey,
+--        probes
 select
     t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
     t.candidate_users, t.created_at, t.due_date, t.form_key,
@@ -30,7 +31,7 @@ from (
     where :instance_key is null and b.business_key = :business_key
         and (:tenant_id::text is null or b.tenant_id = :tenant_id)
 ) i
--- A limit, not a join: whatever the planner believes, it can only probe (docs/decisions/0005-queue-plans.md).
+-- A limit instead of a join: with any estimate, the planner can then only probe (docs/decisions/0005-queue-plans.md).
 cross join lateral (
     select
         t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,

@@ -1,11 +1,11 @@
--- Forgets instances that ended long ago, with their history; their business keys go with them, by a trigger. One with a
--- long history loses a part of it each time, and goes itself with the last part: one statement never deletes more than it
--- can in time.
+-- Deletes instances that ended long ago, with their history; a trigger deletes their business keys. Each call deletes
+-- only a part of a long history, so that the statement ends in time. The last call deletes the instance itself.
 --
--- in:    :kept interval (how long they are kept after their end), :batch integer, :parts integer: how many steps are deleted
---        at most, and as many acts
--- out:   forgotten bigint: how many instances, has_more boolean: there may be others, or more of their history
--- locks: the rows that it forgets; leaves out instances that others have locked
+-- in:    :kept interval (the retention after an instance's end), :batch integer, :parts integer: the limit of
+--        deleted steps, and of deleted acts
+-- out:   forgotten bigint: the number of deleted instances, has_more boolean: more instances or more history may be
+--        left
+-- locks: the rows that it deletes; skips locked instances
 -- index: instances_by_end, instances_pkey, instance_steps_pkey, task_acts_by_instance, incidents_pkey,
 --        business_keys_pkey
 with old as materialized (
@@ -38,14 +38,15 @@ act as materialized (
     ) a
     limit :parts
 ),
--- Nobody changes these rows, and whoever deletes them has their instance's row.
+-- No transaction changes these rows, and a transaction that deletes them has locked their instance's row.
 steps_gone as (
     delete from shardclock.instance_steps s where s.ctid = any (array(select step.place from step))
 ),
 acts_gone as (
     delete from shardclock.task_acts a where a.ctid = any (array(select act.place from act))
 ),
--- Those of which nothing is left. A value, not a join: whatever the planner believes, it can only probe (docs/decisions/0005-queue-plans.md).
+-- Instances without remaining history. A value instead of a join: with any estimate, the planner can then only probe
+-- (docs/decisions/0005-queue-plans.md).
 whole as materialized (
     select o.instance_key
     from old o

@@ -1,8 +1,8 @@
--- Forgets messages whose time to live has passed.
+-- Deletes messages with an expired time to live.
 --
 -- in:    :batch integer
--- out:   message_key bigint, of each
--- locks: the rows that it forgets; leaves out rows that others have locked
+-- out:   message_key bigint, of each deleted message
+-- locks: the rows that it deletes; skips locked ones
 -- index: messages_by_age
 delete from shardclock.messages m
 where m.message_key = any (

@@ -1,8 +1,8 @@
--- Forgets the idempotency keys of starts that are older than a day.
+-- Deletes the idempotency keys of starts that are older than a day.
 --
 -- in:    :batch integer
--- out:   instance_key bigint, of each
--- locks: the rows that it forgets; leaves out rows that others have locked
+-- out:   instance_key bigint, of each deleted key
+-- locks: the rows that it deletes; skips locked ones
 -- index: process_starts_by_age, process_starts_pkey
 delete from shardclock.process_starts s
 where (s.tenant_id, s.idempotency_key) in (

@@ -1,4 +1,4 @@
-"""Find what has stopped in instances, and let many tokens go on at once."""
+"""Find incidents, and resolve many at once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class FoundIncident:
-    """One incident; `version` is its process's. `signal_key` is a dead letter's, 0 if the token itself has stopped."""
+    """One incident. `version` is its process's. `signal_key` is the key of a dead letter; 0: the token has stopped."""
 
     instance_key: int
     tenant_id: str
@@ -24,18 +24,18 @@ class FoundIncident:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """Which incidents are meant; what is not given leaves none out. `saying` is a part of the sentence."""
+    """Filters for incidents; a field that is None filters nothing. `containing` is a text in the incident's message."""
 
     tenant_id: str | None = None
     process_id: str | None = None
     version: int | None = None
-    saying: str | None = None
+    containing: str | None = None
 
 
 async def find_incidents(
     session: Session, wanted: IncidentFilter, *, limit: int, only_stopped: bool = False
 ) -> list[FoundIncident]:
-    """Find incidents, the newest first; `only_stopped` leaves out those that are dead letters.
+    """Find incidents, newest first; `only_stopped` leaves out incidents that are dead letters.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_incidents.sql
@@ -45,7 +45,7 @@ async def find_incidents(
         tenant_id=wanted.tenant_id,
         process_id=wanted.process_id,
         version=wanted.version,
-        saying=wanted.saying,
+        containing=wanted.containing,
         only_stopped=only_stopped,
         page_size=limit,
     )
@@ -53,7 +53,7 @@ async def find_incidents(
 
 
 async def resolve_incidents(session: Session, stopped: Sequence[FoundIncident]) -> list[tuple[int, int]]:
-    """Let tokens go on; return those that were told, as pairs of the instance's key and the token.
+    """Resume stopped tokens; return the tokens that got the signal, as pairs of instance key and token.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/resolve_incidents.sql

@@ -1,4 +1,4 @@
-"""Start instances, find them, and send them signals, as clients do."""
+"""Start, find and signal instances, as clients do."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from shardclock.jsonb import stored_json
 from shardclock_server.sql.processes.variables import write_variables
 from shardclock_server.sql.session import Session
 
-# Those of one state, those that have ended in any way, or those with an incident.
+# Instances of one state, instances that have ended with any outcome, or instances with an incident.
 StateFilter = Literal["STARTING", "RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundInstance:
-    """One instance; `version` is its process's, `state` is RUNNING, COMPLETED, CANCELED or ERROR.
+    """One instance; `version` is its process's, and `state` is RUNNING, COMPLETED, CANCELED or ERROR.
 
-    One that no engine has begun yet is STARTING.
+    An instance that no engine has begun yet is STARTING.
     """
 
     instance_key: int
@@ -34,7 +34,7 @@ class FoundInstance:
 
 @dataclass(frozen=True, slots=True)
 class WholeInstance:
-    """One instance with what it waits for."""
+    """One instance, with the timers, tasks, messages and calls for which it waits."""
 
     found: FoundInstance
     definition_key: int
@@ -46,7 +46,7 @@ class WholeInstance:
 
 @dataclass(frozen=True, slots=True)
 class FoundStep:
-    """What happened when an instance was advanced once.
+    """One step of an instance: the signals that the instance took, and the nodes that its tokens passed.
 
     shape:   as the columns of instance_steps
     """
@@ -70,7 +70,7 @@ async def start_process(
     idempotency_key: str | None = None,
     business_key: str | None = None,
 ) -> int:
-    """Start an instance; an engine begins it soon. Return its key.
+    """Start an instance, and return its key; an engine begins the instance soon.
 
     errors:  StoreUnavailable  the outcome is unknown: with an idempotency key, call again
              StatementRefused  the process is unknown, the variables are too large, or the business key is too long
@@ -99,7 +99,7 @@ async def find_instances(
     before: int | None = None,
     page_size: int = 100,
 ) -> list[FoundInstance]:
-    """Find instances, the newest first; those that no engine has begun yet by their business key or state alone.
+    """Find instances, newest first; an instance without a begun step is found only by its business key or state.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql,
@@ -107,7 +107,7 @@ async def find_instances(
              sql/processes/find_instances_starting.sql, sql/processes/find_instances_running.sql
     """
     filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
-    # Statements of their own: no plan that is made for all would begin at what is rare.
+    # A statement for each filter: a generic plan for all filters would not begin at the rare rows.
     if business_key is not None:
         rows = await session.rows("find_instances_by_business_key", business_key=business_key, state=state, **filters)
     elif state == "INCIDENT":
@@ -124,7 +124,7 @@ async def find_instances(
 
 
 async def find_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> WholeInstance | None:
-    """Find one instance; None: there is none.
+    """Find one instance; None: the key is unknown.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_instance.sql
@@ -146,7 +146,7 @@ async def find_instance(session: Session, instance_key: int, *, tenant_id: str |
 
 
 async def ended_instances(session: Session, instance_keys: Sequence[int]) -> list[int]:
-    """Find out which of some instances have ended.
+    """Find the given instances that have ended.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/ended_instances.sql
@@ -155,7 +155,7 @@ async def ended_instances(session: Session, instance_keys: Sequence[int]) -> lis
 
 
 async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_size: int = 1_000) -> list[FoundStep]:
-    """Read what happened in an instance, in order.
+    """Read the steps of an instance, in order.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/steps_of.sql
@@ -168,7 +168,7 @@ async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_
 
 
 async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> str:
-    """Ask for an instance to be cancelled; return SENT, how it has ended (CANCELED, COMPLETED or ERROR), or NOT_FOUND.
+    """Ask for an instance to be cancelled; return SENT, its outcome (CANCELED, COMPLETED or ERROR), or NOT_FOUND.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/cancel_instance.sql
@@ -177,7 +177,7 @@ async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str
 
 
 async def resolve_incident(session: Session, instance_key: int, token: int, *, tenant_id: str | None = None) -> bool:
-    """Let a token go on that has stopped; False: it has no incident.
+    """Resume a stopped token; False: the token has no incident.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/resolve_incident.sql
@@ -188,7 +188,7 @@ async def resolve_incident(session: Session, instance_key: int, token: int, *, t
 async def set_variables(
     session: Session, instance_key: int, variables: Mapping[str, Any], *, token: int = 1, tenant_id: str | None = None
 ) -> bool:
-    """Set variables of a token, 1: of the process; False: the instance has ended, or never was.
+    """Set variables of a token; token 1 is the process itself. Return False if the instance has ended or is unknown.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
@@ -213,7 +213,7 @@ async def move_tokens(
     begun: Sequence[str] = (),
     tenant_id: str | None = None,
 ) -> bool:
-    """Let tokens end and others begin, all or none; False: the instance has ended, or never was.
+    """End tokens and begin others, all or none; False: the instance has ended or is unknown.
 
     errors:  StoreUnavailable  the outcome is unknown
     source:  sql/functions/processes/move_tokens.sql

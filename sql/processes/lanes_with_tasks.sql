@@ -1,6 +1,6 @@
--- Says of which types there are service tasks now that a program could take.
+-- Finds the lanes (task types of tenants) that have a service task which a program can claim now.
 --
--- in:    :tenants text[] and :task_types text[]: the lanes that are asked about, one of each for a lane
+-- in:    :tenants text[] and :task_types text[]: the lanes, one element of each array for each lane
 -- out:   tenant_id text, task_type text: of the lanes with a task
 -- locks: nothing
 -- index: deliveries_by_lane, one probe for each lane

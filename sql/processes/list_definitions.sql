@@ -1,7 +1,7 @@
 -- Lists deployed processes, by tenant and id, the newest version first.
 --
--- in:    :tenant_id text or null (null: of all), :process_id text or null, :all_versions boolean, :after bigint (of the
---        page before, or 0), :page_size integer
+-- in:    :tenant_id text or null (all tenants), :process_id text or null, :all_versions boolean, :after bigint (the
+--        end of the previous page, or 0), :page_size integer
 -- out:   definition_key bigint, tenant_id text, process_id text, version integer, name text, resource text,
 --        deployed_at timestamptz, running bigint (instances of this version that have not ended, counted up to 1,000)
 -- locks: nothing

@@ -1,7 +1,7 @@
 -- Reads the model of a definition.
 --
 -- in:    :definition_key bigint
--- out:   one row: process_id text, tenant_id text, model bytea; or no row: there is no such definition
+-- out:   one row: process_id text, tenant_id text, model bytea; no row if the definition does not exist
 -- locks: nothing
 -- index: definitions_pkey
 select d.process_id, d.tenant_id, d.model

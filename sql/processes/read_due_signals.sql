@@ -1,29 +1,34 @@
--- Reads the signals of the holder's instances that are due, with the instances' states. It claims nothing: an instance's
--- version protects its row. Each tenant has a lane, and each lane has a share of the batch: no lane is read further than
--- its share. The lanes of tenants that have used least come first. In a lane, cancellations come first, and wait for no
--- signal. Other signals wait for the start of their instance. A signal that no engine could take is put off, and the later
--- signals of its instance wait for it. A lane is read no further than ten times its share, however many of its signals wait
--- or are for another holder. Cancellations are read in both orders, so that no number of them hides a later one.
+-- Reads the due signals of the holder's instances, with the instances' states. The statement claims no row, because an
+-- instance's version protects the instance's row.
 --
--- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
---        :stripe integer of :stripes integer: a part of the holder's instances, from 0;
---        :without bigint[]: instances that are left out, but for their cancellations,
---        :tenants text[] and :ahead_s double precision[]: how many seconds more than others some tenants have used,
+-- Each tenant has a lane. The lanes of tenants with the least usage come first, and each lane has the same share of the
+-- batch: the statement returns at most this number of the lane's signals, and reads at most ten times this number, even
+-- if many signals wait or belong to another holder. In a lane, cancellations come first and wait for no other signal;
+-- they are read in both orders, so that many early cancellations don't hide a later one. Any other signal waits for the
+-- start of its instance, and for an earlier signal of its instance that no engine could process (a deferred signal).
+--
+-- in:    :holder bigint, :batch integer, :bytes bigint: the batch ends when its signals and states have this size,
+--        :stripe integer of :stripes integer: the stripe's number, from 0, and the number of stripes: one stripe reads
+--        a part of the holder's instances;
+--        :without bigint[]: instances that are left out, except for their cancellations,
+--        :tenants text[] and :ahead_s double precision[]: for each tenant, its usage above the others, in seconds,
 --        :after_tenant text: the search for lanes begins after this tenant; '' is the beginning,
---        :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: lanes that are read from there on
--- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
---        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
---        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
---        parent_key bigint, parent_token bigint, root_key bigint, state text (with its first signal alone), has_ended boolean: of the
---        instance, or of the root of an instance that is to begin; null if there is none; server_time timestamptz:
---        in the order in which they are to be taken; a cancellation may be there twice. If the instance of a cancellation
---        has not begun, version is null, and its start has the other values;
---        then rows with timer_key null: for each lane that was read without result, and has more, and for each
---        that had no turn, tenant_id, and in due_at and instance_key how far it was read; and one with next_tenant text
+--        :behind_tenants text[], :behind_at timestamptz[] and :behind_key bigint[]: the lanes with a cursor, which are
+--        read from the cursor on
+-- out:   a row for each signal, in the order of processing; a cancellation may have two rows: timer_key bigint (the
+--        signal's), instance_key bigint, is_first boolean (the instance is to begin),
+--        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has
+--        fired), failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
+--        parent_key bigint, parent_token bigint, root_key bigint, state text (only in the first row of its instance),
+--        has_ended boolean (the instance has ended, or the root of an instance that is to begin; null: there is none),
+--        server_time timestamptz. If the instance of a cancellation has not begun, version is null, and its start
+--        supplies the other values;
+--        then rows with a null timer_key: a row for each lane with more signals and no result, and for each lane that
+--        was not read, with tenant_id and the lane's cursor in due_at and instance_key; and a row with next_tenant text
 --        (the next :after_tenant), if there may be more lanes
 -- locks: nothing
--- index: deliveries_by_lane, one probe for each lane, and up to ten times its share; deliveries_of_cancellations, up to the
---        same; deliveries_put_off, deliveries_of_throws, deliveries_pkey, instances_pkey and definitions_pkey, one
+-- index: deliveries_by_lane, one probe for each lane, and up to ten times its share; deliveries_of_cancellations, up to
+--        the same; deliveries_deferred, deliveries_of_throws, deliveries_pkey, instances_pkey and definitions_pkey, one
 --        probe for each signal; holders_pkey
 with recursive me as materialized (
     select h.part, h.part_count
@@ -31,7 +36,7 @@ with recursive me as materialized (
     where h.holder = :holder::bigint
         and h.ended_at is null
         and h.part is not null
-        -- Nothing goes on in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
+        -- No instance advances in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
         and shardclock.hold_reason(h.identity) is null
 ),
 lane (target, tenant_id, soonest, number) as (
@@ -142,10 +147,10 @@ due as (
                         and d.payload ->> 'kind' = 'cancel'
                     )
                     or (
-                        -- A start that was redriven at a rate is due later than a signal that was sent to it before: the
-                        -- signal waits. A signal to a token other than the process itself (1) is to an instance that has
-                        -- begun. Asked for a value, or a plan that was made while nothing waited reads all deliveries
-                        -- for each signal.
+                        -- A start that was redriven at a rate may be due later than a signal to its instance: then the
+                        -- signal waits. A signal to a token other than the process itself (1) is to an instance that
+                        -- has begun. The start is read as a value: with a join, a plan that was made on an empty table
+                        -- would read all deliveries for each signal.
                         (
                             d.element_instance_key > 1
                             or coalesce(
@@ -165,12 +170,13 @@ due as (
                                     and coalesce(e.process_instance_key, e.timer_key)
                                         = coalesce(d.process_instance_key, d.timer_key)
                                     and e.timer_key <> d.timer_key
-                                    -- Of two that were put off, the older one goes on: neither waits for ever.
+                                    -- Of two deferred signals, the older one is processed, so that neither waits for
+                                    -- ever.
                                     and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
                             )
                             or d.process_instance_key is null
                         )
-                        -- A signal that is sent in parts waits for the last part of the one of its name before it.
+                        -- A signal that is sent in parts waits for the last part of the earlier signal of its name.
                         and (
                             d.process_instance_key is not null
                             or d.payload ->> 'kind' is distinct from 'thrown'
@@ -196,7 +202,7 @@ due as (
     ) d
     limit :batch
 ),
--- A batch that is full ends with a lane: the lanes after it were not read.
+-- A full batch ends with this lane: the lanes after it were not read.
 last_lane as materialized (
     select case when count(*) >= :batch::integer then max(d.turn) end as turn from due d
 ),
@@ -236,7 +242,7 @@ known as (
         coalesce(i.parent_key, s.parent_key) as parent_key,
         coalesce(i.parent_token, s.parent_token) as parent_token,
         coalesce(i.root_key, d.start_root_key, s.root_key) as root_key,
-        -- Once for each instance: it may be large, and many signals may be for it.
+        -- The state is read once for each instance: it may be large, and many signals may be for the instance.
         case
             when row_number() over (
                 partition by d.instance_key order by d.rank, d.next_attempt_at, d.timer_key
@@ -244,7 +250,7 @@ known as (
         end as state,
         coalesce(
             i.ended_at,
-            -- Asked only for a called process that is to begin.
+            -- Read only for a called process that is to begin.
             case
                 when coalesce(d.start_root_key, s.root_key) is not null
                     then (
@@ -263,8 +269,8 @@ known as (
         where i.instance_key = d.instance_key and i.tenant_id = d.tenant_id
         limit 1
     ) i on true
-    -- The start of an instance that is cancelled before it has begun. It is read by its key alone, so no plan reads all
-    -- starts of the tenant.
+    -- The start of an instance that is cancelled before it has begun. The start is read by its key alone, so that no
+    -- plan reads all starts of the tenant.
     left join lateral (
         select
             f.definition_key, f.process_id,
@@ -300,8 +306,8 @@ known as (
 measured as (
     select
         k.*,
-        -- A signal as text: a number of a few bytes may have thousands of digits. The length of a state is known without
-        -- reading it.
+        -- The length of the signal's text, because a JSON number of a few bytes may have thousands of digits. The
+        -- length of a state is known without reading the state.
         sum(coalesce(octet_length(k.signal), 0) + coalesce(octet_length(k.state), 0)) over (
             order by k.turn, k.rank, k.next_attempt_at, k.timer_key
             rows between unbounded preceding and 1 preceding

@@ -1,14 +1,15 @@
--- Resolves incidents: their tokens go on where they stopped. What is resolved already, or ended, is left out.
+-- Resolves incidents, so that their tokens continue at their nodes. Resolved incidents and ended instances are left
+-- out.
 --
 -- in:    :instance_keys bigint[], :tokens bigint[]: the tokens that have stopped
--- out:   instance_key bigint, token bigint: of those that were resolved, the same order
--- locks: nothing but the signals that it sends
--- index: incidents_pkey, one probe each
+-- out:   instance_key bigint, token bigint, of each resolved incident, in the order of the arrays
+-- locks: the new signals
+-- index: incidents_pkey, one probe for each incident
 select r.instance_key, r.token
 from (
     select g.instance_key, g.token, g.number, shardclock.resolve_incident(g.instance_key, g.token) as outcome
     from unnest(:instance_keys::bigint[], :tokens::bigint[]) with ordinality as g (instance_key, token, number)
-    -- A signal that no engine could take is redriven, and not resolved.
+    -- An incident of a deferred signal can't be resolved; its dead letter is redriven.
     where exists (
         select
         from shardclock.incidents n

@@ -1,4 +1,4 @@
-"""Service tasks that a program of the user's own takes and does, instead of a handler."""
+"""Service tasks for user programs that poll for them, in place of a handler."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class TakenTask:
-    """One service task that the caller has until its lease runs out; an answer names its key and its claim.
+    """One service task that the caller has claimed until the lease ends; each answer names the task's key and claim.
 
-    shape:   `variables` have the headers among them, of one name the variable; `attempts_left` are with this one
+    shape:   `variables` includes the headers; a variable replaces a header of the same name. `attempts_left` includes
+             this attempt
     """
 
     task_key: int
@@ -35,7 +36,7 @@ class TakenTask:
 
 
 async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane]:
-    """Find out in which lanes there are tasks now that a program could take.
+    """Find the lanes that have a task for a program now.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/lanes_with_tasks.sql
@@ -50,10 +51,10 @@ async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane
 async def activate_service_tasks(
     session: Session, task_type: str, *, most: int, lease_s: float, tenant_id: str, worker: str | None = None
 ) -> list[TakenTask]:
-    """Take service tasks of a type, for a program that calls itself `worker`.
+    """Claim service tasks of a type, for a program with the name `worker`.
 
-    errors:  StoreUnavailable  the outcome is unknown: what was taken is free again when its lease has run out
-             StatementRefused  the number, the lease or the worker is not possible
+    errors:  StoreUnavailable  the outcome is unknown: claimed tasks are free again when their leases end
+             StatementRefused  the number, the lease or the worker is invalid
     source:  sql/functions/processes/activate_service_tasks.sql
     """
     rows = await session.call(
@@ -70,10 +71,10 @@ async def activate_service_tasks(
 async def extend_service_task(
     session: Session, task_key: int, claim: int, *, lease_s: float, tenant_id: str | None = None
 ) -> str:
-    """Keep a service task for so long from now; return EXTENDED, or what became of it, as `complete_service_task`.
+    """Extend the claim to `lease_s` from now; return EXTENDED, or a state as `complete_service_task` returns it.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-             StatementRefused  the lease is not possible
+             StatementRefused  the lease is invalid
     source:  sql/functions/processes/extend_service_task.sql
     """
     return await _outcome(
@@ -89,10 +90,11 @@ async def extend_service_task(
 async def complete_service_task(
     session: Session, task_key: int, claim: int, *, variables: Mapping[str, Any], tenant_id: str | None = None
 ) -> str:
-    """Complete a service task; return COMPLETED, or what became of one that is the caller's no more.
+    """Complete a service task; return COMPLETED, or the state of a task that is no longer the caller's.
 
-    shape:   TAKEN: another has taken it since; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or RETRIED_BEFORE: it
-             was answered so; CANCELED; NOT_FOUND: it never was the caller's, or the log has forgotten its end
+    shape:   TAKEN: another caller has claimed the task; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or
+             RETRIED_BEFORE: the answer to this claim was given before; CANCELED; NOT_FOUND: the caller never claimed
+             the task, or the log no longer has the task's end
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
@@ -118,11 +120,11 @@ async def fail_service_task(
     retry_after_s: float = 0.0,
     tenant_id: str | None = None,
 ) -> str:
-    """Say that a service task could not be done; return RETRIED, or DEAD: its instance has an incident.
+    """Report the failure of a service task; return RETRIED, or DEAD: the task's instance has an incident.
 
-    Without `retries`, what is left of the model's attempts decides whether there is another; without those it is three.
+    Without `retries`, another attempt follows if the model's limit of attempts, by default three, leaves one.
 
-    shape:   or what became of it, as `complete_service_task`
+    shape:   for another result, a state as `complete_service_task` returns it
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/fail_service_task.sql
     """
@@ -148,10 +150,10 @@ async def throw_service_task_error(
     variables: Mapping[str, Any],
     tenant_id: str | None = None,
 ) -> str:
-    """End a service task with an error of BPMN; return DISCARDED, or what became of it, as `complete_service_task`.
+    """End a service task with a BPMN error; return DISCARDED, or a state as `complete_service_task` returns it.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-             StatementRefused  the code is none, or the variables are too large
+             StatementRefused  the code is invalid, or the variables are too large
              Refusal           a text in the variables can't be stored
     source:  sql/functions/processes/throw_service_task_error.sql
     """

@@ -1,4 +1,4 @@
-"""Read the signals that are due, and put off those that can't be taken."""
+"""Read due signals, and defer signals that can't be processed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from typing import NamedTuple
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.statements import call_of, statement
 
-START_LOCK_WAIT = "100ms"  # meanwhile the engine takes no other signals
-RECEIVERS_MAX = 500  # of a thrown signal, that one statement sends it to
-RECEIVERS_BYTES_MAX = 4 * 2**20  # of variables that it sends them together
-TAKEN_BYTES_MAX = 32 * 2**20  # of signals and states that one statement reads, but for the last signal
+START_LOCK_WAIT = "100ms"  # short, because the engine processes no other signals meanwhile
+RECEIVERS_MAX = 500  # the limit of receivers of one statement that sends a thrown signal
+RECEIVERS_BYTES_MAX = 4 * 2**20  # the limit of variables, for all receivers of that statement together
+TAKEN_BYTES_MAX = 32 * 2**20  # the limit of signals and states that one statement reads; the last may exceed it
 
 
 class DueSignal(NamedTuple):
-    """One signal that is due, and what is known of its instance.
+    """One due signal, with the state of its instance.
 
-    `signal` is JSON; None: a timer has fired. If `is_first`, its own key is that of an instance which is to begin. The
-    cancellation of an instance that has not begun has the definition and the parent of the instance's start.
+    `signal` is JSON; None: a timer has fired. If `is_first`, the signal's key is also the key of the new instance. The
+    cancellation of an instance that has not begun has the definition and the parent of that instance's start.
 
-    shape:   `version` is None if there is no such instance; `state` comes with its first signal alone
+    shape:   `version` is None if the instance is unknown; only an instance's first signal has `state`
     """
 
     timer_key: int
@@ -45,7 +45,7 @@ class DueSignal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """A part of an engine's instances, whose signals are taken beside those of its other parts."""
+    """A part of an engine's instances; the parts' signals are processed at the same time."""
 
     number: int = 0
     count: int = 1
@@ -54,41 +54,41 @@ class Stripe:
 WHOLE = Stripe()
 
 
-class Place(NamedTuple):
-    """How far a lane was read without result."""
+class LaneCursor(NamedTuple):
+    """The position in a lane up to which no signal could be processed."""
 
     due_at: datetime
     timer_key: int
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
-    """The order in which the lanes of tenants are read.
+class LaneOrder:
+    """The order in which tenants' lanes are read.
 
-    shape:   `ahead_s` by tenant, of tenants that have used more than others; the search begins after `after_tenant`;
-             the lanes in `behind` are read from there on
+    shape:   `ahead_s` by tenant, for tenants that have used more time than others; the search begins after
+             `after_tenant`; each lane in `behind` is read from the position after its cursor
     units:   seconds of work
     """
 
     ahead_s: Mapping[str, float] = field(default_factory=dict)
     after_tenant: str = ""
-    behind: Mapping[str, Place] = field(default_factory=dict)
+    behind: Mapping[str, LaneCursor] = field(default_factory=dict)
 
 
-ALL_LANES = Lanes()
+ALL_LANES = LaneOrder()
 
 
 class Poll(NamedTuple):
     """The signals that one statement found.
 
-    shape:   tenants that are ahead come last; of one tenant cancellations come first, then the soonest;
-             `next_tenant` is where the next search for lanes begins, "" at the beginning; `behind` tells by tenant
-             how far a lane was read in which no signal can be taken yet
+    shape:   tenants that are ahead come last; for each tenant cancellations come first, then the soonest signals;
+             `next_tenant` is the cursor of the next search for lanes, "" at the beginning; `behind` has, by tenant, the
+             position of each lane up to which no signal can be processed yet
     """
 
     signals: list[DueSignal]
     next_tenant: str
-    behind: Mapping[str, Place]
+    behind: Mapping[str, LaneCursor]
 
 
 async def read_due_signals(
@@ -98,13 +98,13 @@ async def read_due_signals(
     batch: int,
     stripe: Stripe = WHOLE,
     without: Iterable[int] = (),
-    lanes: Lanes = ALL_LANES,
+    lanes: LaneOrder = ALL_LANES,
 ) -> Poll:
-    """Read the signals of the holder's instances that are due, a share of the batch for each tenant; claim nothing.
+    """Read the due signals of the holder's instances, a share of the batch for each tenant; claim nothing.
 
-    `without` names instances; of their signals, only a cancellation is read.
+    For instances in `without`, only a cancellation is read.
 
-    shape:   at most `batch`, and fewer if they are large, but always the first one
+    shape:   at most `batch`; fewer if they are large, but at least the first one
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/processes/read_due_signals.sql
     """
@@ -129,7 +129,7 @@ async def read_due_signals(
         if last["next_tenant"] is not None:
             next_tenant = last["next_tenant"]
         else:
-            behind[last["tenant_id"]] = Place(last["due_at"], last["instance_key"])
+            behind[last["tenant_id"]] = LaneCursor(last["due_at"], last["instance_key"])
     seen: dict[int, DueSignal] = {}
     for row in rows:
         seen.setdefault(row["timer_key"], DueSignal._make(row[:-1]))
@@ -139,9 +139,9 @@ async def read_due_signals(
 async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
     """Send a thrown signal to the next part of its subscriptions; return their number.
 
-    shape:   0: all have it, or another session has locked it
+    shape:   0: all subscriptions have the signal, or another session has locked it
     errors:  StoreUnavailable  the outcome is unknown: call again
-             StatementRefused  the signal can't be read
+             StatementRefused  the stored signal is malformed
     source:  sql/processes/spread_signal.sql
     """
     rows = await session.rows(
@@ -154,7 +154,7 @@ async def spread_signal(session: Session, holder: int, timer_key: int) -> int:
     return int(rows[0]["sent"])
 
 
-async def put_off_signals(
+async def defer_signals(
     session: Session,
     holder: int,
     timer_keys: Sequence[int],
@@ -162,33 +162,33 @@ async def put_off_signals(
     reason: str,
     delay_s: float,
     tries_max: int,
-    is_told: bool = False,
+    raises_incident: bool = False,
 ) -> dict[int, bool]:
-    """Put off signals that could not be taken; say of each whether it is given up now, after so many tries.
+    """Defer signals that could not be processed; return for each signal whether it is given up, after its last try.
 
-    With `is_told`, their instances have an incident until the signals are taken.
+    With `raises_incident`, the signals' instances have an incident until the signals are processed.
 
-    shape:   by the signal's key; one that is missing was locked by somebody, or is gone
+    shape:   by the signal's key; a signal with a missing key was locked, or is gone
 
-    errors:  StoreUnavailable  the outcome is unknown: they are due soon in any case
-    source:  sql/processes/put_off_signals.sql
+    errors:  StoreUnavailable  the outcome is unknown: the signals are due soon in any case
+    source:  sql/processes/defer_signals.sql
     """
     rows = await session.rows(
-        "put_off_signals",
+        "defer_signals",
         holder=holder,
         timer_keys=timer_keys,
         reason=reason,
         delay=timedelta(seconds=delay_s),
         tries_max=tries_max,
-        is_told=is_told,
+        raises_incident=raises_incident,
     )
     return {row["timer_key"]: row["given_up"] for row in rows}
 
 
 async def cancel_start(session: Session, instance_key: int, *, signal_key: int) -> bool:
-    """Cancel an instance whose start was given up, for whoever sent the signal; say whether it was.
+    """Cancel an instance with a given-up start, for the sender of the signal; return whether it was cancelled.
 
-    errors:  StoreLocked       somebody's transaction is about that start: call again later
+    errors:  StoreLocked       another transaction has locked that start: call again later
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/cancel_start.sql
     """
@@ -199,9 +199,9 @@ async def cancel_start(session: Session, instance_key: int, *, signal_key: int) 
 
 
 async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> int:
-    """Give tokens that have come to wait the messages that were published before; return how many.
+    """Give waiting tokens the messages that were published before; return the number of these messages.
 
-    shape:   a thousand in a transaction, until there are no more
+    shape:   each transaction sends at most a thousand messages, and transactions follow until no message is left
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/correlate_waiting.sql
     """
@@ -212,7 +212,7 @@ async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> i
 
 
 class KeptCursor(NamedTuple):
-    """How far kept messages have been looked through."""
+    """The position in the list of kept messages."""
 
     expires_at: datetime
     message_key: int
@@ -222,7 +222,7 @@ KEPT_BEGIN = KeptCursor(datetime.min.replace(tzinfo=UTC), 0)
 
 
 async def correlate_kept(session: Session, after: KeptCursor, *, batch: int) -> KeptCursor:
-    """Give kept messages of one page to tokens that wait for them; return where the next page begins.
+    """Give kept messages of one page to tokens that wait for them; return the cursor of the next page.
 
     shape:   KEPT_BEGIN after the last page
     errors:  StoreUnavailable  the outcome is unknown: call again
@@ -239,7 +239,7 @@ async def correlate_kept(session: Session, after: KeptCursor, *, batch: int) -> 
 
 
 async def forget_messages(session: Session, *, batch: int) -> int:
-    """Forget messages whose time to live has passed; return how many.
+    """Delete messages with an expired time to live; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/forget_messages.sql
@@ -248,7 +248,7 @@ async def forget_messages(session: Session, *, batch: int) -> int:
 
 
 async def forget_starts(session: Session, *, batch: int) -> int:
-    """Forget the idempotency keys of starts that are older than a day; return how many.
+    """Delete the idempotency keys of starts that are older than a day; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/forget_starts.sql
@@ -257,9 +257,9 @@ async def forget_starts(session: Session, *, batch: int) -> int:
 
 
 async def forget_instances(session: Session, *, kept_s: float, batch: int, parts: int) -> bool:
-    """Forget instances that ended long ago, with their history; say whether there may be more to forget.
+    """Delete instances that ended long ago, with their history; return whether there may be more to delete.
 
-    Of a long history it forgets a part, of at most so many steps and acts.
+    One call deletes at most `parts` steps and `parts` acts of a long history.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/forget_instances.sql

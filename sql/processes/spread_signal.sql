@@ -1,10 +1,10 @@
--- Sends a thrown signal to the next part of its subscriptions, and keeps the rest for another time. It is due since it was
--- thrown: an instance takes it before the signals that were sent to it later.
+-- Sends a thrown signal to the next part of its subscriptions, and keeps the rest for a later call. The sent signals
+-- are due since the throw, so that an instance processes them before signals that were sent to the instance later.
 --
 -- in:    :holder bigint, :timer_key bigint (of the delivery that holds the signal), :receivers_max integer,
---        :bytes_max bigint: of variables, but for the first that waits
--- out:   sent bigint, to how many; 0: all have it, or the delivery is locked or gone
--- locks: the delivery, for the statement; leaves it if it is locked
+--        :bytes_max bigint: the limit of variables' bytes, except for the first receiver
+-- out:   sent bigint, the number of receivers; 0: no receiver is left, or the delivery is locked or gone
+-- locks: the delivery, for the statement; skips it if it is locked
 -- index: deliveries_pkey and holders_pkey, one probe; subscriptions_in_order, up to :receivers_max
 with held as materialized (
     select
@@ -57,7 +57,7 @@ sent as (
 ),
 rest as (
     update shardclock.deliveries d
-    -- Behind the subscriptions of this part: their instances go on before others get the signal.
+    -- The remaining signal is due after this part: the instances of this part continue before other instances get it.
     set payload = d.payload || jsonb_build_object('after', (select max(r.subscription_key) from reached r)),
         next_attempt_at = clock_timestamp()
     where d.timer_key = any (

@@ -1,6 +1,6 @@
--- Reads what happened in an instance, in order.
+-- Reads the steps of an instance, in order.
 --
--- in:    :instance_key bigint, :after bigint (the last version of the page before, or 0), :page_size integer
+-- in:    :instance_key bigint, :after bigint (the last version of the previous page, or 0), :page_size integer
 -- out:   version bigint, stepped_at timestamptz, signals jsonb, passes jsonb
 -- locks: nothing
 -- index: instance_steps_pkey

@@ -1,4 +1,4 @@
-"""Find the tasks of persons, tell what became of them, give them to somebody, and complete them."""
+"""Find people's tasks, read their acts, assign and complete them."""
 
 import math
 import time
@@ -14,12 +14,12 @@ from shardclock_server.sql.statements import statement
 from shardclock_server.timers.refusal import Refusal, shortened
 
 ACTS_MAX = 1_000
-STEP_ROWS = 10_000  # among which one statement looks for tasks: it takes about ten milliseconds
+STEP_ROWS = 10_000  # the rows that one statement searches for tasks, in about ten milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTask:
-    """One task that is open."""
+    """One open task."""
 
     task_key: int
     tenant_id: str
@@ -38,20 +38,20 @@ class FoundTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskAct:
-    """One act on a task: CREATED, ASSIGNED, COMPLETED or CANCELED; `who` is the role that acted, or engine."""
+    """One act on a task: CREATED, ASSIGNED, COMPLETED or CANCELED; `actor` is a login role or `engine`."""
 
     act: str
     acted_at: datetime
-    who: str
+    actor: str
     detail: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class WholeTask:
-    """One task with what became of it; `state` is CREATED, ASSIGNED, COMPLETED or CANCELED.
+    """One task with its acts; `state` is CREATED, ASSIGNED, COMPLETED or CANCELED.
 
-    shape:   of one that has ended only what its acts tell is kept, all else is None; `acts` are in order, the last
-             1,000
+    shape:   for an ended task only the facts in its acts remain, and all other fields are None; `acts` has the last
+             1,000 acts, oldest first
     """
 
     task_key: int
@@ -75,12 +75,12 @@ class WholeTask:
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """Which tasks are meant; what is not given leaves none out.
+    """Filters for tasks; a field that is None filters nothing.
 
-    `unassigned` are those that nobody has, `candidate_groups` those of any of these groups. `for_user` are those that a
-    person has, and those that nobody has and that the person may take, as candidate user or in one of the groups.
+    `unassigned`: tasks without an assignee. `candidate_groups`: tasks for any of these groups. `for_user`: a person's
+    tasks, and tasks without an assignee that the person may take, as candidate user or in one of the groups.
 
-    errors:  Refusal  an assignee is given, and those that nobody has or those for a person
+    errors:  Refusal  an assignee is given together with `unassigned` or `for_user`
     """
 
     tenant_id: str | None = None
@@ -104,7 +104,7 @@ EVERY_TASK = TaskFilter()
 
 @dataclass(frozen=True, slots=True)
 class TasksPage:
-    """Some of the tasks found, and the next call's `after`; None: there are no more."""
+    """One page of tasks, and the `after` argument of the next call; None: this is the last page."""
 
     tasks: list[FoundTask]
     next: int | None
@@ -113,7 +113,7 @@ class TasksPage:
 async def find_tasks(
     session: Session, wanted: TaskFilter = EVERY_TASK, *, after: int = 0, page_size: int = 100
 ) -> list[FoundTask]:
-    """Find open tasks, the oldest first, however long it takes.
+    """Find open tasks, oldest first, without a time limit.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -128,10 +128,10 @@ async def search_tasks(
     page_size: int = 100,
     within_s: float = math.inf,
 ) -> TasksPage:
-    """Find open tasks, the oldest first: those of an instance, a business key or an assignee by an index.
+    """Find open tasks, oldest first; tasks of an instance, a business key or an assignee are found by an index.
 
-    Others are looked for in steps among all tasks of the tenant. If so few are found that this takes longer than
-    `within_s`, a page ends where the search has come to: it is short, or empty, and yet not the last one.
+    With any other filter, all tasks of the tenant are searched in steps. If a search takes longer than `within_s`, the
+    page ends at the position that the search has reached. This page is short or empty, and is not the last one.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_tasks.sql, sql/processes/find_tasks_of_assignee.sql,
@@ -149,7 +149,7 @@ async def search_tasks(
 
 
 async def _walk(session: Session, wanted: TaskFilter, *, after: int, page_size: int, until_s: float) -> TasksPage:
-    """Look for tasks among all of a tenant, step by step."""
+    """Search all tasks of a tenant, step by step."""
     filters = _filters_of("find_tasks", wanted)
     found: list[FoundTask] = []
     while True:
@@ -166,13 +166,13 @@ async def _walk(session: Session, wanted: TaskFilter, *, after: int, page_size: 
 
 
 def _filters_of(name: str, wanted: TaskFilter) -> dict[str, object]:
-    """Give a statement those filters that it knows; the others are not asked for where it is chosen."""
+    """Return the filters that are parameters of the statement; the choice of the statement covers the other filters."""
     filters = asdict(wanted) | {"candidate_groups": list(wanted.candidate_groups) or None}
     return {parameter: filters[parameter] for parameter in statement(name).parameters if parameter in filters}
 
 
 async def find_task(session: Session, task_key: int, *, tenant_id: str | None = None) -> WholeTask | None:
-    """Find one task, open or ended; None: it never was, or its instance is forgotten.
+    """Find one task, open or ended; None: the key is unknown, or its instance was deleted.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_task.sql
@@ -182,16 +182,16 @@ async def find_task(session: Session, task_key: int, *, tenant_id: str | None = 
         return None
     values = [*row]
     values[-1] = [
-        TaskAct(told["act"], datetime.fromisoformat(told["acted_at"]), told["who"], told["detail"])
-        for told in stored_json(row["acts"])
+        TaskAct(act["act"], datetime.fromisoformat(act["acted_at"]), act["actor"], act["detail"])
+        for act in stored_json(row["acts"])
     ]
     return WholeTask(*values)
 
 
 async def claim_task(session: Session, task_key: int, *, assignee: str | None, tenant_id: str | None = None) -> str:
-    """Give a task to a person, None: give it back; return ASSIGNED or CREATED, or why not.
+    """Assign a task to a person, or remove its assignee; return ASSIGNED or CREATED, or a reason for no change.
 
-    shape:   why not: TAKEN, COMPLETED_BEFORE, CANCELED or NOT_FOUND
+    shape:   the reasons: TAKEN, COMPLETED_BEFORE, CANCELED or NOT_FOUND
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/claim_task.sql
     """
@@ -206,10 +206,10 @@ async def complete_task(
     assignee: str | None = None,
     tenant_id: str | None = None,
 ) -> str:
-    """Complete a task, as the person who does it or, None, as whoever has it; return COMPLETED, or why not.
+    """Complete a task as a given person, by default as its assignee; return COMPLETED, or a reason for no change.
 
-    shape:   why not: TAKEN by another person, COMPLETED_BEFORE, CANCELED or NOT_FOUND
-    errors:  StoreUnavailable  the outcome is unknown: read whether it is still open
+    shape:   the reasons: TAKEN by another person, COMPLETED_BEFORE, CANCELED or NOT_FOUND
+    errors:  StoreUnavailable  the outcome is unknown: read whether the task is still open
              StatementRefused  the variables are too large
              Refusal           a text in the variables can't be stored
     source:  sql/functions/processes/complete_task.sql

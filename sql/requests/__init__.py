@@ -1,1 +1,1 @@
-"""Idempotent requests: what the HTTP API answered, for whoever sends the same request again."""
+"""Idempotent requests: the stored answers of the HTTP API, for requests that are sent again."""

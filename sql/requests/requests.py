@@ -1,7 +1,7 @@
-"""Idempotent requests: the same request, sent again within 24 hours, is not done again and gets the same answer.
+"""Idempotent requests: the same request, sent again within 24 hours, gets the same answer without being done again.
 
-Whoever does a request begins it, does its work and stores the answer in one transaction: so the work and the answer are
-committed together, or neither is. Why advisory locks, and why three tables: docs/decisions/0044-idempotent-requests.md.
+A caller begins a request, does its work and stores the answer in one transaction: both are committed, or neither is.
+The reasons for advisory locks and for three tables: docs/decisions/0044-idempotent-requests.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,14 @@ from typing import TypeAlias
 from shardclock_server.sql.session import Connection, Record, Session
 from shardclock_server.sql.statements import statement
 
-# In one transaction: each takes a place in Postgres's table of locks, which by default has over 6,000 for all sessions.
+# The limit for one transaction: each request takes an entry in Postgres's lock table, which by default has over 6,000
+# entries for all sessions.
 REQUESTS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """One request with an idempotency key; `fingerprint` is the SHA-256 of what it asks for."""
+    """One request with an idempotency key; `fingerprint` is the SHA-256 of its content."""
 
     tenant_id: str
     idempotency_key: str
@@ -26,7 +27,7 @@ class IdempotentRequest:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return what makes it the same request: keys are each tenant's own."""
+        """Return the request's tenant and key: two tenants may use the same key for different requests."""
         return self.tenant_id, self.idempotency_key
 
 
@@ -40,12 +41,12 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The same request is being done by somebody else: send it again later."""
+    """Another caller is doing the same request: send it again later."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherParameters:
-    """The key belongs to a request that asked for something else."""
+    """An earlier request with other content has the same idempotency key."""
 
 
 Begun: TypeAlias = Stored | InFlight | OtherParameters | None
@@ -54,22 +55,22 @@ Begun: TypeAlias = Stored | InFlight | OtherParameters | None
 async def begin_requests(
     connection: Connection, requests: Sequence[IdempotentRequest], *, now: datetime | None = None
 ) -> list[Begun]:
-    """Begin requests in the caller's transaction; nobody else can begin them until it ends.
+    """Begin requests in the caller's transaction; no other caller can begin them until it ends.
 
-    None is for a request that the caller is to do, and to answer by `store_requests` in the same transaction. If that
-    is rolled back, nothing of the request is left, and whoever sends it next begins it anew. A transaction begins a
-    request once: a second time it would get the same lock again.
+    None means that the caller must do the request, and store the answer by `store_requests` in the same transaction.
+    After a rollback no part of the request remains, and the next caller begins it anew. A transaction must begin a
+    request only once: a second call would get the same lock again.
 
-    shape:   one outcome for each request, in their order; of two with the same key the second is `InFlight`, if the
-             caller is to do the first. A stored body is the same JSON, perhaps in other words.
+    shape:   one outcome for each request, in their order; of two requests with the same key the second is `InFlight`
+             if the caller must do the first. A stored body is the same JSON, perhaps with other spaces or key order.
     errors:  asyncpg's own, as from any statement of the caller's transaction
     source:  sql/requests/lock_requests.sql, sql/requests/find_requests.sql
     """
     assert len(requests) <= REQUESTS_MAX
     distinct = list(dict.fromkeys(request.key for request in requests))
     names = {"tenants": [tenant_id for tenant_id, _ in distinct], "keys": [key for _, key in distinct]}
-    # Whoever had the lock before has ended its transaction by now. The second statement has a later snapshot than the
-    # first, so it finds what was committed. One statement for both would have a snapshot from before it got the lock.
+    # A former holder of the lock has ended its transaction by now. The second statement has a later snapshot, so it
+    # finds that commit. A single statement would have a snapshot from before it got the lock, and miss the commit.
     locks = await connection.fetch(*statement("lock_requests").with_values(names))
     rows = await connection.fetch(*statement("find_requests").with_values(names | {"now": now}))
     locked = {key for key, row in zip(distinct, locks, strict=True) if row["locked"]}
@@ -79,7 +80,7 @@ async def begin_requests(
 async def store_requests(
     connection: Connection, answered: Sequence[tuple[IdempotentRequest, Stored]], *, now: datetime | None = None
 ) -> None:
-    """Store the answers to requests, in the transaction that has begun them.
+    """Store the answers to requests, in the transaction that began them.
 
     errors:  asyncpg's own, as from any statement of the caller's transaction
     source:  sql/requests/store_requests.sql
@@ -96,7 +97,7 @@ async def store_requests(
 
 
 async def find_answered(session: Session, requests: Sequence[IdempotentRequest]) -> set[tuple[str, str]]:
-    """Return the keys, each with its tenant, that have an answer now, whatever was asked for with them.
+    """Return the keys, each with its tenant, that have an answer now, for any content.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/requests/find_requests.sql
@@ -106,11 +107,11 @@ async def find_answered(session: Session, requests: Sequence[IdempotentRequest])
 
 
 async def forget_requests(session: Session) -> int:
-    """Empty the table of the day before yesterday; return how many were emptied, 1 or 0.
+    """Empty the table of the day before yesterday; return the number of emptied tables, 1 or 0.
 
-    Call it about once an hour. A day on which nobody does costs nothing but the space.
+    Call it about once an hour. A day without a call costs only space.
 
-    errors:  StoreUnavailable  no answer in time, or something (a dump) holds a lock on that table: call again later
+    errors:  StoreUnavailable  no answer in time, or a transaction (a dump) has locked that table: call again later
     source:  sql/functions/requests/forget_requests.sql
     """
     return int(await session.call_one("forget_requests"))
@@ -122,11 +123,11 @@ def _outcomes(
     outcomes: list[Begun] = []
     for request in requests:
         row = found.get(request.key)
-        if row is not None:  # it is committed: so it counts, whoever holds the lock
+        if row is not None:  # the answer is committed, so it counts, with or without the lock
             same = row["fingerprint"] == request.fingerprint
             outcomes.append(Stored(row["status"], row["body"]) if same else OtherParameters())
         elif request.key in locked:
-            locked.discard(request.key)  # another one with this key is in flight: the caller does this one
+            locked.discard(request.key)  # the caller does this request; a second one with this key is then in flight
             outcomes.append(None)
         else:
             outcomes.append(InFlight())

@@ -1,4 +1,4 @@
--- Stores what was answered to requests. What stands there is replaced if it is older than 24 hours.
+-- Stores the answers to requests. A stored answer that is older than 24 hours is replaced.
 --
 -- in:    one array for each column: :tenants text[], :keys text[], :fingerprints bytea[], :statuses integer[],
 --        :bodies jsonb[]; and :now timestamptz or null

@@ -1,4 +1,5 @@
--- Pending and paused timers, and the time zones of their rules. Records of timers that have ended are in the command log.
+-- Pending and paused timers, and the time zones of their rules. Records of timers that have ended are in the command
+-- log.
 --
 -- needs: check_timer
 
@@ -19,7 +20,8 @@ create table shardclock.timers (
     tenant_id text not null default 'default',
     timer_type text not null default 'USER',
     target text not null default 'log',
-    -- A plain timer leaves the columns that only schedules need null: its insert writes a sixth less write-ahead log.
+    -- In a plain timer, the columns that only schedules need are null: so its insert writes a sixth less write-ahead
+    -- log.
     zone text,
     target_element_id text,
     name text,
@@ -28,21 +30,26 @@ create table shardclock.timers (
     -- Occurrence n of a repeat is due at anchor + (n - anchor_occurrence) periods.
     anchor_occurrence bigint default 0,
     missed text,
-    -- A paused timer keeps its due date here; `due_date` then is the end of time, which no shard ever reaches.
+    -- A paused timer keeps its due date here; its `due_date` is the end of time, which no shard ever reaches.
     paused_due_date timestamptz,
-    -- When a client last set the due date (moved, resumed or ran the timer); null if the timer was only scheduled.
+    -- When a client last set the due date (moved, resumed or ran the timer); null if the timer was only scheduled. For a
+    -- paused timer: when it was paused.
     changed_at timestamptz,
-    -- Of a schedule that is run now: the due date of the occurrence after this one. Else null, which takes no room.
+    -- For a schedule that is run now: the due date of the occurrence after the run. Otherwise null, which takes no
+    -- space.
     kept_due_date timestamptz,
+    -- The first firing of the schedule writes the period. Null, which takes no space, if a claim can't compute the next
+    -- due date.
+    period_us bigint,
 
     constraint timers_pkey primary key (timer_key),
-    -- A trigger below checks all other rules: as check constraints, each statement read them from the catalog and
-    -- planned them again, 50 µs, eight times the cost of the row. Claims change only these two columns, so their rules
-    -- stay here.
+    -- A trigger below checks all other rules. As check constraints, each statement would read them from the catalog and
+    -- plan them again, in 50 µs, eight times the cost of the row. Claims change only the two columns of these two
+    -- constraints, and the trigger does not run for a claim.
     constraint claim_is_whole check ((claimed_by is null) = (claimed_until is null)),
     constraint claim_ends check (isfinite(claimed_until))
 )
--- A claim updates no indexed column; the room left in each page keeps these updates heap-only.
+-- A claim updates no indexed column; the free space in each page keeps these updates heap-only.
 -- The table is a queue: dead rows pile up at the front of every slot, so vacuum runs early and without a cost limit.
 with (
     fillfactor = 80,
@@ -59,85 +66,97 @@ alter table shardclock.timers alter column name set statistics 1000;
 create index timers_by_slot on shardclock.timers (slot, due_date);
 
 create index timers_by_tenant on shardclock.timers (tenant_id, due_date, timer_key)
--- Users without tenants don't pay for this index: it is a third of a bulk insert, and 105 bytes of WAL for each timer.
+-- The index leaves out the tenant `default`, which users without tenants have: it costs a third of a bulk insert, and
+-- 105 bytes of WAL for each timer.
 where tenant_id <> 'default';
 
 create index timers_by_process_instance on shardclock.timers (process_instance_key)
 where process_instance_key is not null;
 
--- Unique, and of use for searches by prefix too, whatever the collation.
+-- The index is unique, and also serves searches by prefix, with any collation.
 create unique index timers_by_name_prefix on shardclock.timers (tenant_id, name text_pattern_ops)
 where name is not null;
 
--- Plain timers, whose target is the log, are not in this index: they pay nothing for it. A claim changes none of its
--- columns, so it stays heap-only.
+-- The index leaves out plain timers (target log), to save its cost for them. A claim changes none of the index's
+-- columns, so the claim's update stays heap-only.
 create index timers_by_target on shardclock.timers (target, due_date, timer_key) where target <> 'log';
 
--- One instance may have thousands of tokens, each with a timer. An engine finds the timers of one token by this index. The
--- key is an expression, so that no plan takes timers_by_process_instance, which would read the timers of all tokens.
+-- An instance may have thousands of tokens, each with a timer. An engine finds the timers of one token by this index.
+-- The key is an expression, so that no plan uses timers_by_process_instance, which would read the timers of all tokens.
 create index timers_by_token on shardclock.timers ((process_instance_key + 0), element_instance_key)
     where (target = 'process:instance') is true;
 
--- Plain timers are not in it, so neither their creation nor their firing writes it.
+-- The index leaves out timers that no client has changed, so only a change writes it.
+create index timers_by_change on shardclock.timers (tenant_id, changed_at, timer_key) where changed_at is not null;
+
+-- The index leaves out plain timers, so neither their creation nor their firing writes it.
 create index schedules_by_tenant on shardclock.timers (tenant_id) where schedule is not null;
 
 comment on table shardclock.timers is
     'Pending and paused timers only; the records of timers that have ended are in shardclock.command_log.';
 comment on column shardclock.timers.timer_key is
     'The timer''s key; each occurrence of a schedule has a key of its own.';
-comment on column shardclock.timers.process_instance_key is 'The process instance that the timer is for, if any.';
-comment on column shardclock.timers.element_instance_key is 'The element instance that the timer is for, if any.';
-comment on column shardclock.timers.due_date is 'When the timer is due; of a paused timer, the end of time.';
+comment on column shardclock.timers.process_instance_key is 'The process instance of the timer; null: none.';
+comment on column shardclock.timers.element_instance_key is 'The element instance of the timer; null: none.';
+comment on column shardclock.timers.due_date is 'The due date; for a paused timer, the end of time.';
 comment on column shardclock.timers.created_at is
-    'When the timer was scheduled, or its key was drawn; of a later occurrence, when the one before it fired.';
-comment on column shardclock.timers.claimed_until is 'When the lease of claimed_by ends.';
-comment on column shardclock.timers.tenant_id is 'The tenant that the timer belongs to.';
+    'The time at which the timer was scheduled or its key was drawn; for a later occurrence, the time of the last firing.';
+comment on column shardclock.timers.claimed_until is 'The end of the lease of claimed_by.';
+comment on column shardclock.timers.tenant_id is 'The tenant of the timer.';
 comment on column shardclock.timers.timer_type is 'BOUNDARY, INTERMEDIATE, START_EVENT or USER.';
 comment on column shardclock.timers.target is
-    'What the firing calls; log: it calls nothing, and only writes its record.';
-comment on column shardclock.timers.target_element_id is 'The element of a process that the timer is for, if any.';
+    'The target that the firing calls; log: the firing calls nothing, and only writes its record.';
+comment on column shardclock.timers.target_element_id is 'The element of a process for which the timer is scheduled.';
 comment on column shardclock.timers.name is
     'Unique among the tenant''s pending timers; all occurrences of a schedule have the same name.';
 comment on column shardclock.timers.schedule is
-    'The rule that makes one timer after another; null: the timer fires once.';
-comment on column shardclock.timers.payload is 'The caller''s data; it is copied into the timer''s records.';
+    'The rule from which the next occurrence is computed; null: the timer fires once.';
+comment on column shardclock.timers.payload is 'The caller''s data, copied into the timer''s records.';
 comment on column shardclock.timers.slot is 'timer_key % 840; shard i of N keeps the slots with slot % N = i.';
 comment on column shardclock.timers.repetitions is
     'The number of the schedule''s last occurrence; each skipped occurrence adds one. -1: no end; 1 for a plain timer.';
-comment on column shardclock.timers.occurrence is 'Which occurrence of its schedule this timer is, from 1.';
+comment on column shardclock.timers.occurrence is 'The number of this occurrence of its schedule, from 1.';
 comment on column shardclock.timers.anchor is
-    'The start of the schedule''s grid: for a repeat its start, for cron the due date of this occurrence.';
+    'The moment from which the rule counts: for a repeat its start, for cron the due date of this occurrence.';
 comment on column shardclock.timers.anchor_occurrence is
     'The number of the occurrence at the anchor; null: no shard has planned this schedule yet.';
 comment on column shardclock.timers.zone is
-    'The IANA zone on whose clock months, days and cron are counted; null is UTC.';
+    'The IANA zone in which months, days and cron are counted; null: UTC.';
 comment on column shardclock.timers.missed is
-    'What happens to missed occurrences: fire_once (one firing for all of them), fire_all, or skip; null is fire_once.';
+    'The rule for missed occurrences: fire_once (one firing for all of them), fire_all, or skip; null: fire_once.';
 comment on column shardclock.timers.paused_due_date is
-    'The due date of a paused timer, whose due_date is the end of time; null: the timer is not paused.';
+    'The due date of a paused timer; its due_date is the end of time. Null: the timer is not paused.';
 comment on column shardclock.timers.changed_at is
-    'When a client last moved, resumed or ran this timer, or gave it another rule; null: never.';
+    'The time at which a client last moved, resumed or ran this timer, or changed its rule; null: never. For a paused '
+    'timer, the time of its pause.';
 comment on column shardclock.timers.kept_due_date is
-    'Of a schedule that is run now: when the occurrence after this one is due, whatever the rule says. Before the '
-    'schedule is planned it has any value. Null: no run was asked for.';
+    'For a schedule that a client runs now: the due date of the occurrence after this one, in place of the rule''s date. '
+    'Before the schedule is planned, the value has no meaning. Null: no client has asked for a run.';
+comment on column shardclock.timers.period_us is
+    'The fixed period of a schedule without an end, in microseconds, after its first firing. Null: a shard computes the '
+    'next occurrence from the rule.';
 comment on column shardclock.timers.claimed_by is
     'The holder (one incarnation of a shard actor) that leases this row until claimed_until.';
 
+-- A row with a period is the next occurrence of a schedule that was checked, and only the shards' role may insert
+-- period_us (sql/roles.sql). The check would be a seventh of the cost of such an occurrence:
+-- docs/decisions/0082-fixed-periods.md.
 create trigger check_new_timer
 before insert on shardclock.timers
-for each row execute function shardclock.check_timer();
+for each row when (new.period_us is null) execute function shardclock.check_timer();
 
--- After the update: a trigger before it would lock each row that a shard leases, whatever columns it names. A lease
--- changes none of these columns; its own two check constraints are short.
+-- The trigger runs after the update: a trigger before the update would lock each row that a shard leases, for any list
+-- of columns. A lease changes none of the trigger's columns; its two columns have two short check constraints.
 create trigger check_changed_timer
 after update of
     timer_key, process_instance_key, element_instance_key, due_date, created_at, anchor, anchor_occurrence,
-    paused_due_date, kept_due_date, changed_at, occurrence, repetitions, tenant_id, timer_type, target, zone, missed,
+    paused_due_date, kept_due_date, period_us, changed_at, occurrence, repetitions, tenant_id, timer_type, target, zone, missed,
     target_element_id, name, schedule, payload
 on shardclock.timers
 for each row execute function shardclock.check_timer();
 
--- Always, even if a session sets session_replication_role: a row that breaks a rule would stop a shard.
+-- The trigger always runs, even if a session sets session_replication_role, because a row that breaks a rule would stop
+-- a shard.
 alter table shardclock.timers enable always trigger check_new_timer;
 
 alter table shardclock.timers enable always trigger check_changed_timer;
@@ -155,12 +174,12 @@ where name !~ '^(posix|right)/' and name not in ('localtime', 'posixrules', 'Fac
 on conflict do nothing;
 
 comment on table shardclock.zones is
-    'The IANA time zones that this Postgres knows. A search here is fast, and finds no abbreviations.';
+    'The IANA time zones that this Postgres knows. A search in this table is fast, and finds no abbreviations.';
 
 create type shardclock.ensured_timer as (timer_key bigint, due_date timestamptz, outcome text);
 
 comment on type shardclock.ensured_timer is
-    'The timer that has the name now, and the outcome: created, replaced (it replaced another timer) or unchanged.';
+    'The timer that has the name now, and the outcome: created, replaced (the timer replaced another) or unchanged.';
 
 create type shardclock.found_timer as (
     timer_key bigint,
@@ -173,6 +192,7 @@ create type shardclock.found_timer as (
     target_element_id text,
     due_date timestamptz,
     created_at timestamptz,
+    changed_at timestamptz,
     schedule text,
     zone text,
     missed text,

@@ -1,4 +1,4 @@
--- The append-only record of everything that happened, one partition for each day. 0004_consumers.sql has its readers.
+-- The append-only record of all changes, one partition for each day. 0004_consumers.sql has its readers.
 --
 -- needs: mark_log_writer, ensure_log_partitions
 
@@ -28,17 +28,17 @@ create table shardclock.command_log (
 
 alter sequence shardclock.position_seq owned by shardclock.command_log.position;
 
--- Takes the records of days without a partition, so that a firing never fails because one is missing.
+-- The default partition takes the records of days without a partition, so that no firing fails.
 create table shardclock.command_log_default partition of shardclock.command_log default;
 
--- Readers scan by position; `show`, and the answer to a cancel that came too late, search by key and by name.
+-- Readers scan by position. `show`, and the answer to a cancel that came too late, search by key and by name.
 create index command_log_in_order on shardclock.command_log (position);
 
 create index command_log_by_timer_key on shardclock.command_log (timer_key);
 
 create index command_log_by_name on shardclock.command_log (tenant_id, name, recorded_at) where name is not null;
 
--- An operation that is sent again finds the records that it wrote before.
+-- A repeated operation finds the records of its first call by this index.
 create index command_log_by_operation on shardclock.command_log ((detail ->> 'operation'))
 where detail ->> 'operation' is not null;
 
@@ -46,46 +46,46 @@ comment on table shardclock.command_log is
     'Append-only, in the order of position. Read it by shardclock.read_log: a reader of the table may skip records, '
     'because a position is drawn before its transaction commits.';
 comment on column shardclock.command_log.position is
-    'Drawn by the column''s default alone, while the timer''s row is locked: so a timer''s records are in the order in '
-    'which things happened.';
-comment on column shardclock.command_log.recorded_at is 'When it happened, by Postgres''s clock.';
-comment on column shardclock.command_log.due_date is 'The due date that the timer had until then.';
+    'Drawn only by the column''s default, while the timer''s row is locked, so that a timer''s records have the order of '
+    'its changes.';
+comment on column shardclock.command_log.recorded_at is 'The time of the change, by Postgres''s clock.';
+comment on column shardclock.command_log.due_date is 'The timer''s due date before the change.';
 comment on column shardclock.command_log.intent is
-    'TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED; how a delivery ended: DELIVERED, DISCARDED or DEAD; '
-    'REDRIVEN: a dead letter is delivered again; what a job does: SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
+    'TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED; the end of a delivery: DELIVERED, DISCARDED or DEAD; '
+    'REDRIVEN: a dead letter is delivered again; the state of a job: SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
 comment on column shardclock.command_log.holder is
     'The holder that fired the timer; null if a client wrote the record.';
 comment on column shardclock.command_log.detail is
     'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. '
-    'RESCHEDULED: due_date, schedule, by. SKIPPED: count (how many did not fire, from this occurrence on), policy. '
+    'RESCHEDULED: due_date, schedule, by. SKIPPED: count (occurrences that did not fire, from this one on), policy. '
     'DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program '
-    'that did a service task). REDRIVEN: by.';
+    'that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
 
--- A trigger, not a part of the statements: one statement without its mark would make readers lose records of others.
+-- A trigger takes the mark for all statements: after one statement without a mark, readers would lose other records.
 create trigger command_log_marks_writers before insert on shardclock.command_log
     for each statement execute function shardclock.mark_log_writer();
 
 alter table shardclock.command_log enable always trigger command_log_marks_writers;
 
--- Counting the log's records by intent would read all of it. A sequence counts without a lock and is read at once. It
--- counts rolled-back changes too, as Postgres's own statistics do, and a crash may add up to 32.
+-- A count of the log's records by intent would read the whole log. A sequence counts without a lock and is read at
+-- once. The sequence counts rolled-back changes too, like Postgres's own statistics, and a crash may add up to 32.
 create sequence shardclock.canceled_seq as bigint;
 
-comment on sequence shardclock.canceled_seq is 'How many timers clients have cancelled: a count for metrics.';
+comment on sequence shardclock.canceled_seq is 'The number of timers that clients have cancelled, for metrics.';
 
 create sequence shardclock.rescheduled_seq as bigint;
 
-comment on sequence shardclock.rescheduled_seq is 'How many timers clients have moved: a count for metrics.';
+comment on sequence shardclock.rescheduled_seq is 'The number of timers that clients have moved, for metrics.';
 
 create sequence shardclock.paused_seq as bigint;
 
-comment on sequence shardclock.paused_seq is 'How many timers clients have paused: a count for metrics.';
+comment on sequence shardclock.paused_seq is 'The number of timers that clients have paused, for metrics.';
 
 create sequence shardclock.resumed_seq as bigint;
 
-comment on sequence shardclock.resumed_seq is 'How many timers clients have resumed: a count for metrics.';
+comment on sequence shardclock.resumed_seq is 'The number of timers that clients have resumed, for metrics.';
 
--- The transactions that limit log_horizon.
+-- The open transactions that limit log_horizon.
 create view shardclock.log_writers as
 with ours as materialized (
     select l.pid, l.locktype, l.virtualtransaction
@@ -113,10 +113,10 @@ where m.locktype = 'advisory'
     );
 
 comment on view shardclock.log_writers is
-    'Open transactions that have written to the log: readers stop before the first position that one may have drawn.';
+    'Open transactions that have written to the log: readers stop before the first position that one of them may have drawn.';
 
--- The days on which a coordinator led, by Postgres's clock at the time. Retention counts these and not the calendar's
--- days: else a clock that jumps forward by 40 days would make it drop everything.
+-- The days on which a coordinator led, by Postgres's clock at the time. Retention counts these days instead of the
+-- calendar's: otherwise a clock that jumps forward by 40 days would make retention drop all partitions.
 create table shardclock.log_days (
     day date not null,
 
@@ -125,21 +125,21 @@ create table shardclock.log_days (
 
 comment on table shardclock.log_days is 'The days on which a coordinator led: retention counts these.';
 
--- By default a view reads with its owner's rights, and no policy holds its owner. So this one has its caller's:
--- docs/decisions/0056-row-level-security.md.
+-- By default a view reads with its owner's rights, and no policy applies to the owner. So this view has its caller's
+-- rights: docs/decisions/0056-row-level-security.md.
 create view shardclock.timer_history with (security_invoker = true) as
 select
     timer_key, case when paused_due_date is null then 'PENDING' else 'PAUSED' end as state,
     tenant_id, name, timer_type, process_instance_key, element_instance_key,
     target_element_id, coalesce(paused_due_date, due_date) as due_date, created_at, schedule, occurrence, target,
     payload, null::timestamptz as ended_at, claimed_by as holder, null::jsonb as detail,
-    coalesce(zone, 'UTC') as zone, coalesce(missed, 'fire_once') as missed
+    coalesce(zone, 'UTC') as zone, coalesce(missed, 'fire_once') as missed, changed_at
 from shardclock.timers
 union all
 select
     timer_key, intent, tenant_id, name, timer_type, process_instance_key, element_instance_key,
     target_element_id, due_date, created_at, schedule, occurrence, target, payload,
-    recorded_at, holder, detail, null, null
+    recorded_at, holder, detail, null, null, null
 from shardclock.command_log
 where intent in ('TRIGGERED', 'CANCELED') or (intent = 'SKIPPED' and detail ->> 'policy' = 'skip');
 
@@ -147,26 +147,31 @@ comment on view shardclock.timer_history is
     'Every timer, past and present, with its state: PENDING, PAUSED, TRIGGERED, CANCELED or SKIPPED (missed: skip).';
 comment on column shardclock.timer_history.state is 'PENDING, PAUSED, TRIGGERED, CANCELED or SKIPPED.';
 comment on column shardclock.timer_history.due_date is
-    'When the timer is or was due; of a paused timer, when it would be due.';
-comment on column shardclock.timer_history.ended_at is 'When the timer ended; null: it has not ended.';
+    'The due date; for a paused timer, the date that is kept for the resume.';
+comment on column shardclock.timer_history.changed_at is
+    'The time at which a client last changed the due date; for a paused timer, the time of its pause; null: never, or the '
+    'timer has ended.';
+comment on column shardclock.timer_history.ended_at is 'The time of the end; null: the timer has not ended.';
 comment on column shardclock.timer_history.holder is
     'The holder that leases the timer or fired it; null: no holder leases it, or a client ended it.';
 comment on column shardclock.timer_history.detail is
-    'From the record of the timer''s end: reason, by, replaced_by, count, policy.';
+    'Values from the record of the timer''s end: reason, by, replaced_by, count, policy.';
 
--- With its owner's rights: a key is one timer's, in whichever tenant. Only numbers are seen here.
+-- The view reads with its owner's rights, because a key may belong to a timer of any tenant. The view shows only
+-- numbers.
 create view shardclock.logged_keys as
 select l.timer_key from shardclock.command_log l;
 
 comment on view shardclock.logged_keys is
-    'The keys in the log, of all tenants, once for each record: a key that was drawn a second time is found here.';
+    'The keys in the log, of all tenants, once for each record: a key that was drawn twice is visible here.';
 
--- With its owner's rights, so that it is read from the ends of the index: a tenant's own records may be anywhere. Only
--- numbers are seen here. A search for a tenant's few ended timers reads a large log in steps between these ends.
+-- The view reads with its owner's rights, so that only the ends of the index are read: a tenant's own records may be
+-- anywhere. The view shows only numbers. A search for a tenant's few ended timers reads a large log in steps between
+-- these ends.
 create view shardclock.log_ends as
 select min(l.position) as first, max(l.position) as last from shardclock.command_log l;
 
 comment on view shardclock.log_ends is
-    'One row: the lowest and the highest position in the log, of all tenants'' records; nulls: it is empty.';
+    'One row: the lowest and the highest position in the log, for the records of all tenants; nulls: the log is empty.';
 
 select shardclock.ensure_log_partitions();

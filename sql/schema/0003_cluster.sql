@@ -1,4 +1,4 @@
--- How many slot keepers of each role are wanted, the holders, the coordinator that leads, and the installation that owns
+-- The wanted number of slot keepers for each role, the holders, the leading coordinator, and the installation that owns
 -- the database.
 --
 -- needs: keep_hold
@@ -17,15 +17,16 @@ create table shardclock.scale (
     constraint target_per_s_is_positive check (target_per_s > 0)
 );
 
--- Two keepers of each role: if one dies, the other goes on, and takes over its slots.
+-- Each role has two keepers by default, so that one can take over the slots of the other.
 insert into shardclock.scale (role) values ('shard'), ('worker'), ('engine');
 
 comment on table shardclock.scale is
-    'One row for each role of slot keepers: how many keepers an operator or a policy wants. '
-        'The keepers of a role share all slots among them.';
+    'One row for each role of slot keepers: the number of keepers that an operator or a policy wants. '
+        'The keepers of a role divide all slots among them.';
 comment on column shardclock.scale.wanted_min is
-    'With wanted_max: the leading coordinator follows the forecast between the two; null: an operator sets wanted.';
-comment on column shardclock.scale.target_per_s is 'How many timers a second one keeper is expected to work off.';
+    'With wanted_max: the leading coordinator follows the forecast between the two numbers; null: an operator sets wanted.';
+comment on column shardclock.scale.target_per_s is
+    'The number of timers that one keeper is expected to process in a second.';
 
 create table shardclock.holders (
     holder bigint not null,
@@ -55,20 +56,24 @@ create index holders_ended on shardclock.holders (ended_at) where ended_at is no
 
 create index holders_suspended on shardclock.holders (suspended_at) where suspended_at is not null and ended_at is null;
 
+-- Each beat of a shard reads the workers of its machine by this index.
+create index holders_workers on shardclock.holders (host) where role = 'worker' and ended_at is null;
+
 comment on table shardclock.holders is
     'One row for each incarnation of a slot keeper. When a holder has ended, others may take its claims at once.';
 comment on column shardclock.holders.part is
-    'Which part of the slots it keeps: those with slot % part_count = part; null: none.';
+    'The holder''s part of the slots: the slots with slot % part_count = part; null: no slots.';
 comment on column shardclock.holders.identity is
-    'The installation that its cluster is configured for, '''' for none; null: it is never on hold.';
+    'The installation that the holder''s cluster is configured for; '''': none; null: the holder is never on hold.';
 comment on column shardclock.holders.suspended_at is
-    'When its coordinator suspended it, because it was silent: others may take its claims; '
-        'null again when it is heard.';
-comment on column shardclock.holders.seen_at is 'Its last heartbeat before it ended; null while it lives.';
+    'The time at which the coordinator suspended the silent holder, so that others may take its claims; '
+        'null again after its next heartbeat.';
+comment on column shardclock.holders.seen_at is 'The last heartbeat before the end; null: the holder has not ended.';
 
--- Values that change several times a second are kept apart from the rows that claims read, and are read newest first:
--- so no statement reads the old versions that an old snapshot keeps from vacuum. Therefore there is no unique index on the
--- holder: a search in it would read all versions (docs/decisions/0026-what-beats-leave-behind.md).
+-- Values that change several times a second are in separate tables, not in the rows that claims read. Statements read
+-- these tables newest first, so they never read the old versions that vacuum can't remove because of an old snapshot.
+-- For the same reason there is no unique index on the holder: a search in that index would read all versions
+-- (docs/decisions/0023-fired-rows-that-stay.md).
 create table shardclock.beats (
     holder bigint not null,
     seen_at timestamptz not null default now(),
@@ -78,7 +83,7 @@ create table shardclock.beats (
 );
 
 comment on table shardclock.beats is 'One row for each holder: its last heartbeat.';
-comment on column shardclock.beats.held is 'How many timers it had in memory then.';
+comment on column shardclock.beats.held is 'The number of timers in the holder''s memory at that time.';
 
 create view shardclock.presence as
 select
@@ -94,7 +99,7 @@ where h.ended_at is null;
 
 comment on view shardclock.presence is 'The holders that have not ended, each with its last heartbeat.';
 comment on column shardclock.presence.alive is
-    'It gave a sign of life within 5 s. Metrics, policies, releases and adoptions count by this.';
+    'Whether the holder had a heartbeat within 5 s. Metrics, policies, releases and adoptions use this value.';
 
 create table shardclock.coordination (
     singleton boolean not null default true,
@@ -107,16 +112,18 @@ create table shardclock.coordination (
 
 insert into shardclock.coordination default values;
 
-comment on table shardclock.coordination is 'One row: what an operator has set for the whole cluster.';
+comment on table shardclock.coordination is 'One row: an operator''s settings for the whole cluster.';
 comment on column shardclock.coordination.ramp_per_s is
-    'How many timers left overdue by an outage the cluster fires in a second, fair between tenants; null: no limit.';
+    'The limit of timers that the cluster fires in a second after an outage, fair between tenants; null: no limit.';
 
--- Like beats, renewals leave old row versions behind. The newest is found first, so that no statement reads them.
+-- Like beats, renewals leave old row versions. The index finds the newest version first, so that no statement reads the
+-- other versions.
 create table shardclock.leadership (
     renewed_at timestamptz not null default clock_timestamp(),
     term bigint not null default 0,
     leader bigint,
     cluster_id text,
+    node_id text,
     lease_until timestamptz,
 
     constraint leadership_pkey primary key (renewed_at)
@@ -125,17 +132,19 @@ create table shardclock.leadership (
 insert into shardclock.leadership default values;
 
 comment on table shardclock.leadership is
-    'One row: which coordinator leads, in which term, and when its lease ends unless it is renewed.';
+    'One row: the leading coordinator, its term, and the end of its lease, which it renews.';
+comment on column shardclock.leadership.node_id is
+    'The node of the leader. While the lead is handed over, only a coordinator of this node takes it.';
 
--- A copy of a database fires nothing until an operator releases it.
+-- No timer fires in a copy of a database until an operator releases the copy.
 create table shardclock.identity (
     singleton boolean not null default true,
     name text,
     origin text,
     adopted_at timestamptz,
-    -- An operator may put a database on hold, as a copy is by itself: nothing fires until it is released.
+    -- An operator may put a database on hold; a copy is on hold without an operator. No timer fires until the release.
     held_why text,
-    -- Holds of operators are kept after their end, so that `explain` gives the reason of a late firing.
+    -- Ended holds of operators are kept, so that `explain` can give the reason of a late firing.
     holds jsonb not null default '[]',
 
     constraint identity_pkey primary key (singleton),
@@ -147,15 +156,15 @@ create table shardclock.identity (
 insert into shardclock.identity default values;
 
 comment on table shardclock.identity is
-    'One row: which installation this database belongs to, and which database it was at that time.';
+    'One row: the installation that owns this database, and the origin of the database at that time.';
 comment on column shardclock.identity.name is
-    'The installation, as its clusters are configured (SHARDCLOCK_IDENTITY); null: it has no name.';
+    'The installation in the configuration of its clusters (SHARDCLOCK_IDENTITY); null: no name.';
 comment on column shardclock.identity.origin is
-    'shardclock.origin() when a cluster first ran on this database, or when it was released; null: none has run yet.';
+    'shardclock.origin() when a cluster first ran on this database, or at the release; null: no cluster has run.';
 comment on column shardclock.identity.held_why is
-    'Why an operator has put the database on hold; null: none has.';
+    'The reason of an operator''s hold; null: no hold is in force.';
 comment on column shardclock.identity.holds is
-    'The last 50 holds of operators, the oldest first: why, began_at, and ended_at unless it goes on.';
+    'The last 50 holds of operators, oldest first: why, began_at, and ended_at, which a hold in force does not have.';
 
 create trigger keep_hold before update on shardclock.identity for each row
 when (new.held_why is distinct from old.held_why) execute function shardclock.keep_hold();

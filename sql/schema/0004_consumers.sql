@@ -1,4 +1,4 @@
--- Consumer groups of the command log: their places in it, and the records that they have set aside.
+-- Consumer groups of the command log: the groups' positions in the log, and the records set aside for the groups.
 
 create table shardclock.consumers (
     group_name text not null,
@@ -19,8 +19,8 @@ create table shardclock.consumers (
 
     constraint consumers_pkey primary key (group_name, partition),
     constraint group_name_is_1_to_200_characters check (length(group_name) between 1 and 200),
-    -- The role of a group's members writes to this table itself. Its texts must be safe to show in a terminal, and its
-    -- numbers small enough for a list of all groups to add them up.
+    -- The role of a group's members writes to this table itself. So the table must refuse texts that are not safe to
+    -- show in a terminal, and numbers that are too large for the sum of all groups.
     constraint group_name_has_no_control_characters check (group_name !~ '[[:cntrl:]]'),
     constraint position_is_not_negative check (position >= 0),
     constraint attempts_are_not_negative check (attempts >= 0),
@@ -29,25 +29,25 @@ create table shardclock.consumers (
     constraint partition_is_one_of_1_to_840
         check (partitions between 1 and 840 and partition between 0 and partitions - 1)
 )
--- A row changes with each batch; the free half of its page keeps these updates on the page.
+-- A row changes with each batch. The free half of the row's page keeps the new versions on the same page.
 with (fillfactor = 50);
 
 comment on table shardclock.consumers is
-    'How far each consumer group has read the command log, one row for each of its partitions.';
+    'The position of each consumer group in the command log, one row for each of its partitions.';
 comment on column shardclock.consumers.partition is
-    'The partition has the records of timers whose timer_key % 840 % partitions is this number.';
+    'The partition has the records of timers for which timer_key % 840 % partitions is this number.';
 comment on column shardclock.consumers.position is
-    'The partition''s place: all its records up to this position are done, or set aside.';
-comment on column shardclock.consumers.worked_at is 'When records were last done; null: none yet.';
+    'All records of the partition up to this position are processed or set aside.';
+comment on column shardclock.consumers.worked_at is 'The time at which records were last processed; null: never.';
 comment on column shardclock.consumers.lease is
-    'The number of the newest lease, drawn at random; its member gives the number with each write.';
-comment on column shardclock.consumers.leased_records is 'How many records the newest lease is on at most.';
+    'The number of the newest lease, drawn at random; the member with this lease gives the number with each write.';
+comment on column shardclock.consumers.leased_records is 'The limit of records of the newest lease.';
 comment on column shardclock.consumers.leased_for is
-    'The length of a lease; if one ends later than that, Postgres''s clock was ahead when it was written.';
-comment on column shardclock.consumers.attempts is 'How often work on the next record alone has failed.';
-comment on column shardclock.consumers.failures is 'How often work has failed since the group began.';
-comment on column shardclock.consumers.error is 'Why work failed last.';
-comment on column shardclock.consumers.not_before is 'Work that failed is tried again from this moment on.';
+    'The length of a lease; if a lease ends later than that, Postgres''s clock was ahead when the lease was written.';
+comment on column shardclock.consumers.attempts is 'The number of failures of the next record alone.';
+comment on column shardclock.consumers.failures is 'The number of failures since the group began.';
+comment on column shardclock.consumers.error is 'The reason of the last failure.';
+comment on column shardclock.consumers.not_before is 'The earliest time of the next try after a failure.';
 
 create table shardclock.records_aside (
     group_name text not null,
@@ -61,4 +61,4 @@ create table shardclock.records_aside (
 );
 
 comment on table shardclock.records_aside is
-    'Records that a consumer group gave up after some attempts and passed over: copies of the whole records.';
+    'Copies of whole records that a consumer group passed over after several failed attempts.';

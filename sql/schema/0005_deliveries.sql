@@ -1,5 +1,5 @@
--- Targets of firings: handlers that an app declares and endpoints of webhooks, the deliveries on their way to them, and
--- deliveries that were given up.
+-- Targets of firings: handlers that an app declares, and endpoints of webhooks; the open deliveries to these targets;
+-- and deliveries that were given up.
 
 create table shardclock.handlers (
     target text not null,
@@ -16,10 +16,11 @@ create table shardclock.handlers (
 
 comment on table shardclock.handlers is
     'The handlers that an app has declared; each is a target of timers.';
-comment on column shardclock.handlers.reference is 'Where the function is: package.module:function.';
-comment on column shardclock.handlers.policy is 'How often and how long it is called, as the app declared it.';
+comment on column shardclock.handlers.reference is 'The function: package.module:function.';
+comment on column shardclock.handlers.policy is
+    'The limits of attempts and times of the handler''s calls, as the app declared them.';
 comment on column shardclock.handlers.withdrawn_at is
-    'When the app was started without this handler: no new timer may name it; null: it is there.';
+    'The time at which the app was started without this handler: no new timer may name it; null: an app has it.';
 
 create table shardclock.deliveries (
     timer_key bigint not null,
@@ -33,7 +34,7 @@ create table shardclock.deliveries (
     claimed_by bigint,
     claimed_until timestamptz,
     occurrence bigint not null,
-    -- How often a worker has claimed it. A worker's answer counts only if there was no claim since.
+    -- The number of claims by workers. A worker's answer counts only if there was no later claim.
     claims integer not null default 0,
     failed_attempts integer not null default 0,
     given_back integer not null default 0,
@@ -47,15 +48,16 @@ create table shardclock.deliveries (
     payload jsonb,
     failures jsonb,
     attempts_max integer,
-    -- For programs that do service tasks. Workers neither read nor write these two columns.
+    -- For programs that do service tasks. Workers don't use these two columns.
     worker text,
     headers jsonb,
 
     constraint deliveries_pkey primary key (timer_key),
     constraint claim_is_whole check ((claimed_by is null) = (claimed_until is null))
 )
--- A queue, like timers: 0001_timers.sql says why. But each row is claimed once at least, and all rows of a page at nearly
--- the same time: the room for all of them makes a claim cost half, and write 270 bytes less of write-ahead log.
+-- The table is a queue, like timers: 0001_timers.sql has the reasons. One difference: each row is claimed at least
+-- once, and all rows of a page at nearly the same time. So each page has free space for all its rows, which halves the
+-- cost of a claim, and saves 270 bytes of write-ahead log.
 with (
     fillfactor = 40,
     autovacuum_vacuum_scale_factor = 0.02,
@@ -63,39 +65,40 @@ with (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- The due deliveries of all jobs in one scan. Other deliveries are not in it.
+-- One scan of this index finds the due deliveries of all jobs. The index leaves out other deliveries.
 create index deliveries_of_jobs on shardclock.deliveries (next_attempt_at, timer_key) where target like 'job:%';
 
--- The signals of all instances, and the jobs of service tasks by instance. Other deliveries are in neither.
+-- These indexes find the signals of all instances, and the deliveries of service tasks by instance. Both leave out
+-- other deliveries.
 create index deliveries_of_processes on shardclock.deliveries (next_attempt_at, timer_key)
 where target = 'process:instance';
 
 create index deliveries_of_service_tasks on shardclock.deliveries (process_instance_key, element_instance_key)
 where timer_type = 'SERVICE_TASK';
 
--- The few signals that are put off, by instance: sql/processes/read_due_signals.sql asks for each signal whether one is
--- before it. deliveries_failing does not fit that question: a plan that was made while nothing had failed would read all
--- signals that were put off.
-create index deliveries_put_off on shardclock.deliveries ((coalesce(process_instance_key, timer_key)))
+-- This index finds the few deferred signals by instance: for each signal, sql/processes/read_due_signals.sql searches
+-- an earlier deferred signal of the instance. deliveries_failing does not fit this search: a plan that was made before
+-- any failure would read all deferred signals.
+create index deliveries_deferred on shardclock.deliveries ((coalesce(process_instance_key, timer_key)))
 where (target = 'process:instance' and failed_attempts > 0) is true;
 
--- No other index fits the search for the children of a call. Of two that fit, a plan that was made while the tables were
--- empty may have the wrong one, and then reads all signals that wait.
+-- No other index fits the search for the called instances of a token. If two indexes fit, a plan that was made on empty
+-- tables may use the wrong index, and then reads all waiting signals.
 create index deliveries_of_children on shardclock.deliveries (name) where name like 'child:%';
 
--- By target and tenant first: deliveries that wait behind a target that doesn't answer are never read on the way to
--- others. By key last: so a claim can begin behind the row at which the last one ended.
+-- Target and tenant come first, so that a scan for one target never reads the deliveries of a target that doesn't
+-- answer. The key comes last, so that a claim can begin after the row at which the last claim ended.
 --
--- The key is an expression. A row is looked up by its key through deliveries_pkey, whenever the plan was made: on a table
--- that was emptied and vacuumed, to read a whole index that has the key is as cheap as a probe. So no other index of a
--- queue has it as a column: docs/decisions/0005-queue-plans.md.
+-- The key is an expression, so that each plan, however old, finds a row by its key through deliveries_pkey. On a table
+-- that was emptied and vacuumed, the scan of a whole index with the key seems as cheap as a probe. So no other index of
+-- a queue has the key as a column: docs/decisions/0005-queue-plans.md.
 create index deliveries_by_lane on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0));
 
--- Only deliveries of which an attempt has failed are in this index. A claim changes none of its columns.
+-- The index has only deliveries with a failed attempt. A claim changes none of its columns.
 create index deliveries_failing on shardclock.deliveries (target, tenant_id, next_attempt_at, (timer_key + 0))
     where failed_attempts > 0;
 
--- Starts that wait, as the starts that were given up below.
+-- Waiting starts; the index for starts that were given up is below.
 create index deliveries_of_starts on shardclock.deliveries (tenant_id, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
 
@@ -106,42 +109,42 @@ create index deliveries_of_cancellations on shardclock.deliveries (tenant_id, ne
 create index deliveries_by_root on shardclock.deliveries ((payload ->> 'root'))
     where (target = 'process:instance' and name like 'child:%' and length(payload ->> 'root') < 20) is true;
 
--- Signals of one name that are sent in parts reach their receivers in the order of their throws. A query for the first
--- signal of a name has this order. No other index has it, so no plan reads the whole of deliveries_by_lane.
--- A tenant's signals in parts are counted by this index without reading the payloads of starts.
+-- Signals of one name that are sent in parts reach their receivers in the order of their throws. Only this index has
+-- the order of the query for the first signal of a name, so that no plan reads the whole of deliveries_by_lane. The
+-- index also counts a tenant's signals in parts without a read of the payloads of starts.
 create index deliveries_of_throws on shardclock.deliveries (tenant_id, (payload ->> 'name'), (timer_key + 0))
     where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
 
--- A worker finds the endpoints to which something has become due without a probe for each endpoint that there is.
+-- A worker finds the endpoints with due deliveries without a probe for each existing endpoint.
 create index deliveries_of_endpoints on shardclock.deliveries (next_attempt_at, timer_key) where target like 'webhook:%';
 
--- Queued starts of a job begin in the order of their requests, whichever worker keeps their slots. A worker finds the
--- first of them here: docs/decisions/0075-queues-keep-their-order.md.
+-- Queued starts of a job begin in the order of their requests, across the slots of all workers. A worker finds the
+-- first start by this index: docs/decisions/0075-queues-keep-their-order.md.
 create index deliveries_of_jobs_by_due_date on shardclock.deliveries (target, due_date, timer_key)
 where target like 'job:%';
 
 comment on table shardclock.deliveries is
-    'Firings on their way to their targets. What has ended is in shardclock.command_log, or in shardclock.dead_letters.';
+    'Firings on their way to their targets. Ended deliveries are in shardclock.command_log, or in shardclock.dead_letters.';
 comment on column shardclock.deliveries.timer_key is 'The key of the timer that fired; a firing has one delivery.';
-comment on column shardclock.deliveries.next_attempt_at is 'When the next attempt is due.';
-comment on column shardclock.deliveries.fired_at is 'When the timer fired.';
+comment on column shardclock.deliveries.next_attempt_at is 'The due time of the next attempt.';
+comment on column shardclock.deliveries.fired_at is 'The time of the firing.';
 comment on column shardclock.deliveries.redriven_at is
-    'When its new life began or begins, after it had been given up and redriven; null: it never was.';
+    'The time from which a redriven delivery is due again; null: the delivery was never given up.';
 comment on column shardclock.deliveries.claimed_by is
-    'The holder (one incarnation of a worker) that has it in hand until claimed_until.';
-comment on column shardclock.deliveries.failed_attempts is 'How many attempts have failed.';
+    'The holder (one incarnation of a worker) that has claimed the delivery until claimed_until.';
+comment on column shardclock.deliveries.failed_attempts is 'The number of failed attempts.';
 comment on column shardclock.deliveries.given_back is
-    'How often a worker has claimed it and given it back uncalled, for example at a drain.';
+    'The number of claims that a worker has given back without a call, for example at a drain.';
 comment on column shardclock.deliveries.slot is
     'timer_key % 840; worker i of N keeps the slots with slot % N = i.';
 comment on column shardclock.deliveries.failures is
-    'The last failed attempts, an array of {at, attempt, reason, worker}, oldest first; null: none has failed.';
+    'The last failed attempts, an array of {at, attempt, reason, worker}, oldest first; null: no attempt has failed.';
 comment on column shardclock.deliveries.attempts_max is
-    'How many attempts its model gives a service task; null: its handler''s or endpoint''s policy says it.';
+    'The limit of attempts in the model of a service task; null: the policy of its handler or endpoint has the limit.';
 comment on column shardclock.deliveries.worker is
-    'What the program calls itself that has this service task; null: it did not say. It says nothing of a holder.';
+    'The name of the program that has claimed this service task; null: it gave no name. The program is not a holder.';
 comment on column shardclock.deliveries.headers is
-    'Of a service task whose model has headers: those, which its payload has too, among the variables.';
+    'The headers from the model of a service task; the payload has these headers too, among the variables.';
 
 create table shardclock.dead_letters (
     timer_key bigint not null,
@@ -170,13 +173,17 @@ create table shardclock.dead_letters (
 
 create index dead_letters_by_target on shardclock.dead_letters (target, tenant_id, died_at);
 
+-- The overview finds each target of a tenant's dead letters by one probe. No other statement has the condition: a search
+-- for one target of all tenants would read the whole index, because it is small.
+create index dead_letters_by_tenant on shardclock.dead_letters (tenant_id, target) where (target > '') is true;
+
 -- A redrive or a discard of many dead letters begins with the oldest, 10,000 at a time. Without this index each page
--- would sort all of them.
+-- would sort all dead letters.
 create index dead_letters_in_order on shardclock.dead_letters (died_at, (timer_key + 0));
 
--- Starts that were given up are listed twice: among incidents, by the time, and among the instances that start, by their
--- keys. Each tenant's are listed by themselves. No other statement has the condition in this form: on an empty table
--- these indexes would be as good as any for a search by a key.
+-- Starts that were given up are listed among incidents, by time, and among the starting instances, by key. Each tenant
+-- has a separate list. No other statement has the condition in this form: otherwise, on an empty table, a plan for a
+-- search by a key might use these indexes.
 create index dead_letters_of_starts_by_death on shardclock.dead_letters (tenant_id, died_at, (timer_key + 0))
 where (target = 'process:instance' and process_instance_key is null) is true;
 
@@ -187,11 +194,11 @@ create index dead_letters_of_throws on shardclock.dead_letters (tenant_id)
 where (target = 'process:instance' and payload ->> 'kind' = 'thrown') is true;
 
 comment on table shardclock.dead_letters is
-    'Deliveries that were given up, until somebody redrives or discards them.';
-comment on column shardclock.dead_letters.died_at is 'When it was given up.';
+    'Deliveries that were given up, until a client redrives or discards them.';
+comment on column shardclock.dead_letters.died_at is 'The time at which the delivery was given up.';
 comment on column shardclock.dead_letters.claims is
-    'How often workers had claimed it: if it is redriven, an answer to one of these claims must not count.';
-comment on column shardclock.dead_letters.reason is 'Why it was given up, in a sentence.';
+    'The number of claims by workers: after a redrive, an answer to one of these claims must not count.';
+comment on column shardclock.dead_letters.reason is 'The reason why the delivery was given up, in a sentence.';
 
 -- The endpoints of tenants, to which webhooks are sent.
 create table shardclock.endpoints (
@@ -238,12 +245,37 @@ create table shardclock.endpoints (
     constraint disabled_is_whole check ((disabled_at is null) = (disabled_why is null))
 );
 
+-- Each worker writes at most once a second, and deletes the surplus of the writes before. The table has no foreign key:
+-- the check would wait for an operator's lock on the endpoint.
+create table shardclock.endpoint_attempts (
+    tenant_id text not null,
+    name text not null,
+    timer_key bigint not null,
+    ended_at timestamptz not null,
+    attempt integer not null,
+    status integer,
+    duration_ms integer not null,
+    failure text,
+    body text not null,
+
+    constraint endpoint_attempts_pkey primary key (tenant_id, name, ended_at, timer_key)
+);
+
+comment on table shardclock.endpoint_attempts is 'The last 20 attempts of each endpoint, and those of the last write.';
+comment on column shardclock.endpoint_attempts.name is 'The name of the endpoint.';
+comment on column shardclock.endpoint_attempts.attempt is 'The number of the delivery''s attempt, from 1.';
+comment on column shardclock.endpoint_attempts.status is 'The status of the answer; null: no answer came.';
+comment on column shardclock.endpoint_attempts.failure is
+    'The reason why the attempt failed; null: the endpoint accepted the delivery.';
+comment on column shardclock.endpoint_attempts.body is 'The first 2 KiB of the answer''s body.';
+
 comment on table shardclock.endpoints is
     'The endpoints of tenants; each is a target of its tenant''s timers, webhook:<name>.';
-comment on column shardclock.endpoints.headers is 'What its tenant adds to each request: an object of texts.';
+comment on column shardclock.endpoints.headers is
+    'The headers that the tenant adds to each request: an object of texts.';
 comment on column shardclock.endpoints.secrets is
-    'What requests are signed with, the newest first; during a rotation there are several.';
+    'The secrets that sign requests, newest first; during a rotation there are several.';
 comment on column shardclock.endpoints.policy is
-    'What was said about attempts, timeout, concurrency and rate; the rest is as by default.';
+    'The tenant''s values for attempts, timeout, concurrency and rate; a missing value has its default.';
 comment on column shardclock.endpoints.disabled_at is
-    'When it answered 410, or somebody disabled it: nothing is sent to it; null: it works.';
+    'The time of a 410 answer, or of an operator''s disabling: no request is sent; null: the endpoint is enabled.';

@@ -1,4 +1,4 @@
--- Jobs: recurring work with a memory. The next start of a job is a timer, its run is a delivery:
+-- Jobs: recurring work with a history. The next start of a job is a timer, and a run is a delivery:
 -- docs/decisions/0042-jobs.md.
 --
 -- needs: is_too_deep, refuse_deep_config
@@ -23,7 +23,7 @@ create table shardclock.jobs (
     disabled_why text,
     disabled_by text,
     is_enabled boolean not null generated always as (disabled_at is null and withdrawn_at is null) stored,
-    -- The mark: a run has begun, and has not ended. Its name is the claim of its delivery.
+    -- The mark of a run that has begun and has not ended. The claim of the run's delivery identifies the run.
     run_timer_key bigint,
     run_claims integer,
     run_holder bigint,
@@ -59,32 +59,35 @@ create table shardclock.jobs (
         num_nonnulls(run_timer_key, run_claims, run_holder, run_attempt, run_started_at) in (0, 5)
     )
 )
--- Each run updates its row three times or more; no index has one of these columns.
+-- Each run updates its job's row at least three times, so no index contains a column of these updates.
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-comment on table shardclock.jobs is 'The jobs: when each runs, what it does now, and what became of its runs.';
-comment on column shardclock.jobs.function is 'Where the function is: package.module:function.';
-comment on column shardclock.jobs.every_s is 'The seconds from the end of a run to the next start; null: it has no interval.';
-comment on column shardclock.jobs.schedule is 'The rule, cron or an ISO 8601 repeat, that gives the starts; null: it has none.';
-comment on column shardclock.jobs.missed is 'What happens to starts of the rule that were missed: fire_once, fire_all or skip.';
+comment on table shardclock.jobs is 'The jobs: their rules, their present states, and the counts of their runs.';
+comment on column shardclock.jobs.function is 'The function: package.module:function.';
+comment on column shardclock.jobs.every_s is 'The seconds from the end of a run to the next start; null: no interval.';
+comment on column shardclock.jobs.schedule is 'The rule of the job''s starts, cron or an ISO 8601 repeat; null: no rule.';
+comment on column shardclock.jobs.missed is 'The handling of missed starts of the rule: fire_once, fire_all or skip.';
 comment on column shardclock.jobs.overlap is
-    'What happens to a start that is due while a run is going: skip, queue (it waits), or replace (it ends the run).';
-comment on column shardclock.jobs.priority is 'Where places are short, jobs with a lower number come first; 1 to 4.';
-comment on column shardclock.jobs.config is 'What its function gets as run.config, unless the start has a payload.';
-comment on column shardclock.jobs.policy is 'How long a run may take, how it is tried again, what its process needs.';
+    'The handling of a start that is due while a run is going: skip, queue (it waits), or replace (it ends the run).';
+comment on column shardclock.jobs.priority is
+    '1 to 4; if there are too few places, jobs with a lower number come first.';
+comment on column shardclock.jobs.config is 'The run.config of the job''s function, unless the start has a payload.';
+comment on column shardclock.jobs.policy is 'The time limit of a run, its retries, and the resources of its process.';
 comment on column shardclock.jobs.declared is
-    'What the app declared last: what an operator has changed since stays until the app declares something else.';
+    'The app''s last declaration: an operator''s change stays until the app declares another value.';
 comment on column shardclock.jobs.state is 'SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
-comment on column shardclock.jobs.withdrawn_at is 'When the app was started without it; null: its code is there.';
-comment on column shardclock.jobs.disabled_at is 'When a client disabled it; null: nobody did.';
+comment on column shardclock.jobs.withdrawn_at is
+    'The time at which the app was started without this job; null: an app has the job''s code.';
+comment on column shardclock.jobs.disabled_at is 'The time at which a client disabled the job; null: it is not disabled.';
 comment on column shardclock.jobs.run_timer_key is
-    'The present run is the claim run_claims of this delivery; null: nothing runs.';
-comment on column shardclock.jobs.cancel_asked_at is 'When a client wanted the present run to end; null: nobody does.';
+    'The delivery of the present run, which is the claim run_claims of this delivery; null: no run.';
+comment on column shardclock.jobs.cancel_asked_at is
+    'The time at which a client cancelled the present run; null: it is not cancelled.';
 comment on column shardclock.jobs.not_before is
-    'Until when a job that crashed rests: what is left of the run must have ended, and somebody may want to disable it.';
+    'The end of the pause after a crash: it gives the crashed run time to end, and an operator time to disable the job.';
 comment on column shardclock.jobs.crashes is
-    'Runs of which nobody recorded how they ended. The present run is counted until it ends.';
-comment on column shardclock.jobs.consecutive_crashes is 'Crashes in a row; the present run is counted until it ends.';
+    'Runs without a recorded end. The present run counts until it ends.';
+comment on column shardclock.jobs.consecutive_crashes is 'Crashes in a row; the present run counts until it ends.';
 
 create trigger jobs_refuse_deep_config before insert or update of config on shardclock.jobs
 for each row when (shardclock.is_too_deep(new.config)) execute function shardclock.refuse_deep_config();
@@ -116,11 +119,13 @@ with (fillfactor = 70);
 
 create index job_runs_by_job on shardclock.job_runs (job, started_at);
 
-comment on table shardclock.job_runs is 'The last runs of each job, with the present one; older ones are only in the log.';
+comment on table shardclock.job_runs is
+    'The present run and the last runs of each job; the log has older runs.';
 comment on column shardclock.job_runs.outcome is
-    'SUCCEEDED, DISCARDED, FAILED, TIMED_OUT, CANCELED, CRASHED, INTERRUPTED or SKIPPED; null: it has not ended.';
-comment on column shardclock.job_runs.scheduled_at is 'When this start was due.';
-comment on column shardclock.job_runs.running_at is 'When its function was called; null: its process was not there yet.';
-comment on column shardclock.job_runs.log is 'The last lines that it printed or logged.';
+    'SUCCEEDED, DISCARDED, FAILED, TIMED_OUT, CANCELED, CRASHED, INTERRUPTED or SKIPPED; null: the run has not ended.';
+comment on column shardclock.job_runs.scheduled_at is 'The due time of the start.';
+comment on column shardclock.job_runs.running_at is
+    'The time at which the function was called; null: the run''s process did not start.';
+comment on column shardclock.job_runs.log is 'The last lines that the run printed or logged.';
 comment on column shardclock.job_runs.late_at is
-    'When a run that had been given up came to its end: that changed nothing; null: it never did.';
+    'The time at which a run that was given up has ended, without effect; null: it has not.';

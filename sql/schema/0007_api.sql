@@ -30,13 +30,33 @@ create table shardclock.api_keys (
 
 create index api_keys_by_name on shardclock.api_keys (name, tenant_id);
 
-comment on table shardclock.api_keys is 'The keys by which the HTTP API knows its callers; also those that have ended.';
-comment on column shardclock.api_keys.tenant_id is 'Whose key it is; null: an operator''s, for all tenants.';
-comment on column shardclock.api_keys.prefix is 'What is shown of the key, and what it is found by.';
+comment on table shardclock.api_keys is 'The keys that identify the HTTP API''s callers, including ended keys.';
+comment on column shardclock.api_keys.tenant_id is 'The tenant; null: an operator''s key, for all tenants.';
+comment on column shardclock.api_keys.prefix is 'The first part of the key, for display and for search.';
 comment on column shardclock.api_keys.digest is 'The SHA-256 of the whole key: the key itself is stored nowhere.';
-comment on column shardclock.api_keys.scopes is 'What it allows; each scope includes those before it.';
-comment on column shardclock.api_keys.expires_at is 'From when on it is refused; null: it never expires.';
-comment on column shardclock.api_keys.revoked_at is 'When somebody revoked it: it is refused; null: nobody has.';
+comment on column shardclock.api_keys.scopes is 'The allowed scopes; each scope includes the scopes before it.';
+comment on column shardclock.api_keys.expires_at is 'The time from which the key is refused; null: it never expires.';
+comment on column shardclock.api_keys.revoked_at is 'The time of the revocation; null: the key was not revoked.';
+
+create table shardclock.console_sessions (
+    digest bytea not null,
+    key_id bigint not null,
+    created_at timestamptz not null,
+    expires_at timestamptz not null,
+
+    constraint console_sessions_pkey primary key (digest),
+    constraint digest_is_of_sha256 check (octet_length(digest) = 32),
+    constraint expires_after_it_was_made check (expires_at > created_at)
+);
+
+create index console_sessions_by_key on shardclock.console_sessions (key_id, created_at);
+
+create index console_sessions_by_end on shardclock.console_sessions (expires_at);
+
+comment on table shardclock.console_sessions is 'The sessions of the console''s viewers; each one stands for an API key.';
+comment on column shardclock.console_sessions.digest is
+    'The SHA-256 of the token in the browser''s cookie: the token itself is stored nowhere.';
+comment on column shardclock.console_sessions.key_id is 'The API key; the session ends with the key.';
 
 create table shardclock.idempotent_requests (
     created_at timestamptz not null,
@@ -61,16 +81,16 @@ create table shardclock.idempotent_requests_1 partition of shardclock.idempotent
 
 create table shardclock.idempotent_requests_2 partition of shardclock.idempotent_requests for values in (2);
 
--- For `forget_requests`, which asks for the newest.
+-- `forget_requests` reads the newest request by this index.
 create index idempotent_requests_by_age on shardclock.idempotent_requests (created_at);
 
 comment on table shardclock.idempotent_requests is
-    'What the HTTP API answered to requests with an idempotency key: for 24 hours the same request gets it again.';
+    'The HTTP API''s answers to requests with an idempotency key: for 24 hours a repeated request gets the same answer.';
 comment on column shardclock.idempotent_requests.slot is 'The UTC day of created_at, counted from 1970, modulo 3.';
 comment on column shardclock.idempotent_requests.fingerprint is
-    'A digest of what was asked: the same key with other parameters is another request.';
+    'A digest of the request: the same key with other parameters is another request.';
 
--- One record for each verb of an operator. Only the owner may write to it, save by record_act.
+-- One record for each verb of an operator. Only record_act may write to this table, as the owner.
 create table shardclock.audit (
     act_id bigint generated always as identity,
     recorded_at timestamptz not null default clock_timestamp(),
@@ -80,15 +100,17 @@ create table shardclock.audit (
     key_name text,
     tenant_id text,
     verb text not null,
-    what jsonb not null,
+    parameters jsonb not null,
     outcome text not null,
     address text,
 
     constraint audit_pkey primary key (act_id),
-    constraint interface_is_known check (interface in ('api', 'cli')),
+    constraint interface_is_known check (interface in ('api', 'cli', 'console')),
     constraint outcome_is_known check (outcome in ('done', 'not done', 'failed')),
     constraint verb_is_1_to_100_characters check (length(verb) between 1 and 100),
-    constraint what_is_a_short_object check (jsonb_typeof(what) = 'object' and octet_length(what::text) <= 16384),
+    constraint parameters_are_a_short_object check (
+        jsonb_typeof(parameters) = 'object' and octet_length(parameters::text) <= 16384
+    ),
     constraint texts_are_short check (
         greatest(length(key_prefix), length(key_name), length(tenant_id), length(address)) <= 200
     )
@@ -96,12 +118,12 @@ create table shardclock.audit (
 
 create index audit_by_age on shardclock.audit (recorded_at, act_id);
 
-comment on table shardclock.audit is 'What operators did, one record for each verb, for 400 days.';
-comment on column shardclock.audit.role is 'The database role that logged in: a gateway''s, or an operator''s own.';
-comment on column shardclock.audit.interface is 'api: the HTTP API; cli: the command line.';
-comment on column shardclock.audit.key_prefix is 'Of the API key; null: none was needed.';
-comment on column shardclock.audit.tenant_id is 'For which tenant it was done; null: for the whole installation.';
-comment on column shardclock.audit.what is 'What was asked for; what may be secret stands there as … alone.';
+comment on table shardclock.audit is 'The acts of operators, one record for each verb, for 400 days.';
+comment on column shardclock.audit.role is 'The database role of the login: a gateway''s role, or an operator''s own.';
+comment on column shardclock.audit.interface is 'api: the HTTP API; cli: the command line; console: the pages of a gateway.';
+comment on column shardclock.audit.key_prefix is 'The prefix of the API key; null: no key was needed.';
+comment on column shardclock.audit.tenant_id is 'The tenant of the act; null: the whole installation.';
+comment on column shardclock.audit.parameters is 'The parameters of the verb; a value that may be secret is only ….';
 comment on column shardclock.audit.outcome is
-    'done; not done: it was refused, or nothing was to be done; failed: it may be done in part.';
-comment on column shardclock.audit.address is 'Where the caller was, as far as the program or Postgres saw.';
+    'done; not done: the act was refused, or there was nothing to do; failed: the act may be done in part.';
+comment on column shardclock.audit.address is 'The caller''s address, if the program or Postgres knows it.';

@@ -13,7 +13,7 @@ create table shardclock.tenants (
     tasks_max bigint,
     messages_max bigint,
     definitions_max bigint,
-    -- A quota of pending schedules for each tenant. Gateways hold it: docs/decisions/0046-quotas.md.
+    -- A quota of pending schedules for each tenant. Gateways enforce the quota: docs/decisions/0046-quotas.md.
     schedules_max bigint,
 
     constraint tenants_pkey primary key (tenant_id),
@@ -31,13 +31,13 @@ create table shardclock.tenants (
 );
 
 comment on table shardclock.tenants is
-    'What tenants of the HTTP API may have. One without a row has the limits of the gateways'' settings.';
-comment on column shardclock.tenants.timers_max is 'Pending timers, paused ones counted; null: no limit.';
+    'The limits of the HTTP API''s tenants. A tenant without a row has the limits of the gateways'' settings.';
+comment on column shardclock.tenants.timers_max is 'Pending and paused timers; null: no limit.';
 comment on column shardclock.tenants.payload_bytes_max is
-    'Bytes of the payloads of its pending timers, as JSON text; null: no limit.';
+    'Bytes of the payloads of pending timers, as JSON text; null: no limit.';
 comment on column shardclock.tenants.waiters_max is
-    'Callers who wait for an end at the same time, at each gateway; null: no limit.';
-comment on column shardclock.tenants.endpoints_max is 'Endpoints, disabled ones counted; null: no limit.';
+    'Callers that wait for a timer''s end at the same time, at each gateway; null: no limit.';
+comment on column shardclock.tenants.endpoints_max is 'Endpoints, including disabled ones; null: no limit.';
 comment on column shardclock.tenants.rate_per_s is 'Writes a second, at each gateway; null: no limit.';
 comment on column shardclock.tenants.instances_max is 'Instances of processes that have not ended; null: 1,000,000.';
 comment on column shardclock.tenants.tasks_max is 'Open tasks of persons; null: 1,000,000.';
@@ -51,12 +51,16 @@ create table shardclock.tenant_usage (
     used bigint not null default 0,
     counted_at timestamptz not null default '1970-01-01 00:00:00+00',
     asked_at timestamptz not null default now(),
+    had_quota boolean not null default false,
 
     constraint tenant_usage_pkey primary key (tenant_id, resource)
 )
 with (fillfactor = 50);
 
 comment on table shardclock.tenant_usage is
-    'How much tenants with large quotas have, by the last count; a row is there while something is asked for.';
+    'The last counts of the usage of tenants with large quotas; a row exists while an engine or a client reads it.';
 comment on column shardclock.tenant_usage.asked_at is
-    'When an engine last asked for it, to ten minutes: a usage of zero is forgotten after an hour without a question.';
+    'The time of an engine''s last read, exact to ten minutes: a usage of zero is deleted after an hour without a read.';
+comment on column shardclock.tenant_usage.had_quota is
+    'For the resource starts: whether the tenant had quota for another instance at the last count. Until the next'
+    ' count is due, a start reads this value instead of the quota.';

@@ -1,10 +1,10 @@
--- Processes: deployed models, their instances, and the messages, signals and tasks that instances wait for.
+-- Processes: deployed models, their instances, and the messages, signals and tasks for which instances wait.
 --
--- A signal to an instance is a delivery, whose target is `process:instance`: a timer that fires leaves one, and so does a
--- client that completes a task, publishes a message or cancels. An engine takes the signals of its slots, advances their
--- instances, and writes the results in one statement (sql/processes/apply_steps.sql). A delivery's process_instance_key
--- is the instance (null: its own timer_key becomes the key of a new one), element_instance_key the token,
--- target_element_id the node that waits, and payload the signal.
+-- A signal to an instance is a delivery with the target `process:instance`. A timer that fires sends a signal. A client
+-- sends a signal when it completes a task, publishes a message or cancels an instance. An engine takes the signals of
+-- its slots, advances their instances, and writes the results in one statement (sql/processes/apply_steps.sql). A
+-- delivery's process_instance_key is the instance (null: its own timer_key becomes the key of a new instance),
+-- element_instance_key the token, target_element_id the node that waits, and payload the signal.
 --
 -- needs: check_definition, forget_business_keys, check_kept_message, note_key_prefix
 
@@ -31,16 +31,17 @@ create table shardclock.definitions (
 
 create unique index definitions_by_process on shardclock.definitions (tenant_id, process_id, version);
 
-comment on table shardclock.definitions is 'Deployed processes, each version of each; an instance stays with its own.';
-comment on column shardclock.definitions.resource is 'The file''s name, as it was deployed.';
+comment on table shardclock.definitions is
+    'All versions of the deployed processes; an instance stays with its version.';
+comment on column shardclock.definitions.resource is 'The name of the deployed file.';
 comment on column shardclock.definitions.digest is 'SHA-256 of the model.';
 comment on column shardclock.definitions.model is 'The BPMN file; it may have several processes.';
 comment on column shardclock.definitions.starts is
     'The start events with a trigger: an array of {node_id, kind: timer, message or signal, and due_date, schedule or name}.';
 comment on column shardclock.definitions.deleted_at is
-    'When it was deleted: no instance begins any more, and those that run go on; null: it is there.';
+    'The time of the deletion: no new instance begins, and running instances continue; null: it is not deleted.';
 comment on column shardclock.definitions.starts_by_hand is
-    'It has a start event without a trigger; false: only what `starts` names begins it.';
+    'Whether the process has a start event without a trigger; false: only the events in `starts` begin an instance.';
 
 create trigger definitions_check_quota before insert on shardclock.definitions
 for each row execute function shardclock.check_definition();
@@ -59,8 +60,8 @@ create table shardclock.instances (
     error_code text,
     state text,
     result jsonb,
-    -- The instance without a parent above a called instance; null for that instance itself. An engine counts the called
-    -- instances below a root that live or are about to begin.
+    -- The root is the instance without a parent above a called instance; null for the root itself. An engine counts the
+    -- called instances below a root that are live or about to begin.
     root_key bigint,
 
     constraint instances_pkey primary key (instance_key),
@@ -68,7 +69,8 @@ create table shardclock.instances (
     constraint outcome_is_known check (outcome in ('COMPLETED', 'CANCELED', 'ERROR')),
     constraint end_is_whole check (num_nonnulls(ended_at, outcome) in (0, 2) and (ended_at is null) = (state is not null))
 )
--- Each step updates a row, and no indexed column until the end: the room in each page keeps these updates heap-only.
+-- Each step updates a row, but an indexed column only at the end: the free space in each page keeps these updates
+-- heap-only.
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index instances_by_process on shardclock.instances (tenant_id, process_id, instance_key);
@@ -77,27 +79,31 @@ create index instances_by_parent on shardclock.instances (parent_key, parent_tok
 
 create index instances_by_end on shardclock.instances (ended_at) where ended_at is not null;
 
--- Few instances end otherwise than by completing. These are listed without reading the others, nor those of other
--- tenants. As an expression the key is no use to a search by the key: docs/decisions/0005-queue-plans.md. The condition
--- is written so that the planner expects it to leave nothing out: else it counts a requested outcome twice, takes the
--- rows for few, and sorts all of them.
+-- Few instances end with another outcome than COMPLETED. By this index, a list of these instances reads no other
+-- instances and no other tenants. The key is an expression, so that a search by key does not use the index:
+-- docs/decisions/0005-queue-plans.md. The form of the condition makes the planner expect that the condition excludes no
+-- row: otherwise the planner counts a requested outcome twice, expects few rows, and sorts all of them.
 create index instances_by_outcome on shardclock.instances (tenant_id, outcome, (instance_key + 0))
 where coalesce(outcome, 'COMPLETED') <> 'COMPLETED';
 
--- Running instances of one version are counted and listed in order, however many have ended since. No other statement
--- has the condition in this form: on an empty table this index would be as good as any for a search for children.
+-- This index counts and lists the running instances of a version in order, without a read of ended instances. No other
+-- statement has the condition in this form: otherwise, on an empty table, a plan for a search for called instances
+-- might use this index.
 create index instances_running on shardclock.instances (definition_key, (instance_key + 0))
 where (ended_at is null) is true;
 
 create index instances_by_root on shardclock.instances (root_key)
     where (root_key is not null and ended_at is null) is true;
 
-comment on table shardclock.instances is 'Instances of processes: those that run, and for some days those that have ended.';
-comment on column shardclock.instances.parent_key is 'The instance whose call activity started this one, at parent_token.';
-comment on column shardclock.instances.version is 'How often it was advanced: an engine that read an older version writes nothing.';
+comment on table shardclock.instances is 'Instances of processes: running instances, and for some days ended instances.';
+comment on column shardclock.instances.parent_key is
+    'The instance that started this instance by a call activity, at parent_token.';
+comment on column shardclock.instances.version is
+    'The number of steps: an engine that has read an older version writes nothing.';
 comment on column shardclock.instances.outcome is
-    'COMPLETED, CANCELED, or ERROR: it threw an error that its caller may catch; null: it has not ended.';
-comment on column shardclock.instances.state is 'Its tokens and variables, as the engine writes them; null: it has ended.';
+    'COMPLETED, CANCELED, or ERROR (an error that the caller may catch); null: the instance has not ended.';
+comment on column shardclock.instances.state is
+    'The tokens and variables, in the engine''s format; null: the instance has ended.';
 comment on column shardclock.instances.result is 'The variables of the process at its end.';
 
 create trigger instances_forget_business_keys after delete on shardclock.instances
@@ -110,8 +116,8 @@ create table shardclock.process_starts (
     process_id text not null,
     instance_key bigint not null,
     asked_at timestamptz not null default now(),
-    -- The same idempotency key with another business key is another start. Kept with the start, because an instance and
-    -- its business key may be forgotten before the idempotency key is.
+    -- The same idempotency key with another business key is another start. The business key is stored here because an
+    -- instance and its business key may be deleted before the idempotency key is deleted.
     business_key text,
 
     constraint process_starts_pkey primary key (tenant_id, idempotency_key),
@@ -121,11 +127,11 @@ create table shardclock.process_starts (
 create index process_starts_by_age on shardclock.process_starts (asked_at);
 
 comment on table shardclock.process_starts is
-    'Starts that came with a key: for a day, the same key starts nothing again and gets the same instance.';
-comment on column shardclock.process_starts.business_key is 'As the start gave it; null: it gave none.';
+    'Starts with an idempotency key: for a day, a repeated key starts nothing and gets the same instance.';
+comment on column shardclock.process_starts.business_key is 'The business key of the start; null: none.';
 
--- The caller's own name for an instance, such as an order's number, by which it is found. A table beside the instances,
--- because steps write those (docs/decisions/0062-business-keys.md).
+-- A business key is the caller's own name for an instance, such as an order's number, for searches. Business keys have
+-- a separate table, because each step writes the table of instances (docs/decisions/0062-business-keys.md).
 create table shardclock.business_keys (
     instance_key bigint not null,
     tenant_id text not null,
@@ -135,12 +141,12 @@ create table shardclock.business_keys (
     constraint business_key_is_1_to_255_characters check (length(business_key) between 1 and 255)
 );
 
--- The key comes first: an operator asks without a tenant, too.
+-- The key comes before the tenant, because operators search without a tenant, too.
 create index business_keys_by_key on shardclock.business_keys (business_key, tenant_id, (-instance_key));
 
 comment on table shardclock.business_keys is
-    'What callers'' own worlds call instances; a row is written with its instance''s start, and goes when that is forgotten.';
-comment on column shardclock.business_keys.business_key is 'As the start gave it; several instances may have the same.';
+    'The callers'' own names for instances; a row is written with its instance''s start, and deleted with the instance.';
+comment on column shardclock.business_keys.business_key is 'The business key; several instances may have the same.';
 
 create table shardclock.instance_steps (
     instance_key bigint not null,
@@ -153,12 +159,12 @@ create table shardclock.instance_steps (
     constraint instance_steps_pkey primary key (instance_key, version)
 );
 
-comment on table shardclock.instance_steps is 'What happened in instances, one row for each time that one was advanced.';
-comment on column shardclock.instance_steps.holder is 'The engine that did it.';
+comment on table shardclock.instance_steps is 'The history of instances, one row for each step.';
+comment on column shardclock.instance_steps.holder is 'The engine that made the step.';
 comment on column shardclock.instance_steps.signals is
-    'The signals in their order, an array of {key, kind, token, node, stale}; one that is stale changed nothing.';
+    'The signals in their order, an array of {key, kind, token, node, stale}; a stale signal changed nothing.';
 comment on column shardclock.instance_steps.passes is
-    'How tokens went, an array of [token, node, entered, left or terminated].';
+    'The moves of tokens, an array of [token, node, entered, left or terminated].';
 
 create table shardclock.incidents (
     instance_key bigint not null,
@@ -171,9 +177,10 @@ create table shardclock.incidents (
     constraint incidents_pkey primary key (instance_key, token, signal_key)
 );
 
-comment on table shardclock.incidents is 'Tokens that can''t go on until somebody has changed something and resolves it.';
+comment on table shardclock.incidents is
+    'Tokens that can''t continue until a person removes the cause and resolves the incident.';
 comment on column shardclock.incidents.signal_key is
-    'The signal that no engine could take, a dead letter now; 0: the token itself has stopped.';
+    'The signal that no engine could process, now a dead letter; 0: the token itself has stopped.';
 
 create table shardclock.subscriptions (
     subscription_key bigint generated always as identity,
@@ -201,13 +208,14 @@ create index subscriptions_by_instance on shardclock.subscriptions (instance_key
 
 create index subscriptions_by_definition on shardclock.subscriptions (definition_key) where definition_key is not null;
 
--- A signal may be thrown to many. An engine sends it to one part of them at a time, in the order of their waits.
+-- A signal may be thrown to many subscriptions. An engine sends the signal to one part of the subscriptions at a time,
+-- in the order in which their waits began.
 create index subscriptions_in_order on shardclock.subscriptions (tenant_id, name, (subscription_key + 0))
     where (kind = 'signal') is true;
 
 comment on table shardclock.subscriptions is
-    'Who waits for messages and signals: tokens of instances, and start events of definitions.';
-comment on column shardclock.subscriptions.taken_by is 'The message that has come for it and is on its way; null: none.';
+    'The waits for messages and signals: of tokens of instances, and of start events of definitions.';
+comment on column shardclock.subscriptions.taken_by is 'The message that is on its way to the subscription; null: none.';
 comment on column shardclock.subscriptions.is_once is 'Whether one message ends the wait.';
 
 create table shardclock.messages (
@@ -219,8 +227,8 @@ create table shardclock.messages (
     correlation text not null,
     correlated text[] not null default '{}',
     variables jsonb not null,
-    -- A kept message is given before newer ones. True: the message came back, because its token was gone, or it is older
-    -- than the message that began the instance.
+    -- True: this kept message is given before newer messages, because it came back from a token that was gone, or
+    -- because it is older than the message that began the instance.
     passed_over boolean not null default false,
 
     constraint messages_pkey primary key (message_key)
@@ -233,8 +241,8 @@ create index messages_by_name on shardclock.messages (tenant_id, name, correlati
 
 create index messages_passed_over on shardclock.messages (tenant_id, name, correlation) where passed_over;
 
-comment on table shardclock.messages is 'Messages that were published with a time to live, for tokens that come to wait later.';
-comment on column shardclock.messages.correlated is 'The processes that got it: each gets a message once.';
+comment on table shardclock.messages is 'Messages that were published with a time to live, for tokens that wait later.';
+comment on column shardclock.messages.correlated is 'The processes that have got the message: each gets it once.';
 
 create trigger messages_check_quota before insert on shardclock.messages
 for each row execute function shardclock.check_kept_message();
@@ -261,12 +269,14 @@ create table shardclock.tasks (
 
 create index tasks_by_tenant on shardclock.tasks (tenant_id, task_key);
 
--- The tasks of a person are found by an index. A task without an assignee is not in it, so it costs an engine's step
--- nothing (docs/decisions/0063-task-lists-go-in-steps.md). The assignee comes first: an operator asks without a tenant, too.
+-- This index finds the tasks of a person. The index leaves out tasks without an assignee, so that an engine's step does
+-- not pay for it (docs/decisions/0063-task-lists-go-in-steps.md). The assignee comes first, because operators search
+-- without a tenant, too.
 create index tasks_by_assignee on shardclock.tasks (assignee, tenant_id, task_key) where assignee is not null;
 
-comment on table shardclock.tasks is 'What instances wait for that persons do.';
-comment on column shardclock.tasks.completed_at is 'When somebody completed it; its instance goes on soon. Null: it is open.';
+comment on table shardclock.tasks is 'Tasks for people; the instance of an open task waits for its completion.';
+comment on column shardclock.tasks.completed_at is
+    'The time of the completion; the instance continues soon. Null: the task is open.';
 
 create table shardclock.task_acts (
     act_id bigint generated always as identity,
@@ -274,7 +284,7 @@ create table shardclock.task_acts (
     instance_key bigint not null,
     acted_at timestamptz not null default clock_timestamp(),
     act text not null,
-    who text not null,
+    actor text not null,
     detail jsonb not null default '{}',
 
     constraint task_acts_pkey primary key (act_id),
@@ -285,8 +295,8 @@ create index task_acts_by_task on shardclock.task_acts (task_key, act_id);
 
 create index task_acts_by_instance on shardclock.task_acts (instance_key);
 
-comment on table shardclock.task_acts is 'What became of tasks; rows are only added.';
-comment on column shardclock.task_acts.who is 'The role that acted, or engine.';
+comment on table shardclock.task_acts is 'The acts on tasks; rows are only added.';
+comment on column shardclock.task_acts.actor is 'The role that acted; engine: an engine acted.';
 
 create trigger task_acts_note_key_prefix before insert on shardclock.task_acts
 for each row when (current_setting('shardclock.key_prefix', true) <> '')

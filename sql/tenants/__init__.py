@@ -1,1 +1,1 @@
-"""What tenants of the HTTP API may have, and what they have."""
+"""The quotas of the HTTP API's tenants, and their usage."""

@@ -1,7 +1,7 @@
--- Counts a tenant's pending timers, also paused ones, and the bytes of their payloads, up to a number of timers.
+-- Counts a tenant's pending and paused timers, and the bytes of their payloads, up to a number of timers.
 --
 -- in:    :tenant_id text (not default, which is in no index), :most bigint
--- out:   timers bigint, payload_bytes bigint (of the timers that were counted, written as JSON)
+-- out:   timers bigint, payload_bytes bigint (of the counted timers, written as JSON)
 -- locks: nothing
 -- index: timers_by_tenant, at most :most rows
 select count(*) as timers, coalesce(sum(octet_length(t.payload::text)), 0)::bigint as payload_bytes
@@ -9,7 +9,7 @@ from (
     select t.payload
     from shardclock.timers t
     where t.tenant_id = :tenant_id
-        -- Said so that the planner can see that the index has all of them.
+        -- This redundant condition shows the planner that the partial index has all rows.
         and t.tenant_id <> 'default'
     limit :most
 ) t

@@ -1,9 +1,21 @@
--- Removes the limits of a tenant's own: from now on it has those of the gateways' settings.
+-- Removes a tenant's own limits: from now on the limits of the gateways' settings apply to the tenant.
 --
 -- in:    :tenant_id text
--- out:   removed boolean: one row, or none if it has no limits of its own
--- locks: the tenant's row
--- index: tenants_pkey
+-- out:   removed boolean: one row; no row if the tenant has no limits of its own
+-- locks: the tenant's row, and the row of its starts in tenant_usage
+-- index: tenants_pkey, tenant_usage_pkey
+with counted as (
+    -- With had_quota false, the next start counts again. A locked row is skipped: the transaction that has locked the
+    -- row has just counted.
+    update shardclock.tenant_usage u
+    set had_quota = false
+    where (u.tenant_id, u.resource) in (
+        select t.tenant_id, t.resource
+        from shardclock.tenant_usage t
+        where t.tenant_id = :tenant_id::text and t.resource = 'starts'
+        for update skip locked
+    )
+)
 delete from shardclock.tenants t
 where t.tenant_id = :tenant_id
 returning true as removed

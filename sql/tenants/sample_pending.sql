@@ -1,11 +1,11 @@
--- Estimates a tenant's pending timers, also paused ones, and the bytes of their payloads, from a sample of slots.
+-- Estimates a tenant's pending and paused timers, and the bytes of their payloads, from a sample of slots.
 --
--- Keys come from one sequence, so each slot has about the same share of each tenant. The stride visits all slots, and
--- neighbours late: a client that schedules several timers at a time gives them neighbouring keys.
+-- Keys come from one sequence, so each slot has about the same share of each tenant. The stride visits all slots, with
+-- consecutive keys far apart: a client that schedules several timers together gives them consecutive keys.
 --
--- in:    :tenant_id text, :most bigint: so many timers, of whichever tenant, are read at most
--- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than :most
---        timers, and all of them were counted)
+-- in:    :tenant_id text, :most bigint: the limit of timers to read, for all tenants together
+-- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than
+--        :most timers, and all timers were counted)
 -- locks: nothing
 -- index: timers_by_slot, at most :most rows
 with read as materialized (
@@ -15,7 +15,7 @@ with read as materialized (
         select t.tenant_id, t.payload
         from shardclock.timers t
         where t.slot = (s.place * 89) % 840
-        offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
+        offset 0 -- reads slot by slot; else a join might read the whole table
     ) t
     limit :most
 ),
@@ -23,7 +23,7 @@ size as materialized (
     select count(*) >= :most as is_cut, coalesce(max(r.place), 0) as last from read r
 ),
 share as materialized (
-    -- The last slot was perhaps not read to its end, so it is left out; if it is the only one, it counts as a half.
+    -- The scan may end within the last slot, so that slot is left out; if it is the only slot, it counts as a half.
     select
         s.is_cut,
         case when s.is_cut and s.last > 0 then s.last else 840 end as places,

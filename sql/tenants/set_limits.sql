@@ -1,16 +1,28 @@
--- Gives a tenant limits of its own, or changes some of them.
+-- Gives a tenant limits of its own, or changes some of its limits.
 --
--- in:    :tenant_id text, :given text[]: which limits are set, by their columns' names; the others stay, :timers_max
---        bigint or null: no limit, :payload_bytes_max bigint or null, :waiters_max bigint or null, :endpoints_max bigint
---        or null, :rate_per_s double precision or null, :instances_max bigint or null: the default,
+-- in:    :tenant_id text, :given text[]: the limits to set, by their columns' names; other limits stay, :timers_max
+--        bigint or null: no limit, :payload_bytes_max bigint or null, :waiters_max bigint or null, :endpoints_max
+--        bigint or null, :rate_per_s double precision or null, :instances_max bigint or null: the default,
 --        :tasks_max bigint or null, :messages_max bigint or null, :definitions_max bigint or null,
 --        :schedules_max bigint or null: the default
 -- out:   tenant_id text, timers_max bigint or null, payload_bytes_max bigint or null, waiters_max bigint or null,
 --        endpoints_max bigint or null, rate_per_s double precision or null, instances_max bigint or null,
 --        tasks_max bigint or null, messages_max bigint or null, definitions_max bigint or null,
 --        schedules_max bigint or null, changed_at timestamptz; one row
--- locks: the tenant's row
--- index: tenants_pkey
+-- locks: the tenant's row, and the row of its starts in tenant_usage
+-- index: tenants_pkey, tenant_usage_pkey
+with counted as (
+    -- With had_quota false, the next start counts again. A locked row is skipped: the transaction that has locked the
+    -- row has just counted.
+    update shardclock.tenant_usage u
+    set had_quota = false
+    where (u.tenant_id, u.resource) in (
+        select t.tenant_id, t.resource
+        from shardclock.tenant_usage t
+        where t.tenant_id = :tenant_id::text and t.resource = 'starts'
+        for update skip locked
+    )
+)
 insert into shardclock.tenants as t (
     tenant_id, timers_max, payload_bytes_max, waiters_max, endpoints_max, rate_per_s,
     instances_max, tasks_max, messages_max, definitions_max, schedules_max

@@ -1,4 +1,4 @@
-"""The limits of tenants, as they are stored, and what tenants have of what is limited."""
+"""The stored limits of tenants, and their usage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from shardclock_server.sql.session import Record, Session
 
-# Without a name that has an index of its own: docs/decisions/0046-quotas.md.
+# The tenant that no index on tenants contains: docs/decisions/0046-quotas.md.
 UNINDEXED = "default"
-USED_MAX = 1_000_000  # of each resource of processes that is counted for an operator
-EXACT_MAX = 100_000  # timers that are counted one by one
-SAMPLE_TIMERS = 200_000  # of all tenants, that an estimate reads
+USED_MAX = 1_000_000  # the limit for counting each resource of processes for an operator
+EXACT_MAX = 100_000  # the limit for counting timers one by one
+SAMPLE_TIMERS = 200_000  # the timers of all tenants that an estimate reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class Limits:
 
     @property
     def schedules_most(self) -> int:
-        """Return how many pending schedules there may be, the default applied."""
+        """Return the limit of pending schedules, with the default applied."""
         return DEFAULTS["schedules_max"] if self.schedules_max is None else self.schedules_max
 
     @property
     def are_of_pending(self) -> bool:
-        """Say whether pending timers must be counted to know whether one more may be scheduled."""
+        """Return whether scheduling a timer needs a count of the tenant's pending timers."""
         return self.timers_max is not None or self.payload_bytes_max is not None
 
 
-# As shardclock.quota_of has those of processes. NO_LIMIT stands for a tenant that may have any number.
+# The defaults of the limits of processes are also in shardclock.quota_of. NO_LIMIT is for a tenant without a limit.
 DEFAULTS = {
     "instances_max": 1_000_000, "tasks_max": 1_000_000, "messages_max": 100_000, "definitions_max": 10_000,
     "schedules_max": 20_000,
@@ -55,7 +55,7 @@ LIMITS = tuple(field.name for field in fields(Limits))
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant that has limits of its own."""
+    """A tenant with limits of its own."""
 
     tenant_id: str
     limits: Limits
@@ -64,7 +64,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What a tenant has pending, paused timers counted; `payload_bytes` are those of JSON text."""
+    """A tenant's pending timers, with the paused ones; `payload_bytes` counts their JSON text."""
 
     timers: int = 0
     payload_bytes: int = 0
@@ -72,10 +72,10 @@ class Pending:
     estimated: bool = False
 
 
-class Room(NamedTuple):
-    """How much more a tenant may have of one resource; None: there is no limit.
+class RemainingQuota(NamedTuple):
+    """The free part of a tenant's quota of one resource; None: there is no limit.
 
-    shape:   `counted_at` is when an engine counted it; None: it was counted by the call
+    shape:   `counted_at` is the moment of an engine's count; None: this call counted it
     """
 
     quota: int | None
@@ -83,20 +83,20 @@ class Room(NamedTuple):
     counted_at: datetime | None
 
 
-async def rooms_of(session: Session, tenants: Sequence[str]) -> dict[str, dict[str, Room]]:
+async def remaining_quotas(session: Session, tenants: Sequence[str]) -> dict[str, dict[str, RemainingQuota]]:
     """Return the free part of tenants' quotas of the rows that engines write: instances, tasks and timers.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/rooms_of.sql
+    source:  sql/tenants/remaining_quotas.sql
     """
-    found: dict[str, dict[str, Room]] = {tenant: {} for tenant in tenants}
-    for row in await session.rows("rooms_of", tenants=list(tenants)):
-        found[row["tenant_id"]][row["resource"]] = Room(row["quota"], row["room"], row["counted_at"])
+    found: dict[str, dict[str, RemainingQuota]] = {tenant: {} for tenant in tenants}
+    for row in await session.rows("remaining_quotas", tenants=list(tenants)):
+        found[row["tenant_id"]][row["resource"]] = RemainingQuota(row["quota"], row["remaining"], row["counted_at"])
     return found
 
 
 async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
-    """Count the usage of tenants with large quotas anew; return the number of counts.
+    """Count again the usage of tenants with large quotas; return the number of counts.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenants/count_usage.sql
@@ -105,7 +105,7 @@ async def count_usage(session: Session, *, age_s: float, batch: int) -> int:
 
 
 async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
-    """Count a tenant's resources of `COUNTED`, a million of each at most.
+    """Count a tenant's resources of `COUNTED`, up to a million of each.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/count_used.sql
@@ -116,7 +116,7 @@ async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
 
 
 async def list_tenants(session: Session, *, tenant_id: str | None = None, limit: int) -> list[Tenant]:
-    """List the tenants that have limits of their own, by name.
+    """List the tenants with limits of their own, by name.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
@@ -136,13 +136,13 @@ async def find_limits(session: Session, tenant_id: str) -> Limits | None:
 
 
 async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any]) -> Tenant:
-    """Set some of a tenant's limits, by their names; the others stay, and a new tenant has none of them.
+    """Set some of a tenant's limits, by name; its other limits stay, and a new tenant has no other limits of its own.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenants/set_limits.sql
     """
     row = await session.row("set_limits", tenant_id=tenant_id, given=list(given), **asdict(Limits(**given)))
-    assert row is not None, "the statement returns what it writes"
+    assert row is not None, "the statement returns the written row"
     return _tenant_of(row)
 
 
@@ -156,9 +156,9 @@ async def remove_limits(session: Session, tenant_id: str) -> bool:
 
 
 async def measure_pending(session: Session, tenant_id: str, *, timers_max: int | None = None) -> Pending:
-    """Count what a tenant has pending: one by one up to 100,000 timers, estimated if there are more.
+    """Count a tenant's pending timers: one by one up to 100,000, above that an estimate.
 
-    With `timers_max`, of more timers than that many nothing more is told than that they are so many.
+    With `timers_max`, the count stops after that many timers and says only that there are more.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/count_pending.sql, sql/tenants/sample_pending.sql
@@ -173,21 +173,21 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
 
 
 async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int:
-    """Count a tenant's pending schedules, also paused ones, up to a number.
+    """Count a tenant's pending schedules, with the paused ones, up to a number.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/functions/tenants/used_of.sql
+    source:  sql/functions/tenants/usage_of.sql
     """
-    return int(await session.call_one("used_of", tenant_id=tenant_id, resource="schedules", most=most))
+    return int(await session.call_one("usage_of", tenant_id=tenant_id, resource="schedules", most=most))
 
 
-async def find_places(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, Pending]:
-    """Find which names a tenant's pending timers have, and the size of each of these timers.
+async def find_named_pending(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, Pending]:
+    """Find the pending timers with these names, and the size of each.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/tenants/find_places.sql
+    source:  sql/tenants/find_named_pending.sql
     """
-    rows = await session.rows("find_places", tenant_id=tenant_id, names=names)
+    rows = await session.rows("find_named_pending", tenant_id=tenant_id, names=names)
     return {row["name"]: Pending(1, row["payload_bytes"], row["schedules"]) for row in rows}
 
 

@@ -1,4 +1,4 @@
-"""Lend tests a proxy before their database."""
+"""Give tests a proxy in front of their database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chaos.proxy import Proxy
 
 @pytest.fixture
 async def proxy(dsn: str) -> AsyncIterator[Proxy]:
-    """Stand before the database of the test."""
+    """Start a proxy in front of the test's database."""
     proxy = Proxy.before(dsn)
     await proxy.start()
     try:
@@ -23,5 +23,5 @@ async def proxy(dsn: str) -> AsyncIterator[Proxy]:
 
 @pytest.fixture
 def through(proxy: Proxy, dsn: str) -> str:
-    """Name the same database, on the other side of the proxy."""
+    """Return the DSN of the same database through the proxy."""
     return f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"

@@ -1,4 +1,4 @@
-"""Prove that the checker sees each promise broken: a check that can't turn red checks nothing."""
+"""Prove that the checker finds a violation of each promise."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from collections.abc import Callable
 import pytest
 
 from chaos.checker import judge
-from chaos.delivery_offences import SEEDS as DELIVERY_SEEDS
-from chaos.good_run import A, B, Seed, good, red, schedule, timer
-from chaos.history import History, Recorded
-from chaos.offences import SEEDS, a_timer_is_late, occurrences_come_in_another_order
-from chaos.process_offences import SEEDS as PROCESS_SEEDS
+from chaos.history import History
+from chaos.history.changes import Recorded
 from chaos.promises import PROMISES
+from chaos.scripted.answer_violations import VIOLATIONS as ANSWER_VIOLATIONS
+from chaos.scripted.delivery_violations import VIOLATIONS as DELIVERY_VIOLATIONS
+from chaos.scripted.good_run import A, B, Violation, good, red, schedule, timer
+from chaos.scripted.lateness_violations import VIOLATIONS as LATENESS_VIOLATIONS
+from chaos.scripted.lateness_violations import a_timer_is_late
+from chaos.scripted.process_violations import VIOLATIONS as PROCESS_VIOLATIONS
+from chaos.scripted.schedule_violations import VIOLATIONS as SCHEDULE_VIOLATIONS
+from chaos.scripted.schedule_violations import occurrences_come_in_another_order
+from chaos.scripted.timer_violations import VIOLATIONS as TIMER_VIOLATIONS
+
+VIOLATIONS = [*TIMER_VIOLATIONS, *SCHEDULE_VIOLATIONS, *LATENESS_VIOLATIONS]
 
 
-def test_a_run_in_which_all_went_well_is_valid() -> None:
+def test_a_run_without_violations_is_valid() -> None:
     verdict = judge(good().end())
 
     assert verdict.reasons == []
@@ -26,18 +34,20 @@ def test_a_run_in_which_all_went_well_is_valid() -> None:
     assert (cases["S3"], cases["L4"], cases["T1"]) == (23, 2 * 36, 2)
 
 
-@pytest.mark.parametrize(("broken", "seed", "told"), SEEDS, ids=[f"{it[0]} {it[1].__name__}" for it in SEEDS])
-def test_a_broken_promise_turns_red_alone_and_names_the_offender(broken: str, seed: Seed, told: str) -> None:
-    tape = good()
-    seed(tape)
+@pytest.mark.parametrize(
+    ("broken", "violation", "told"), VIOLATIONS, ids=[f"{it[0]} {it[1].__name__}" for it in VIOLATIONS]
+)
+def test_a_violation_breaks_its_promise_alone_and_names_the_row(broken: str, violation: Violation, told: str) -> None:
+    run = good()
+    violation(run)
 
-    verdict = judge(tape.end())
+    verdict = judge(run.end())
 
     assert verdict.status == "invalid"
     assert red(verdict) == set(broken.split()), [finding.shown for finding in verdict.findings if finding.violations]
     for finding in verdict.findings:
         if finding.violations:
-            assert finding.violations == 1 or seed is occurrences_come_in_another_order
+            assert finding.violations == 1 or violation is occurrences_come_in_another_order
             assert told in finding.shown[0]
 
 
@@ -50,7 +60,7 @@ def test_a_broken_promise_turns_red_alone_and_names_the_offender(broken: str, se
     ],
     ids=["one twice", "one never", "two the other way round"],
 )
-def test_a_reader_that_gets_records_otherwise_than_once_in_order_breaks_l4(
+def test_a_reader_with_repeated_missing_or_unordered_records_breaks_l4(
     spoil: Callable[[History], object], told: str
 ) -> None:
     history = good().end()
@@ -81,71 +91,73 @@ def test_records_of_one_timer_in_another_order_than_its_commits_break_l4() -> No
 
 
 def test_an_occurrence_that_fires_under_two_keys_breaks_s3() -> None:
-    tape = good()
-    schedule(tape, 45, timer(800, rule="R2/PT1S", name="double"), 46.002)
-    tape.live(A, 800, tape.next_of(800, 802, 47.002), tape.next_of(800, 804, 47.002))
-    tape.live(A, 802)
-    tape.live(A, 804)
+    run = good()
+    schedule(run, 45, timer(800, rule="R2/PT1S", name="double"), 46.002)
+    run.fire_in_time(A, 800, run.next_of(800, 802, 47.002), run.next_of(800, 804, 47.002))
+    run.fire_in_time(A, 802)
+    run.fire_in_time(A, 804)
 
-    finding = next(it for it in judge(tape.end()).findings if it.promise == "S3")
+    finding = next(it for it in judge(run.end()).findings if it.promise == "S3")
 
     assert finding.violations == 1
     assert "timer 804 of ada/double #2" in finding.shown[0]
 
 
 @pytest.mark.parametrize(("fired_s", "broken"), [(52.5, set[str]()), (58.0, {"S1"})])
-def test_a_record_that_was_written_while_the_clock_was_set_back_is_not_early(fired_s: float, broken: set[str]) -> None:
-    tape = good()
-    tape.ask(45, "bob", timer(701, 70))
-    tape.fault("clock", 50, 52, 5.0, detail={"offset_s": 3600.0})
-    tape.claim(49, B, 701)
-    tape.fire(fired_s, B, 701)
+def test_a_record_written_when_the_clock_is_set_back_is_not_early(fired_s: float, broken: set[str]) -> None:
+    run = good()
+    run.schedule(45, "bob", timer(701, 70))
+    run.fault("clock", 50, 52, 5.0, detail={"offset_s": 3600.0})
+    run.claim(49, B, 701)
+    run.fire(fired_s, B, 701)
 
-    assert red(judge(tape.end())) & {"S1"} == broken
+    assert red(judge(run.end())) & {"S1"} == broken
 
 
-def test_each_promise_that_is_built_has_a_seed() -> None:
-    seeded = {promise for broken, _, _ in (*SEEDS, *DELIVERY_SEEDS, *PROCESS_SEEDS) for promise in broken.split()} | {
-        "L4"
-    }
+def test_each_promise_with_a_check_has_a_violation() -> None:
+    seeded = {
+        promise
+        for broken, _, _ in (*VIOLATIONS, *DELIVERY_VIOLATIONS, *PROCESS_VIOLATIONS, *ANSWER_VIOLATIONS)
+        for promise in broken.split()
+    } | {"L4"}
 
     assert seeded == {promise.promise for promise in PROMISES if promise.check}
 
 
-def test_a_fault_that_is_not_to_disturb_anybody_excuses_nothing() -> None:
-    tape = good()
-    tape.fault("lock", 49, 52, 5.0, disturbs=False)
-    a_timer_is_late(tape)
+def test_a_fault_that_disturbs_no_timer_excuses_no_lateness() -> None:
+    run = good()
+    run.fault("lock", 49, 52, 5.0, disturbs=False)
+    a_timer_is_late(run)
 
-    assert red(judge(tape.end())) == {"L1"}
+    assert red(judge(run.end())) == {"L1"}
 
 
 @pytest.mark.parametrize(("key", "due_s"), [(704, 51.0), (701, 54.0)], ids=["another's slot", "kept again"])
-def test_only_a_lost_shards_timers_go_the_long_way_and_only_until_there_is_another(key: int, due_s: float) -> None:
-    tape = good()
-    tape.fault("kill", 43, 43, 6.0, victims=[B])
-    tape.ask(42, "bob", timer(key, due_s))
-    tape.holder(53.0, B + 2, 1)
-    tape.fire(due_s + 2.5, A + 2, key)
+def test_only_timers_of_orphaned_slots_may_be_as_late_as_a_takeover(key: int, due_s: float) -> None:
+    run = good()
+    run.fault("kill", 43, 43, 6.0, victims=[B])
+    run.schedule(42, "bob", timer(key, due_s))
+    run.holder(53.0, B + 2, 1)
+    run.fire(due_s + 2.5, A + 2, key)
 
-    assert red(judge(tape.end())) == {"L1"}
+    assert red(judge(run.end())) == {"L1"}
 
 
 def test_an_occurrence_that_fires_twice_under_its_key_breaks_s3_alone() -> None:
-    tape = good()
-    schedule(tape, 45, timer(800, rule="R1/PT1S", name="double"), 46.002)
-    tape.claim(45.5, A, 800)
-    again = tape.record(46.5, 800, "TRIGGERED", A)
-    tape.fire(46.004, A, 800)
-    tape.commit(46.5, again)
+    run = good()
+    schedule(run, 45, timer(800, rule="R1/PT1S", name="double"), 46.002)
+    run.claim(45.5, A, 800)
+    again = run.record(46.5, 800, "TRIGGERED", A)
+    run.fire(46.004, A, 800)
+    run.commit(46.5, again)
 
-    assert red(judge(tape.end())) == {"S3"}
+    assert red(judge(run.end())) == {"S3"}
 
 
-def test_a_lost_shards_timer_may_not_be_later_than_was_promised() -> None:
-    tape = good()
-    tape.fault("kill", 43, 43, 3.0, victims=[B])
-    tape.ask(42, "bob", timer(701, 48))
-    tape.fire(52.5, A + 2, 701)
+def test_a_lost_shards_timer_that_is_later_than_promised_breaks_l1_and_t1() -> None:
+    run = good()
+    run.fault("kill", 43, 43, 3.0, victims=[B])
+    run.schedule(42, "bob", timer(701, 48))
+    run.fire(52.5, A + 2, 701)
 
-    assert red(judge(tape.end())) == {"L1", "T1"}
+    assert red(judge(run.end())) == {"L1", "T1"}

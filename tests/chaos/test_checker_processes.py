@@ -1,4 +1,4 @@
-"""Prove that the checker sees each promise of processes broken, and calls nothing broken that is allowed."""
+"""Prove that the checker finds a violation of each promise about processes, and accepts legal histories."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from dataclasses import replace
 import pytest
 
 from chaos.checker import EXERCISED, PROCESSES, judge
-from chaos.good_run import FAR_S, Seed, W, good, red
-from chaos.history import DeliveryDeleted
-from chaos.process_offences import KEY, SEEDS, race
-from chaos.process_tape import ENGINE, Player, Race, told, waiting
-from chaos.tape import Tape, blank
+from chaos.history.changes import DeliveryDeleted
+from chaos.scripted.answer_violations import VIOLATIONS as ANSWER_VIOLATIONS
+from chaos.scripted.good_run import FAR_S, Violation, W, good, red
+from chaos.scripted.instance import ENGINE, Race, ScriptedInstance, taken_signal, waiting
+from chaos.scripted.process_violations import KEY, race
+from chaos.scripted.process_violations import VIOLATIONS as PROCESS_VIOLATIONS
+from chaos.scripted.run import ScriptedRun, blank
+
+VIOLATIONS = [*PROCESS_VIOLATIONS, *ANSWER_VIOLATIONS]
 
 
-@pytest.mark.parametrize(("broken", "seed", "told"), SEEDS, ids=[it[1].__name__ for it in SEEDS])
-def test_each_offence_turns_its_promise_red_alone_and_is_named(broken: str, seed: Seed, told: str) -> None:
-    tape = good()
-    seed(tape)
+@pytest.mark.parametrize(("broken", "violation", "told"), VIOLATIONS, ids=[it[1].__name__ for it in VIOLATIONS])
+def test_each_violation_breaks_its_promise_alone_and_is_named(broken: str, violation: Violation, told: str) -> None:
+    run = good()
+    violation(run)
 
-    verdict = judge(tape.end())
+    verdict = judge(run.end())
 
     assert verdict.status == "invalid"
     found = {finding.promise: finding for finding in verdict.findings if finding.violations}
@@ -29,90 +33,90 @@ def test_each_offence_turns_its_promise_red_alone_and_is_named(broken: str, seed
     assert told in found[next(iter(broken.split()))].shown[0]
 
 
-def a_start_is_sent_again_after_its_answer_was_lost(tape: Tape) -> None:
-    Race.begun(tape, 58.0, KEY, due_s=FAR_S).approved(58.2, W)
-    starts = [number for number, call in enumerate(tape.history.calls) if call.verb == "start"]
-    first = tape.history.calls[starts[-1]]
-    tape.history.calls[starts[-1]] = replace(first, outcome="unknown", instance_key=None)
-    tape.history.calls.append(replace(first, resends=first.number))
+def a_start_is_sent_again_after_its_answer_was_lost(run: ScriptedRun) -> None:
+    Race.begun(run, 58.0, KEY, due_s=FAR_S).approved(58.2, W)
+    starts = [number for number, call in enumerate(run.history.calls) if call.verb == "start"]
+    first = run.history.calls[starts[-1]]
+    run.history.calls[starts[-1]] = replace(first, outcome="unknown", instance_key=None)
+    run.history.calls.append(replace(first, resends=first.number))
 
 
-def a_completion_is_sent_again_after_its_answer_was_lost(tape: Tape) -> None:
-    it = race(tape)
+def a_completion_is_sent_again_after_its_answer_was_lost(run: ScriptedRun) -> None:
+    it = race(run)
     it.approved(58.1, W)
-    (done,) = (call for call in tape.history.calls if call.verb == "complete" and call.instance_key == KEY)
-    tape.history.calls.remove(done)
-    tape.history.calls += [
+    (done,) = (call for call in run.history.calls if call.verb == "complete" and call.instance_key == KEY)
+    run.history.calls.remove(done)
+    run.history.calls += [
         replace(done, outcome="unknown", answer=None),
         replace(done, answer="NOT_FOUND", resends=done.number, began_at=done.began_at + 1, ended_at=done.began_at + 2),
     ]
 
 
-def a_start_is_refused(tape: Tape) -> None:
-    Player(tape, KEY, "chaos-race").call(58.0, "start", outcome="fail", instance_key=None)
+def a_start_is_refused(run: ScriptedRun) -> None:
+    ScriptedInstance(run, KEY, "chaos-race").call(58.0, "start", outcome="fail", instance_key=None)
 
 
-def a_client_gives_up_before_its_message_is_published(tape: Tape) -> None:
-    player = waiting(tape, 58.0, KEY)
-    player.call(58.1, "publish", outcome="unknown")
+def a_client_gives_up_before_its_message_is_published(run: ScriptedRun) -> None:
+    instance = waiting(run, 58.0, KEY)
+    instance.call(58.1, "publish", outcome="unknown")
 
 
-def a_worker_calls_for_a_service_task_whose_instance_was_cancelled(tape: Tape) -> None:
-    it = race(tape)
+def a_worker_calls_for_a_service_task_whose_instance_was_cancelled(run: ScriptedRun) -> None:
+    it = race(run)
     job = it.canceled_at_work(58.1, W)
-    it.player.attempt(59.9, job.timer_key, job)
+    it.instance.attempt(59.9, job.timer_key, job)
 
 
-def a_service_task_that_was_locked_is_taken_away_after_its_instance_s_end(tape: Tape) -> None:
-    it = race(tape)
-    player, job = it.player, it.handed_on(58.1)
-    cancel = player.signal(58.2, "cancel")
-    player.call(58.2, "stop", "SENT")
-    player.step(58.22, [told(cancel, "cancel")], "3 chargex 1 chaos-racex", outcome="CANCELED")
-    closed = player.signal(58.23, "closed")
-    player.late(58.72, closed, DeliveryDeleted(job), player.ending(58.72, job, "DISCARDED", ENGINE))
+def a_locked_service_task_is_removed_after_its_instance_s_end(run: ScriptedRun) -> None:
+    it = race(run)
+    instance, job = it.instance, it.handed_on(58.1)
+    cancel = instance.signal(58.2, "cancel")
+    instance.call(58.2, "stop", "SENT")
+    instance.step(58.22, [taken_signal(cancel, "cancel")], "3 chargex 1 chaos-racex", outcome="CANCELED")
+    closed = instance.signal(58.23, "closed")
+    instance.late(58.72, closed, DeliveryDeleted(job), instance.ending(58.72, job, "DISCARDED", ENGINE))
 
 
-def two_cancels_come_at_once(tape: Tape) -> None:
-    player = waiting(tape, 58.0, KEY)
-    signals = [player.signal(58.1 + n / 100, "cancel") for n in range(2)]
-    player.call(58.12, "stop", "SENT")
-    first, second = (told(key, "cancel") for key in signals)
-    said = [first, second | {"stale": True}]
-    player.step(58.14, said, "3 paidx 1 chaos-messagex", outcome="CANCELED")
+def two_cancels_come_at_once(run: ScriptedRun) -> None:
+    instance = waiting(run, 58.0, KEY)
+    keys = [instance.signal(58.1 + n / 100, "cancel") for n in range(2)]
+    instance.call(58.12, "stop", "SENT")
+    first, second = (taken_signal(key, "cancel") for key in keys)
+    signals = [first, second | {"stale": True}]
+    instance.step(58.14, signals, "3 paidx 1 chaos-messagex", outcome="CANCELED")
 
 
 @pytest.mark.parametrize(
-    "seed",
+    "violation",
     [
         a_start_is_sent_again_after_its_answer_was_lost,
         a_completion_is_sent_again_after_its_answer_was_lost,
         a_start_is_refused,
         a_client_gives_up_before_its_message_is_published,
         a_worker_calls_for_a_service_task_whose_instance_was_cancelled,
-        a_service_task_that_was_locked_is_taken_away_after_its_instance_s_end,
+        a_locked_service_task_is_removed_after_its_instance_s_end,
         two_cancels_come_at_once,
     ],
-    ids=lambda seed: seed.__name__,
+    ids=lambda violation: violation.__name__,
 )
-def test_what_is_allowed_is_not_called_broken(seed: Seed) -> None:
-    tape = good()
-    seed(tape)
+def test_a_legal_history_of_processes_is_valid(violation: Violation) -> None:
+    run = good()
+    violation(run)
 
-    verdict = judge(tape.end(), exercised=EXERCISED | PROCESSES)
+    verdict = judge(run.end(), exercised=EXERCISED | PROCESSES)
 
     assert red(verdict) == set(), [finding.shown for finding in verdict.findings if finding.violations]
     assert verdict.status == "valid", verdict.reasons
 
 
-def test_a_run_that_was_to_have_processes_and_had_none_is_unknown() -> None:
+def test_a_run_without_its_planned_processes_is_unknown() -> None:
     verdict = judge(blank().end(), exercised=PROCESSES)
 
     assert verdict.status == "unknown"
     assert "P4 has no case" in verdict.reasons
 
 
-def test_an_instance_or_a_task_that_only_the_table_has_is_a_hole() -> None:
+def test_an_instance_or_a_task_that_only_the_table_has_makes_a_run_unknown() -> None:
     history = good().end()
     history.running.append(7)
     history.open_tasks.append(9)

@@ -1,4 +1,4 @@
-"""Prove that a run which shows too little, or whose recording contradicts itself, is called unknown."""
+"""Prove that the verdict on a run with too few cases, or with a contradictory recording, is "unknown"."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from chaos.checker import EXERCISED, judge
-from chaos.good_run import good
-from chaos.history import History, Recorded, TimerDeleted
-from chaos.tape import at, blank
+from chaos.history import History
+from chaos.history.changes import Recorded, TimerDeleted
+from chaos.scripted.good_run import good
+from chaos.scripted.run import at, blank
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from chaos.tape import at, blank
         ({"instances_min": 4}, "only 3 of 4 instances"),
     ],
 )
-def test_a_run_that_broke_or_fired_too_little_is_unknown(least: dict[str, int], why: str) -> None:
+def test_a_run_with_too_few_faults_or_firings_is_unknown(least: dict[str, int], why: str) -> None:
     history = good().end()
     history.bounds = replace(history.bounds, **least)
 
@@ -33,7 +34,7 @@ def test_a_run_that_broke_or_fired_too_little_is_unknown(least: dict[str, int], 
     assert (verdict.status, verdict.reasons) == ("unknown", [why])
 
 
-def test_a_run_in_which_nothing_fired_is_unknown() -> None:
+def test_a_run_without_firings_is_unknown() -> None:
     verdict = judge(blank().end())
 
     assert verdict.status == "unknown"
@@ -73,7 +74,7 @@ def test_a_recording_that_contradicts_itself_is_unknown(spoil: Callable[[History
     assert verdict.status in {"unknown", "invalid"}
 
 
-def test_a_hole_in_the_recording_alone_is_unknown() -> None:
+def test_a_run_with_an_incomplete_recording_is_unknown() -> None:
     history = good().end()
     history.pending.pop()
 

@@ -1,4 +1,4 @@
-"""Faults keep out of each other's way, and hit what they name."""
+"""Prove that faults do not disturb each other, and hit the process that they name."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ import asyncpg
 import psutil
 import pytest
 
-from chaos.clusters import Processes
+from chaos.clusters import ProcessCluster
 from chaos.faults import postgres
 from chaos.faults.fault import NothingToBreak
 from chaos.faults.flood import poison
 from chaos.faults.postgres import lock_table, stop_immediate
 from chaos.faults.processes import without_forks
-from chaos.stage import Stage, stage_for
+from chaos.sandbox import Sandbox, sandbox_for
 from shardclock_server.shards.firing import planning_of
 from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import HolderClient, value
 from tests.support.processes import kill
 from tests.support.waiting import eventually
 
-LOOK_S = 0.005
+POLL_S = 0.005
 
 
 class Admins:
-    """A stage of which no more is there than its superuser."""
+    """Open superuser connections; the tests need no other function of a sandbox."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[asyncpg.Connection]:
-        """Lend a connection."""
+        """Open a connection."""
         connection = await asyncpg.connect(self._dsn)
         try:
             yield connection
@@ -48,62 +48,60 @@ class Admins:
 
 
 @pytest.mark.exhaustive
-async def test_a_server_that_one_fault_brings_up_again_is_not_stopped_by_another() -> None:
+async def test_a_server_that_one_fault_restarts_is_not_stopped_by_another() -> None:
     chance = random.Random(1)
     seen_coming_up = False
-    async with stage_for(Processes(1)) as stage:
-        first = asyncio.create_task(stop_immediate(stage, chance, 0.0))
-        await asyncio.sleep(LOOK_S)
+    async with sandbox_for(ProcessCluster(1)) as sandbox:
+        first = asyncio.create_task(stop_immediate(sandbox, chance, 0.0))
+        await asyncio.sleep(POLL_S)
 
         while not first.done():
-            seen_coming_up |= stage.postmaster.process() is not None
+            seen_coming_up |= sandbox.postmaster.process() is not None
             with pytest.raises(NothingToBreak, match="Postgres is away already"):
-                await stop_immediate(stage, chance, 0.0)
-            await asyncio.sleep(LOOK_S)
+                await stop_immediate(sandbox, chance, 0.0)
+            await asyncio.sleep(POLL_S)
 
         await first
-        assert await stage.answers()
+        assert await sandbox.answers()
     assert seen_coming_up, "a second stop came while the server started"
 
 
 async def test_a_lock_of_a_table_begins_when_it_is_asked_for(dsn: str) -> None:
     # Given a reader that stays open
-    stage = cast("Stage", Admins(dsn))
-    async with stage.admin() as reader, reader.transaction():
+    sandbox = cast("Sandbox", Admins(dsn))
+    async with sandbox.admin() as reader, reader.transaction():
         await reader.fetchval("select count(*) from shardclock.timers")
 
-        # When the table is to be locked, and waits for the reader
+        # When the fault requests its lock, and waits for the reader
         asked_s = time.time()
-        locking = asyncio.create_task(lock_table(stage, random.Random(1), 0.0))
+        locking = asyncio.create_task(lock_table(sandbox, random.Random(1), 0.0))
         await eventually(lambda: _waits_for_a_lock(dsn))
         waited_s = time.time()
 
-    # Then the fault has begun already when everybody else had to wait behind it
+    # Then the fault began with the request, because later transactions wait behind it
     hit = await locking
     assert hit.began_at is not None
     assert asked_s <= hit.began_at <= waited_s
 
 
-async def test_a_lock_that_a_reader_keeps_from_the_rig_makes_no_minute_of_standstill(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_behind_a_long_reader_is_given_up_soon(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "LOCK_WAIT_S", 0.05)
-    stage = cast("Stage", Admins(dsn))
-    async with stage.admin() as reader, reader.transaction():
+    sandbox = cast("Sandbox", Admins(dsn))
+    async with sandbox.admin() as reader, reader.transaction():
         await reader.fetchval("select count(*) from shardclock.timers")
 
-        hit = await lock_table(stage, random.Random(1), 60.0)
+        hit = await lock_table(sandbox, random.Random(1), 60.0)
 
     assert hit.detail == {"locked": False}
-    assert hit.began_at is not None, "everybody waited behind it"
+    assert hit.began_at is not None, "all others waited behind it"
 
 
 async def _waits_for_a_lock(dsn: str) -> bool:
     return bool(await value(dsn, "select exists (select from pg_locks where not granted)"))
 
 
-def test_a_fork_of_a_process_is_not_taken_for_it() -> None:
-    # Given a process, and a child of it that has the same command line
+def test_a_fork_of_a_process_is_not_mistaken_for_it() -> None:
+    # Given a process, and its child with the same command line
     program = "import os, time; os.fork(); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", program]) as parent:
         me = psutil.Process(parent.pid)
@@ -119,7 +117,7 @@ def test_a_fork_of_a_process_is_not_taken_for_it() -> None:
 
 
 async def test_a_shard_claims_both_poisoned_schedules_and_can_plan_neither(shard: HolderClient) -> None:
-    hit = await poison(cast("Stage", Admins(shard.dsn)), random.Random(1), 0.0)
+    hit = await poison(cast("Sandbox", Admins(shard.dsn)), random.Random(1), 0.0)
 
     claimed = (await shard.take()).claimed
 

@@ -1,4 +1,4 @@
-"""A plan is drawn whole from its seed, and breaks enough of everything."""
+"""Prove that a plan depends on its seed alone, and that plans have enough faults of every kind."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from pathlib import Path
 
 import pytest
 
-from chaos.acts import COSTLY, QUICK, WEIGHTS
-from chaos.builds import TRIALS
+from chaos.behaviours import COSTLY, QUICK, WEIGHTS
+from chaos.broken_builds import TRIALS
+from chaos.clusters import CLUSTERS, MODES
+from chaos.fault_options import DELIVERY_FAULTS, fault_options
 from chaos.faults import TYPES
-from chaos.faults.hosts import PARTITIONS
+from chaos.faults.partitions import PARTITIONS
 from chaos.jobs.__main__ import RUNS
-from chaos.menus import DELIVERING, menu
 from chaos.plan import (
     COSTLY_S,
     ENDLESS_S,
     FIRST_FAULT_S,
     LAST_ACT_S,
     LAST_FAULT_S,
-    Break,
-    Change,
-    Create,
+    ChangeTimer,
+    CreateTimers,
     Plan,
+    PlannedFault,
     draw,
 )
 
 SEEDS = range(5)
 MINUTE_S, TEN_MINUTES_S, HOUR_S = 60.0, 600.0, 3_600.0
 CALLS_PER_S = 25.0
-SCENARIOS = [Path(__file__).parent / name for name in ("test_scenarios.py", "test_hosts.py")]
+SCENARIOS = [Path(__file__).parent / name for name in ("test_scenarios.py", "test_partitions.py")]
 
-# All that a run must be able to break, and by which faults.
+# The effects that a run must cover, with their faults.
 COVERED = {
     "kill -9 of a shard": (
         "kill shard",
@@ -43,9 +44,13 @@ COVERED = {
         "kill shard after a firing",
     ),
     "kill -9 of a raylet": ("kill raylet",),
-    "kill -9 of the coordinator": ("kill coordinator",),
+    "kill -9 of the coordinator": ("kill coordinator", "kill local host"),
     "kill -9 of Ray's head": ("kill GCS",),
     "kill -9 of the host": ("kill host",),
+    "kill -9 of up": ("kill up",),
+    "kill -9 of the fork server": ("kill fork server",),
+    "a frozen coordinator": ("freeze coordinator", "freeze local host"),
+    "a frozen fork server": ("freeze fork server",),
     "kill -9 of one Postgres backend": ("kill backend",),
     "kill -9 of the postmaster": ("kill postmaster",),
     "an immediate stop of Postgres": ("stop Postgres at once",),
@@ -59,10 +64,10 @@ COVERED = {
     "kill -9 of a worker": ("kill worker",),
     "kill -9 of a handler's process": ("kill handler",),
     "a frozen worker": ("freeze worker",),
-    "a worker that settles what its successor has in hand": ("replace a frozen worker",),
+    "a worker that settles its successor's delivery": ("replace a frozen worker",),
     "kill -9 of an engine": ("kill engine", "kill engine in a step"),
     "an engine frozen before it writes": ("freeze engine before a step",),
-    "an engine that writes what its successor has advanced": ("replace a frozen engine",),
+    "an engine that writes its successor's instance": ("replace a frozen engine",),
     "the network cut": ("cut shard off", "cut clients off", "cut engine off"),
     "a host's network cut": tuple(kind.name for kind in PARTITIONS),
     "the network half-open": ("half-open shard",),
@@ -79,24 +84,30 @@ COVERED = {
     "a full disk": ("disk full",),
     "the database's clock an hour off": ("Postgres's clock an hour ahead", "Postgres's clock an hour back"),
     "100,000 timers in one instant": ("100,000 in one instant",),
-    "twice what the cluster can fire": ("twice the capacity",),
+    "twice the cluster's capacity": ("twice the capacity",),
     "poison rows": ("poison",),
 }
 
 
-@cache
-def plan(seed: int, length_s: float, *, ray: bool = True, calls_per_s: float = CALLS_PER_S) -> Plan:
-    return draw(seed, length_s=length_s, calls_per_s=calls_per_s, menu=menu(ray=ray, length_s=length_s))
+# The faults that only one kind of cluster supports.
+ONLY = {"local": {"up", "local"}, "ray": {"up", "ray"}, "standby": {"up", "ray", "local"}, "processes": {"processes"}}
 
 
 @cache
-def breaks(length_s: float, *, ray: bool = True) -> Sequence[Sequence[Break]]:
-    """Draw the faults of a run for each seed; what clients do is left out but for a call or two."""
-    return [plan(seed, length_s, ray=ray, calls_per_s=0.01).breaks for seed in SEEDS]
+def plan(seed: int, length_s: float, *, cluster: str = "ray", calls_per_s: float = CALLS_PER_S) -> Plan:
+    return draw(
+        seed, length_s=length_s, calls_per_s=calls_per_s, fault_options=fault_options(cluster, length_s=length_s)
+    )
 
 
-def creates(of: Plan) -> list[Create]:
-    return [step for step in of.steps if isinstance(step, Create)]
+@cache
+def drawn_faults(length_s: float, *, cluster: str = "ray") -> Sequence[Sequence[PlannedFault]]:
+    """Draw the faults of a run for each seed, with very few calls of clients."""
+    return [plan(seed, length_s, cluster=cluster, calls_per_s=0.01).faults for seed in SEEDS]
+
+
+def creates(of: Plan) -> list[CreateTimers]:
+    return [step for step in of.steps if isinstance(step, CreateTimers)]
 
 
 def test_the_same_arguments_give_the_same_plan() -> None:
@@ -107,40 +118,50 @@ def test_another_seed_gives_other_steps_and_other_faults() -> None:
     one, other = plan(7, MINUTE_S), plan(8, MINUTE_S)
 
     assert one.steps != other.steps
-    assert one.breaks != other.breaks
+    assert one.faults != other.faults
 
 
 @pytest.mark.parametrize("length_s", [MINUTE_S, TEN_MINUTES_S, HOUR_S])
-@pytest.mark.parametrize("cluster", ["ray", "processes"])
-def test_a_menu_names_faults_that_its_cluster_can_have(cluster: str, length_s: float) -> None:
-    offered = menu(ray=cluster == "ray", length_s=length_s)
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_cluster_supports_each_of_its_fault_options(cluster: str, length_s: float) -> None:
+    offered = fault_options(cluster, length_s=length_s)
 
     assert offered
     assert {entry.fault for entry in offered} <= TYPES.keys()
-    assert {TYPES[entry.fault].only for entry in offered} <= {None, cluster}
+    assert {TYPES[entry.fault].only for entry in offered} <= {None, *ONLY[cluster]}
 
 
-def test_ten_minutes_of_deliveries_kill_each_of_four_50_times() -> None:
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_fault_options_have_every_fault_of_a_process_that_the_cluster_starts(cluster: str) -> None:
+    offered = {entry.fault for entry in fault_options(cluster, length_s=MINUTE_S)}
+    parts = {kind.name for kind in TYPES.values() if kind.only in ONLY[cluster] - {"processes"}}
+
+    assert parts - offered <= {"kill run"}, "of jobs, which have runs of their own"
+
+
+def test_ten_minutes_of_deliveries_have_50_kills_of_each_kind() -> None:
     for seed in SEEDS:
-        drawn = draw(seed, length_s=TEN_MINUTES_S, calls_per_s=0.01, menu=DELIVERING).breaks
+        drawn = draw(seed, length_s=TEN_MINUTES_S, calls_per_s=0.01, fault_options=DELIVERY_FAULTS).faults
         kinds = Counter(it.fault for it in drawn)
 
-        assert kinds.keys() == {entry.fault for entry in DELIVERING}
+        assert kinds.keys() == {entry.fault for entry in DELIVERY_FAULTS}
         assert min(kinds.values()) >= 50
 
 
 @pytest.mark.parametrize("of", RUNS)
-def test_a_run_of_jobs_kills_each_50_times(of: str) -> None:
+def test_a_run_of_jobs_has_50_kills_of_each_kind(of: str) -> None:
     for seed in SEEDS:
-        drawn = draw(seed, length_s=RUNS[of].minutes * 60, calls_per_s=0.01, menu=RUNS[of].menu).breaks
+        drawn = draw(
+            seed, length_s=RUNS[of].minutes * 60, calls_per_s=0.01, fault_options=RUNS[of].fault_options
+        ).faults
         kills = Counter(RUNS[of].kinds[it.fault] for it in drawn)
 
         assert kills.keys() == set(RUNS[of].kinds.values())
         assert min(kills.values()) >= 50
 
 
-def test_all_that_a_run_must_be_able_to_break_is_drawn_or_has_a_scenario() -> None:
-    offered = {entry.fault for ray in (True, False) for entry in menu(ray=ray, length_s=TEN_MINUTES_S)}
+def test_each_required_effect_has_a_drawn_fault_or_a_scenario() -> None:
+    offered = {entry.fault for cluster in CLUSTERS for entry in fault_options(cluster, length_s=TEN_MINUTES_S)}
     offered |= {fault for trial in TRIALS.values() for fault in trial.faults}
     scenarios = "".join(path.read_text() for path in SCENARIOS)
     faults = {fault for names in COVERED.values() for fault in names}
@@ -149,8 +170,8 @@ def test_all_that_a_run_must_be_able_to_break_is_drawn_or_has_a_scenario() -> No
     assert [fault for fault in sorted(faults) if fault not in offered and f'"{fault}"' not in scenarios] == []
 
 
-def test_every_fault_that_there_is_breaks_something_that_must_break() -> None:
-    others = {"freeze coordinator", "put a shard's clock ahead", "kill run"}
+def test_each_fault_has_a_required_effect() -> None:
+    others = {"put a shard's clock ahead", "kill run"}
 
     assert TYPES.keys() - {fault for names in COVERED.values() for fault in names} == others
 
@@ -159,12 +180,13 @@ def test_every_fault_that_there_is_breaks_something_that_must_break() -> None:
     ("fault", "least_s"), [("stop Postgres at once", 60.0), ("lock table", 30.0), ("hold snapshot", 60.0)]
 )
 def test_a_run_of_minutes_has_time_for_the_long_faults(fault: str, least_s: float) -> None:
-    for drawn in breaks(TEN_MINUTES_S):
+    for drawn in drawn_faults(TEN_MINUTES_S):
         assert max(it.for_s for it in drawn if it.fault == fault) >= least_s
 
 
-def test_ten_minutes_on_ray_break_enough() -> None:
-    for drawn in breaks(TEN_MINUTES_S):
+@pytest.mark.parametrize("cluster", MODES)
+def test_ten_minutes_have_enough_faults(cluster: str) -> None:
+    for drawn in drawn_faults(TEN_MINUTES_S, cluster=cluster):
         kinds = Counter(TYPES[it.fault].kind for it in drawn)
 
         assert sum(it.fault.startswith("kill") for it in drawn) >= 30
@@ -174,55 +196,56 @@ def test_ten_minutes_on_ray_break_enough() -> None:
         )
 
 
-def test_an_hour_on_ray_has_every_fault_and_200_kills() -> None:
-    offered = {entry.fault for entry in menu(ray=True, length_s=HOUR_S)}
-    for drawn in breaks(HOUR_S):
+@pytest.mark.parametrize("cluster", MODES)
+def test_an_hour_has_every_fault_and_200_kills(cluster: str) -> None:
+    offered = {entry.fault for entry in fault_options(cluster, length_s=HOUR_S)}
+    for drawn in drawn_faults(HOUR_S, cluster=cluster):
         assert sum(it.fault.startswith("kill") for it in drawn) >= 200
         assert {it.fault for it in drawn} == offered
 
 
-@pytest.mark.parametrize("ray", [True, False])
-def test_a_minute_has_five_faults(ray: bool) -> None:
-    assert min(len(drawn) for drawn in breaks(MINUTE_S, ray=ray)) >= 5
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_minute_has_five_faults(cluster: str) -> None:
+    assert min(len(drawn) for drawn in drawn_faults(MINUTE_S, cluster=cluster)) >= 5
 
 
-@pytest.mark.parametrize("ray", [True, False])
+@pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("length_s", [MINUTE_S, TEN_MINUTES_S])
-def test_faults_leave_a_run_its_quiet_begin_and_end(length_s: float, ray: bool) -> None:
-    for drawn in breaks(length_s, ray=ray):
+def test_faults_leave_the_begin_and_the_end_of_a_run_quiet(length_s: float, cluster: str) -> None:
+    for drawn in drawn_faults(length_s, cluster=cluster):
         assert all(it.at_s >= FIRST_FAULT_S and it.at_s + it.for_s <= length_s - LAST_FAULT_S for it in drawn)
         assert all(one.at_s < next_one.at_s for one, next_one in pairwise(drawn))
 
 
-def test_a_plan_without_a_menu_breaks_nothing() -> None:
-    assert not draw(1, length_s=MINUTE_S, calls_per_s=CALLS_PER_S, menu=()).breaks
+def test_a_plan_without_fault_options_has_no_faults() -> None:
+    assert not draw(1, length_s=MINUTE_S, calls_per_s=CALLS_PER_S, fault_options=()).faults
 
 
-def test_a_change_is_of_something_that_was_asked_for_before() -> None:
+def test_a_change_concerns_an_earlier_timer() -> None:
     for seed in SEEDS:
         drawn = plan(seed, MINUTE_S)
         for number, step in enumerate(drawn.steps):
-            if isinstance(step, Change):
+            if isinstance(step, ChangeTimer):
                 of = drawn.steps[step.of]
 
                 assert step.of < number
-                assert isinstance(of, Create)
+                assert isinstance(of, CreateTimers)
                 assert of.at_s <= step.at_s
-                assert of.wishes[0].name is not None or not step.by_name
+                assert of.timers[0].name is not None or not step.by_name
 
 
-def test_every_rule_without_an_end_is_cancelled_so_that_the_load_stays_level_and_again_at_the_end() -> None:
+def test_each_endless_rule_is_cancelled_soon_and_again_at_the_end() -> None:
     for seed in SEEDS:
         drawn = plan(seed, MINUTE_S)
         endless = {
             number: step.at_s
             for number, step in enumerate(drawn.steps)
-            if isinstance(step, Create) and (step.wishes[0].rule or "R").startswith("*")
+            if isinstance(step, CreateTimers) and (step.timers[0].rule or "R").startswith("*")
         }
         cancelled = {
             (step.of, step.at_s)
             for step in drawn.steps
-            if isinstance(step, Change) and step.verb == "cancel" and step.by_name
+            if isinstance(step, ChangeTimer) and step.verb == "cancel" and step.by_name
         }
 
         assert endless
@@ -234,21 +257,21 @@ def test_every_rule_without_an_end_is_cancelled_so_that_the_load_stays_level_and
 
 @cache
 def aimed(seed: int) -> Plan:
-    """Draw an hour's minute: many timers, of which a share has a target."""
-    return draw(seed, length_s=MINUTE_S, calls_per_s=10 * CALLS_PER_S, menu=(), targeted=0.05)
+    """Draw a minute at ten times the usual load; a share of the timers has a target."""
+    return draw(seed, length_s=MINUTE_S, calls_per_s=10 * CALLS_PER_S, fault_options=(), targeted=0.05)
 
 
 @pytest.mark.exhaustive
-def test_handlers_do_everything_in_a_minute_and_cost_few_processes_however_many_timers_there_are() -> None:
+def test_a_minute_has_each_action_and_few_that_cost_a_process() -> None:
     for seed in SEEDS[:5]:
-        acts = Counter(wish.act for step in creates(aimed(seed)) for wish in step.wishes if wish.act)
+        acts = Counter(timer.behaviour for step in creates(aimed(seed)) for timer in step.timers if timer.behaviour)
 
         assert acts.keys() >= WEIGHTS.keys()
-        assert 1 <= sum(acts[act] for act in COSTLY) <= 1 + MINUTE_S / COSTLY_S
+        assert 1 <= sum(acts[behaviour] for behaviour in COSTLY) <= 1 + MINUTE_S / COSTLY_S
 
 
-def test_what_is_due_at_the_end_of_the_load_and_each_schedule_is_delivered_quickly() -> None:
+def test_schedules_and_timers_at_the_end_of_the_load_have_quick_actions() -> None:
     for step in creates(aimed(1)):
-        for wish in step.wishes:
-            if wish.act and (wish.rule or step.at_s + wish.due_in_s > MINUTE_S - LAST_ACT_S):
-                assert wish.act in QUICK
+        for timer in step.timers:
+            if timer.behaviour and (timer.rule or step.at_s + timer.due_in_s > MINUTE_S - LAST_ACT_S):
+                assert timer.behaviour in QUICK

@@ -1,4 +1,4 @@
-"""Prove that the network between the cluster and Postgres passes everything on, and breaks only what it was told to."""
+"""Prove that the proxy between the cluster and Postgres passes all traffic on, except during its faults."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from chaos.proxied import BROKEN_OFF, connected, during, in_time, named, round_trips
 from chaos.proxy import Proxy
 from tests.support.factories import BOUND_S, query, until_blocked, value
+from tests.support.proxied import BROKEN_OFF, connected, during, in_time, named, round_trips
 from tests.support.waiting import eventually
 
 
@@ -17,7 +17,7 @@ async def sessions_of(dsn: str, name: str) -> int:
     return int(await value(dsn, "select count(*) from pg_stat_activity where application_name = $1", name))
 
 
-async def test_questions_and_answers_of_any_size_pass(through: str) -> None:
+async def test_requests_and_replies_of_any_size_pass(through: str) -> None:
     async with connected(through) as mine:
         numbers = [row[0] for row in await mine.fetch("select generate_series(1, 100000)")]
 
@@ -58,7 +58,7 @@ async def test_a_cut_in_the_middle_of_a_statement_is_noticed_at_once(proxy: Prox
                 await in_time(work)
 
 
-async def test_a_fault_is_over_when_its_time_is(proxy: Proxy, through: str) -> None:
+async def test_a_fault_ends_after_its_duration(proxy: Proxy, through: str) -> None:
     async with connected(through) as mine:
         await proxy.half_open(named("mine"), for_s=0.05)
         await proxy.slow(named("mine"), delay_s=BOUND_S, for_s=0.05)
@@ -69,7 +69,7 @@ async def test_a_fault_is_over_when_its_time_is(proxy: Proxy, through: str) -> N
         await round_trips(mine)
 
 
-async def test_half_open_a_question_does_not_arrive_until_it_is_over(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_half_open_connection_holds_requests_until_its_end(proxy: Proxy, dsn: str, through: str) -> None:
     async with connected(through) as mine, connected(through, "other") as other:
         await mine.execute("create sequence asked")
         async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
@@ -90,7 +90,7 @@ async def _first_word(dsn: str) -> Any:
         return await connection.fetchval("select 1")
 
 
-async def test_half_open_an_answer_does_not_arrive_until_it_is_over(proxy: Proxy, through: str) -> None:
+async def test_a_half_open_connection_holds_replies_until_its_end(proxy: Proxy, through: str) -> None:
     async with connected(through) as mine, connected(through, "other") as other:
         await other.execute("select pg_advisory_lock(7)")
         pid = await mine.fetchval("select pg_backend_pid()")
@@ -107,13 +107,13 @@ async def test_half_open_an_answer_does_not_arrive_until_it_is_over(proxy: Proxy
         assert await in_time(work) == 7
 
 
-async def test_half_open_the_server_does_not_hear_that_its_client_has_gone(
+async def test_a_half_open_connection_hides_the_client_s_end_from_the_server(
     proxy: Proxy, dsn: str, through: str
 ) -> None:
     async with connected(through), connected(through, "other") as other:
         async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
             (link,) = proxy.links(named("mine"))
-            link.client.transport.abort()  # without a word, as from one that was killed
+            link.client.transport.abort()  # the connection ends without a message, as after a kill of the client
             await round_trips(other)
 
             assert await sessions_of(dsn, "mine") == 1
@@ -132,7 +132,7 @@ async def test_the_longer_of_two_half_open_times_counts(proxy: Proxy, through: s
         assert await in_time(work) == 1
 
 
-async def test_slow_holds_up_both_directions(proxy: Proxy, through: str) -> None:
+async def test_a_slow_connection_is_delayed_in_both_directions(proxy: Proxy, through: str) -> None:
     async with connected(through) as mine:
         loop = asyncio.get_running_loop()
         async with during(proxy.slow(named("mine"), delay_s=0.1, for_s=BOUND_S)):
@@ -142,10 +142,10 @@ async def test_slow_holds_up_both_directions(proxy: Proxy, through: str) -> None
 
             began_at = loop.time()
             await _first_word(through)
-            assert loop.time() - began_at >= 0.4, "who comes meanwhile is slow from its first word on"
+            assert loop.time() - began_at >= 0.4, "a new connection is slow from its first message on"
 
 
-async def test_slow_holds_up_nobody_else(proxy: Proxy, through: str) -> None:
+async def test_a_slow_connection_delays_no_other(proxy: Proxy, through: str) -> None:
     slow = proxy.slow(named("mine"), delay_s=BOUND_S, for_s=BOUND_S)
     async with connected(through) as mine, connected(through, "other") as other, during(slow):
         work = asyncio.create_task(mine.execute("select 1"))

@@ -1,4 +1,4 @@
-"""Prove that a trap stops one statement before, inside or after its work, and that a lost answer undoes nothing."""
+"""Prove that a trap holds a statement before, inside or after its execution, and that a lost answer undoes nothing."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from chaos.faults.engines import STEP
-from chaos.proxied import BROKEN_OFF, HOLDER, catches, connected, during, holding, in_time, named, round_trips
 from chaos.proxy import Moment, Proxy, Select, Trap
 from shardclock_server.sql.claims.claim import leased_by
 from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.sql.statements import statement
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, intents, query, value
+from tests.support.proxied import BROKEN_OFF, HOLDER, catches, connected, during, holding, in_time, named, round_trips
 from tests.support.waiting import eventually
 
 UNLOCKED = "select timer_key from shardclock.timers for update skip locked"
@@ -23,7 +23,7 @@ PENDING = "select count(*) from shardclock.timers"
 
 @asynccontextmanager
 async def trapped(proxy: Proxy, select: Select, name: str, moment: Moment) -> AsyncIterator[Trap]:
-    """Lay a trap, and lift it at the end at the latest."""
+    """Set a trap, and remove the trap at the end of the block at the latest."""
     trap = proxy.trap(select, name, moment, spring=lambda _: None)
     try:
         yield trap
@@ -33,7 +33,7 @@ async def trapped(proxy: Proxy, select: Select, name: str, moment: Moment) -> As
 
 
 def hands_of(proxy: Proxy) -> Select:
-    """Select the links that hands have now, and none that is opened later."""
+    """Select the present links of holders, but no link that is opened later."""
     links = proxy.links(named("test"))
     return lambda link: link in links
 
@@ -126,7 +126,7 @@ async def test_a_trap_springs_once_on_the_first_matching_statement(proxy: Proxy,
         trap = proxy.trap(named("test"), "fire_due", "before", spring=lambda link: sprung.append(link.application))
         await hand.value("select 1")
         await hand.take()
-        assert not sprung, "nobody else's statement, and no other statement"
+        assert not sprung, "no other client's statement, and no other statement"
 
         work = asyncio.create_task(hand.fire([one]))
         await catches(trap)
@@ -162,10 +162,10 @@ async def test_a_statement_is_known_by_its_first_line(proxy: Proxy, through: str
         assert await in_time(work) == 1
 
 
-async def test_a_name_that_a_statement_leaves_to_another_is_not_taken_for_it(proxy: Proxy, through: str) -> None:
+async def test_another_statement_under_the_same_name_is_not_mistaken_for_it(proxy: Proxy, through: str) -> None:
     text = statement("claim_due").text.partition("\n")[0] + "\nselect 1"
 
-    async with connected(through, statement_cache_size=0) as mine:  # every statement goes by no name
+    async with connected(through, statement_cache_size=0) as mine:  # each statement uses the unnamed prepared statement
         assert await mine.fetchval(text) == 1
         proxy.lose_reply(named("mine"), "claim_due")
         await round_trips(mine)
@@ -173,7 +173,7 @@ async def test_a_name_that_a_statement_leaves_to_another_is_not_taken_for_it(pro
             await mine.fetchval(text)
 
 
-async def test_a_proxy_that_closes_breaks_off_even_what_it_holds(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_proxy_that_closes_breaks_off_held_connections_too(proxy: Proxy, dsn: str, through: str) -> None:
     async with holding(dsn, through) as (hand, timers), connected(through) as mine:
         trap = proxy.trap(named("test"), "fire_due", "inside", spring=lambda _: None)
         work = asyncio.create_task(hand.fire(timers))
@@ -191,7 +191,7 @@ async def test_a_proxy_that_closes_breaks_off_even_what_it_holds(proxy: Proxy, d
 
 
 @pytest.mark.parametrize("name", ["claim_due", "fire_due", STEP, "commit"])
-async def test_what_a_fault_waits_for_is_watched(proxy: Proxy, name: str) -> None:
+async def test_only_watched_statements_can_be_trapped_or_lose_a_reply(proxy: Proxy, name: str) -> None:
     proxy.lift(proxy.trap(named("test"), name, "before", spring=lambda _: None))
     with pytest.raises(ValueError, match=f"statement {name}s is not watched"):
         proxy.trap(named("test"), f"{name}s", "before", spring=lambda _: None)

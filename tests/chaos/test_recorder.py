@@ -1,4 +1,4 @@
-"""What the recorder reads from the slot is what was committed, in the order in which it was."""
+"""Prove that the recorder reads all commits from the slot, in their order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import asyncpg
 import pytest
 
 from chaos import recorder as recording
-from chaos.away import AWAY
-from chaos.clusters import Processes
-from chaos.history import (
+from chaos.clusters import ProcessCluster
+from chaos.history.changes import (
     Commit,
     DeliveryDeleted,
     DeliveryWritten,
@@ -24,7 +23,8 @@ from chaos.history import (
     TimerWritten,
 )
 from chaos.recorder import COLUMNS, Recorder
-from chaos.stage import stage_for
+from chaos.sandbox import sandbox_for
+from chaos.waiting import UNAVAILABLE
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, done, failed
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.sql_client import call, schedule
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def recorded(dsn: str) -> AsyncIterator[Recorder]:
-    """Record what is committed inside the block; it is read at its end."""
+    """Record the commits inside the block; the recorder reads the commits at the end of the block."""
     recorder = Recorder(dsn)
     await recorder.start()
     yield recorder
@@ -56,14 +56,14 @@ def new_keys(recorder: Recorder) -> list[int]:
 
 
 async def rows_of(dsn: str, table: str) -> list[asyncpg.Record]:
-    """Read a table as the slot gives it: the same columns, what is no number or moment as text."""
+    """Read a table in the format of the slot: the same columns, with JSON as text."""
     columns = COLUMNS[table].replace("payload", "payload::text").replace("detail", "detail::text")
     columns = columns.replace("paused_due_date", "paused_due_date is not null as paused")
     return await query(dsn, f"select {columns} from shardclock.{table} order by 1, 2")
 
 
 def timers_left(commits: list[Commit]) -> Iterator[tuple[Any, ...]]:
-    """Follow the changes to the rows that they leave."""
+    """Apply the changes, and return the remaining rows."""
     left: dict[int, TimerWritten] = {}
     for commit in commits:
         for change in commit.changes:
@@ -80,18 +80,18 @@ async def test_transactions_are_recorded_in_the_order_of_their_commits(dsn: str)
 
     async with recorded(dsn) as recorder, HolderClient(dsn) as one, HolderClient(dsn) as other:
         await one.begin()
-        await one.cancel(timer_key=early)  # which draws a position
+        await one.cancel(timer_key=early)  # the cancellation draws a position
         await other.cancel(timer_key=late)
         await one.commit()
 
     records = changes(recorder, Recorded)
     assert [record.timer_key for record in records] == [late, early]
-    assert records[0].position > records[1].position, "the positions tell another story"
+    assert records[0].position > records[1].position, "the positions have another order"
     assert recorder.commits[0].lsn < recorder.commits[1].lsn
     assert recorder.commits[0].committed_at <= recorder.commits[1].committed_at
 
 
-async def test_what_is_rolled_back_is_not_there(dsn: str) -> None:
+async def test_a_rolled_back_change_is_not_recorded(dsn: str) -> None:
     async with recorded(dsn) as recorder, HolderClient(dsn) as hand:
         await hand.begin()
         await schedule(hand)
@@ -108,7 +108,7 @@ async def test_what_is_rolled_back_is_not_there(dsn: str) -> None:
     assert len(recorder.commits) == 1
 
 
-async def test_what_was_committed_before_the_start_is_not_there(dsn: str) -> None:
+async def test_a_commit_before_the_start_is_not_recorded(dsn: str) -> None:
     await add_timers(dsn, 1)
 
     async with recorded(dsn) as recorder:
@@ -117,7 +117,7 @@ async def test_what_was_committed_before_the_start_is_not_there(dsn: str) -> Non
     assert new_keys(recorder) == [key]
 
 
-async def test_a_claim_is_an_update_that_says_whose_it_is_and_until_when(dsn: str) -> None:
+async def test_a_claim_is_an_update_with_its_holder_and_its_end(dsn: str) -> None:
     await add_holder(dsn, HOLDER)
     keys = await add_timers(dsn, 2)
 
@@ -136,7 +136,7 @@ def _after(commit: Commit, claim: TimerWritten) -> float:
     return (claim.claimed_until - commit.committed_at).total_seconds()
 
 
-async def test_a_firing_deletes_appends_and_writes_what_follows_in_one_commit(dsn: str) -> None:
+async def test_a_firing_deletes_appends_and_inserts_the_next_occurrence_in_one_commit(dsn: str) -> None:
     await add_holder(dsn, HOLDER)
     key = await add_schedule(dsn)
 
@@ -174,7 +174,7 @@ async def test_a_delivery_is_recorded_from_its_firing_to_its_end(dsn: str) -> No
     assert records == [("TRIGGERED", HANDLER, HOLDER), ("DELIVERED", HANDLER, 7)]
 
 
-async def test_what_is_read_equals_the_tables(dsn: str) -> None:
+async def test_the_recording_equals_the_tables(dsn: str) -> None:
     async with recorded(dsn) as recorder:
         await add_holder(dsn, HOLDER)
         await add_holder(dsn, -HOLDER, part=None, part_count=None)
@@ -196,7 +196,7 @@ async def test_what_is_read_equals_the_tables(dsn: str) -> None:
 
 
 async def _some_of_everything(dsn: str) -> None:
-    """Leave timers in every state, and records with and without each of their fields."""
+    """Make timers in every state, and records with and without each of their fields."""
     odd = "'" + ODD.replace("'", "''") + "'"
     payload = f"jsonb_build_object('of', i, {odd}, null, 'big', repeat('ä', 20000))"
     await add_timers(dsn, 2, due=LAST_DATE, name=f"{odd} || i", payload=payload)
@@ -211,35 +211,33 @@ async def _some_of_everything(dsn: str) -> None:
         await call(hand, "pause_timer", timer_key=await schedule(hand, name=ODD))
 
 
-async def test_a_reading_that_ends_within_many_transactions_goes_on_where_it_was(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_read_that_ends_between_transactions_continues_there(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "CHANGES_A_PEEK", 3)
     keys: list[int] = []
 
     async with recorded(dsn) as recorder:
-        for count in (1, 1, 1, 5, 1, 2, 2, 1):  # one is larger than a reading
+        for count in (1, 1, 1, 5, 1, 2, 2, 1):  # one transaction is larger than a read
             keys += await add_timers(dsn, count)
 
     assert new_keys(recorder) == keys
     assert [len(commit.changes) for commit in recorder.commits] == [1, 1, 1, 5, 1, 2, 2, 1]
 
 
-async def test_a_reading_that_breaks_off_before_it_forgets_doubles_nothing(
+async def test_a_read_that_fails_before_it_advances_the_slot_repeats_no_commit(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with recorded(dsn) as recorder:
         first = await add_timers(dsn, 2)
         with monkeypatch.context() as broken:
             broken.setattr(recording, "FORGET", "select 1 / 0 where $1::text is not null")
-            with pytest.raises(AWAY):
+            with pytest.raises(UNAVAILABLE):
                 await recorder.drain()
         second = await add_timers(dsn, 2)
 
     assert new_keys(recorder) == first + second
 
 
-async def test_what_was_read_is_not_kept_by_the_server(dsn: str) -> None:
+async def test_the_server_drops_changes_after_they_are_read(dsn: str) -> None:
     async with recorded(dsn) as recorder:
         await add_timers(dsn, 2)
         await recorder.drain()
@@ -248,21 +246,21 @@ async def test_what_was_read_is_not_kept_by_the_server(dsn: str) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_a_killed_postgres_loses_and_doubles_nothing() -> None:
+async def test_a_kill_of_postgres_loses_and_repeats_no_commit() -> None:
     keys: list[int] = []
-    async with stage_for(Processes(0)) as stage, recorded(stage.direct_dsn) as recorder:
+    async with sandbox_for(ProcessCluster(0)) as sandbox, recorded(sandbox.direct_dsn) as recorder:
         for _ in range(2):
-            keys += await add_timers(stage.direct_dsn, 3)
+            keys += await add_timers(sandbox.direct_dsn, 3)
             await recorder.drain()
-            keys += await add_timers(stage.direct_dsn, 3)
-            process = stage.postmaster.process()
+            keys += await add_timers(sandbox.direct_dsn, 3)
+            process = sandbox.postmaster.process()
             assert process is not None
             process.kill()
             await asyncio.to_thread(process.wait)
-            with pytest.raises(AWAY):
+            with pytest.raises(UNAVAILABLE):
                 await recorder.drain()
-            await stage.restart_postgres()
-            keys += await add_timers(stage.direct_dsn, 3)
+            await sandbox.restart_postgres()
+            keys += await add_timers(sandbox.direct_dsn, 3)
 
     assert new_keys(recorder) == keys
     assert [commit.lsn for commit in recorder.commits] == sorted({commit.lsn for commit in recorder.commits})

@@ -1,4 +1,4 @@
-"""What the recorder reads of an instance of a process is what the engine wrote, and the checker finds it good."""
+"""Prove that the recorder reads the rows that an engine wrote for an instance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import replace
 
-from chaos.history import (
+from chaos.history.changes import (
     SIGNAL,
     DeliveryWritten,
     InstanceStepped,
@@ -15,8 +15,8 @@ from chaos.history import (
     TaskWritten,
     TimerWritten,
 )
-from chaos.kept import REGISTER
-from chaos.models import PROCESSES
+from chaos.keeper_pool import REGISTER
+from chaos.process_models import PROCESSES
 from chaos.recorder import Recorder
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.engine.stepped import SteppedEngine
@@ -30,7 +30,7 @@ from tests.support.shard_pool import incarnation
 VARIABLES = {"n": 0, "act": "return", "due": "PT1H", "order": "order 1"}
 
 
-async def test_an_instance_is_recorded_with_its_signals_its_steps_and_all_that_it_made(dsn: str) -> None:
+async def test_an_instance_is_recorded_with_its_signals_steps_and_items(dsn: str) -> None:
     engine = SteppedEngine(replace(incarnation(), role=ENGINE), EngineSettings(), dsn)
     await query(dsn, REGISTER, engine.holder, ENGINE, 0, 1)
     recorder = Recorder(dsn)

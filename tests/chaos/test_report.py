@@ -1,4 +1,4 @@
-"""The page and the picture of a run say what its history says."""
+"""Prove that the page and the picture of a run agree with its history."""
 
 from __future__ import annotations
 
@@ -12,23 +12,14 @@ from typing import Any, get_args
 import pytest
 
 from chaos.checker import Finding, Verdict
-from chaos.good_run import good
-from chaos.history import (
-    Attempt,
-    Call,
-    Commit,
-    Fault,
-    FaultKind,
-    History,
-    HolderWritten,
-    Pending,
-    Recorded,
-    TimerDeleted,
-    TimerWritten,
-)
-from chaos.marks import COLORS
+from chaos.fault_marks import COLORS
+from chaos.history import History, Pending
+from chaos.history.calls import Attempt, Call
+from chaos.history.changes import Commit, HolderWritten, Recorded, TimerDeleted, TimerWritten
+from chaos.history.faults import Fault, FaultKind
 from chaos.picture import draw
 from chaos.report import calm, report, sure_below
+from chaos.scripted.good_run import good
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 T = START.timestamp()
@@ -38,7 +29,7 @@ VERSIONS = {"Postgres": "18.4", "Ray": "2.60.0", "Python": "3.11.7", "cores": 2}
 
 
 def history(*lags: tuple[float, float], faults: Sequence[Fault] = (), length_s: float = 120.0) -> History:
-    """Make a run whose timers fell due at a second of it and were so late."""
+    """Make a run with timers that were due at these seconds and fired with this lateness."""
     made = History(7, T, T + length_s, faults=list(faults))
     for key, (due_s, lag_s) in enumerate(lags, 1):
         due = START + timedelta(seconds=due_s)
@@ -59,7 +50,7 @@ def page_of(tmp_path: Path, run: History, verdict: Verdict = VALID) -> str:
 
 
 def cells(page: str, first: str) -> list[str]:
-    """Give the cells of the table row that begins so."""
+    """Return the cells of the table row with this first cell."""
     (row,) = [line for line in page.splitlines() if line.startswith(f"| {first} |")]
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
 
@@ -68,11 +59,11 @@ def cells(page: str, first: str) -> list[str]:
     ("cases", "shown"),
     [(0, ""), (3, ""), (4, "< 0.75"), (100, "< 0.03"), (3000, "< 0.001"), (250_000, "< 1.2e-5"), (299_999, "< 1.1e-5")],
 )
-def test_nothing_seen_in_so_many_cases_bounds_the_rate(cases: int, shown: str) -> None:
+def test_cases_without_a_violation_bound_the_rate(cases: int, shown: str) -> None:
     assert sure_below(cases) == shown
 
 
-def test_the_head_says_what_ran_where_and_how_to_repeat_it(tmp_path: Path) -> None:
+def test_the_page_has_the_versions_and_the_command_that_repeats_the_run(tmp_path: Path) -> None:
     page = page_of(tmp_path, history((1, 0.004)))
     assert page.startswith("# Run 7: valid\n\nseed 7 · 120 s · Postgres 18.4 · Ray 2.60.0 · Python 3.11.7 · cores 2\n")
     assert page.endswith("```console\n$ python -m chaos --seed 7\n```\n")
@@ -80,7 +71,7 @@ def test_the_head_says_what_ran_where_and_how_to_repeat_it(tmp_path: Path) -> No
     assert (tmp_path / "lag.svg").read_text().startswith("<svg")
 
 
-def test_a_promise_that_was_kept_says_how_sure_that_is(tmp_path: Path) -> None:
+def test_a_kept_promise_has_a_bound_of_its_rate(tmp_path: Path) -> None:
     page = page_of(tmp_path, history((1, 0.004)))
     assert cells(page, "S1") == ["S1", "never early", "250,000", "0", "kept", "0 of 250,000, so < 1.2e-5", ""]
 
@@ -102,13 +93,13 @@ def test_an_invalid_run_shows_the_rows_that_break_a_promise(tmp_path: Path) -> N
     assert "### S1" not in page
 
 
-def test_an_unknown_run_says_why(tmp_path: Path) -> None:
+def test_an_unknown_run_has_its_reasons(tmp_path: Path) -> None:
     page = page_of(tmp_path, history(), Verdict("unknown", [KEPT], ["nothing fired at all"]))
     assert page.startswith("# Run 7: unknown\n")
     assert "Why:\n\n- nothing fired at all\n" in page
 
 
-def test_lag_is_told_for_the_whole_run_and_for_its_calm_part(tmp_path: Path) -> None:
+def test_the_page_has_the_lag_of_the_whole_run_and_of_its_calm_part(tmp_path: Path) -> None:
     lags = [(n * 0.1, 0.002) for n in range(98)] + [(60.5, 1.5), (20.0, 0.02)]
     run = history(*lags, faults=[fault("kill", 60, recovers_within_s=2.0)])
     page = page_of(tmp_path, run)
@@ -123,7 +114,7 @@ def test_only_timers_that_waited_in_no_window_are_calm() -> None:
     assert calm(fired, history()) == [lag_s for _, lag_s in fired]
 
 
-def test_what_became_of_timers_is_counted(tmp_path: Path) -> None:
+def test_the_page_counts_the_ends_of_timers(tmp_path: Path) -> None:
     run = history((1, 0.004), (2, 0.004), (3, 0.004))
     late = START + timedelta(seconds=9)
     next_one = TimerWritten(True, 50, late, "ada", "rule", "R/PT1S", 2, None, None, False)
@@ -137,7 +128,7 @@ def test_what_became_of_timers_is_counted(tmp_path: Path) -> None:
     )
 
 
-def test_deliveries_are_told_with_their_calls_and_how_soon_the_first_began(tmp_path: Path) -> None:
+def test_the_page_has_the_calls_of_deliveries_and_the_delay_of_the_first(tmp_path: Path) -> None:
     run = history((1, 0.004))
     due = START + timedelta(seconds=2)
     fired = _record(9, due, due, "TRIGGERED")._replace(target="chaos.async")
@@ -152,7 +143,7 @@ def test_deliveries_are_told_with_their_calls_and_how_soon_the_first_began(tmp_p
     assert "Deliveries: 0, with 0 calls, of which 0 again at one attempt.\n" in page_of(tmp_path, history((1, 0.004)))
 
 
-def test_instances_are_told_by_their_ends_and_how_soon_their_signals_were_taken(tmp_path: Path) -> None:
+def test_the_page_counts_instances_by_end_and_has_the_delay_of_their_signals(tmp_path: Path) -> None:
     assert (
         "Processes: 3 instances, 2 completed, 1 canceled; 9 signals, of which 2 were stale;"
         " from sending to taking p50 15 ms, p99 40 ms, at most 40 ms." in page_of(tmp_path, good().end())
@@ -160,7 +151,7 @@ def test_instances_are_told_by_their_ends_and_how_soon_their_signals_were_taken(
     assert "Processes: none.\n" in page_of(tmp_path, history((1, 0.004)))
 
 
-def test_calls_are_counted_by_verb_and_by_how_they_ended(tmp_path: Path) -> None:
+def test_calls_are_counted_by_verb_and_outcome(tmp_path: Path) -> None:
     run = history((1, 0.004))
     run.calls = [
         Call(1, "schedule", "ada", T, T + 1, "ok"),
@@ -174,7 +165,7 @@ def test_calls_are_counted_by_verb_and_by_how_they_ended(tmp_path: Path) -> None
     assert cells(page, "cancel") == ["cancel", "0", "1", "0", "0"]
 
 
-def test_faults_are_told_by_name_with_how_soon_they_were_over(tmp_path: Path) -> None:
+def test_the_page_has_the_recovery_time_of_each_fault(tmp_path: Path) -> None:
     kills = [fault("kill", at_s, name="kill a shard", victims=(5,), recovers_within_s=2.0) for at_s in (10, 60)]
     store = fault("store", 90, for_s=2.0, name="kill Postgres", recovers_within_s=5.0)
     head = fault("head", 110, name="kill the head", recovers_within_s=2.0)
@@ -194,12 +185,12 @@ def test_faults_are_told_by_name_with_how_soon_they_were_over(tmp_path: Path) ->
     ]
 
 
-def test_a_fault_that_nothing_was_measured_of_is_counted_all_the_same(tmp_path: Path) -> None:
+def test_a_fault_without_a_measurement_is_counted_too(tmp_path: Path) -> None:
     run = history((1, 0.004), faults=[fault("lock", 10), fault("lock", 20, disturbs=False)])
     assert cells(page_of(tmp_path, run), "lock: lock it") == ["lock: lock it", "2", *[""] * 7]
 
 
-def test_a_run_in_which_nothing_was_broken_says_so(tmp_path: Path) -> None:
+def test_a_run_without_faults_says_so(tmp_path: Path) -> None:
     assert "## Faults\n\nNothing was broken.\n" in page_of(tmp_path, history((1, 0.004)))
 
 
@@ -208,7 +199,7 @@ def test_every_kind_of_fault_has_a_colour_of_its_own() -> None:
     assert len({*COLORS.values()}) == len(COLORS)
 
 
-def test_a_timer_that_fired_early_or_never_was_due_in_the_run_does_not_stop_the_picture() -> None:
+def test_early_firings_and_due_dates_outside_the_run_do_not_break_the_picture() -> None:
     lags = [(T + 5, -2.0), (T - 50, 0.0), (T + 6, 4000.0)]
     ET.fromstring(draw(history(length_s=0.0), lags, "a title with <signs> & such"))
 

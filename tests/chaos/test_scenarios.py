@@ -1,4 +1,4 @@
-"""Faults that need a machine, a Ray or a cluster of their own: the same rig and the same judge."""
+"""Inject the faults that need a separate machine, Ray or cluster; the judge is the one of all chaos runs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ import psutil
 import pytest
 
 from chaos.checker import EXERCISED, PROCESSES, Verdict, judge
-from chaos.clusters import Cluster, Processes, until_serving
+from chaos.clusters import Cluster, ProcessCluster, until_serving
 from chaos.faults.machine import FAKETIME, a_clock_of_its_own, a_disk_of_its_own
-from chaos.history import Bounds, History, HolderWritten
-from chaos.plan import Break, Plan, draw
+from chaos.history import Bounds, History
+from chaos.history.changes import HolderWritten
+from chaos.history.faults import WHOLE_S
+from chaos.plan import Plan, PlannedFault, draw
 from chaos.running import run
-from chaos.stage import Prepare, Stage, stage_for
+from chaos.sandbox import Prepare, Sandbox, sandbox_for
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.cluster.leadership import scale
 from shardclock_server.sql.session import Session
 from tests.support.rays import RayOfNodes
 
 CALLS_PER_S = 20.0
-HEAD = "__internal_head__"  # among the resources of Ray's first node
+HEAD = "__internal_head__"  # a resource that only Ray's first node has
 NODES = 3
-# Health checks of a Ray that notices a frozen node in seconds, as FACTS of Ray recommend for a cluster like this.
+# With these health checks Ray notices a frozen node within seconds.
 IMPATIENT = {
     "RAY_health_check_initial_delay_ms": "1000",
     "RAY_health_check_period_ms": "1000",
@@ -42,27 +44,27 @@ pytestmark = [pytest.mark.slow, pytest.mark.chaos]
 
 async def _run(
     cluster: Cluster,
-    breaks: list[Break],
+    faults: list[PlannedFault],
     *,
     length_s: float,
     targeted: float = 0.0,
     instances_per_s: float = 0.0,
-    set_up: Callable[[Stage], None] = lambda _: None,
-    **stage: Any,
+    set_up: Callable[[Sandbox], None] = lambda _: None,
+    **sandbox: Any,
 ) -> tuple[History, Verdict]:
     load = draw(
         1,
         length_s=length_s,
         calls_per_s=CALLS_PER_S,
-        menu=(),
+        fault_options=(),
         targeted=targeted,
         instances_per_s=instances_per_s,
     )
-    plan = Plan(load.seed, length_s, load.steps, breaks, load.begins)
-    async with stage_for(cluster, **stage) as set_stage:
+    plan = Plan(load.seed, length_s, load.steps, faults, load.instances)
+    async with sandbox_for(cluster, **sandbox) as set_stage:
         set_up(set_stage)
         history = await run(plan, set_stage, bounds=Bounds(), tell=lambda _: None)
-    assert len(history.faults) == len(breaks), "each was made"
+    assert len(history.faults) == len(faults), "each fault was injected"
     exercised = EXERCISED - ({"D1"} if targeted or instances_per_s else {"S10", "D1"})
     return history, judge(history, exercised=exercised | (PROCESSES if instances_per_s else frozenset()))
 
@@ -77,57 +79,61 @@ def _needs_root(prepare: Prepare, *, what: str) -> Prepare:
     return prepare
 
 
-async def test_a_clock_set_an_hour_ahead_and_back_loses_doubles_and_hurries_nothing() -> None:
+async def test_a_clock_set_an_hour_ahead_and_back_breaks_no_promise() -> None:
     if not FAKETIME.exists():
         pytest.skip(f"no libfaketime here ({FAKETIME}): `make faketime` installs it")
     prepare = _needs_root(a_clock_of_its_own, what="the clock of a Postgres that runs as another user")
-    breaks = [
-        Break(3.0, "Postgres's clock an hour ahead", 3.0),
-        Break(9.0, "Postgres's clock an hour back", 3.0),
-        Break(15.0, "kill shard", 0.0),
+    faults = [
+        PlannedFault(3.0, "Postgres's clock an hour ahead", 3.0),
+        PlannedFault(9.0, "Postgres's clock an hour back", 3.0),
+        PlannedFault(15.0, "kill shard", 0.0),
     ]
 
-    _, verdict = await _run(Processes(3), breaks, length_s=20.0, prepare=prepare)
+    _, verdict = await _run(ProcessCluster(3), faults, length_s=20.0, prepare=prepare)
 
     assert verdict.status == "valid", _told(verdict)
 
 
-async def test_a_disk_that_is_full_for_a_while_loses_nothing() -> None:
+async def test_a_full_disk_loses_no_timer() -> None:
     if shutil.which("mount") is None or not _can_mount():
         pytest.skip("a small file system of its own needs root and mount(8)")
     settings = ["max_wal_size = 64MB", "min_wal_size = 32MB", "shared_buffers = 32MB"]
 
     history, verdict = await _run(
-        Processes(2), [Break(4.0, "disk full", 5.0)], length_s=15.0, prepare=a_disk_of_its_own, settings=settings
+        ProcessCluster(2),
+        [PlannedFault(4.0, "disk full", 5.0)],
+        length_s=15.0,
+        prepare=a_disk_of_its_own,
+        settings=settings,
     )
 
     assert verdict.status == "valid", _told(verdict)
     (full,) = history.faults
     assert any(call.outcome == "unknown" and full.began_at < call.began_at < full.ended_at for call in history.calls), (
-        "it was felt"
+        "the fault had an effect"
     )
 
 
 async def test_a_load_of_twice_the_capacity_piles_up_and_drains_with_bounded_memory() -> None:
-    # 20 timers a claim, and 40 ms on the way: two shards fire at most a thousand a second. Twice that comes.
+    # With 20 timers a claim and a round trip of 40 ms, two shards fire at most 1,000 a second. The load is 2,000.
     cluster = _Weighed(2, claim_batch=20, fire_batch=20, queue_max=1_000)
 
     history, verdict = await _run(
-        cluster, [Break(4.0, "twice the capacity", 12.0)], length_s=22.0, set_up=_slow_down_the_shards
+        cluster, [PlannedFault(4.0, "twice the capacity", 12.0)], length_s=22.0, set_up=_slow_down_the_shards
     )
 
     assert verdict.status == "valid", _told(verdict)
     (flood,) = history.faults
-    assert flood.ended_at - flood.began_at > 18.0, "it was more than the cluster could fire"
-    assert cluster.grown_mib < 20, "what waits, waits in the table"
+    assert flood.ended_at - flood.began_at > 18.0, "the load exceeded the capacity"
+    assert cluster.grown_mib < 20, "waiting timers stay in the table"
 
 
-def _slow_down_the_shards(stage: Stage) -> None:
-    stage.proxy.delay(lambda link: link.application.startswith("shardclock shard"), 0.02)
+def _slow_down_the_shards(sandbox: Sandbox) -> None:
+    sandbox.proxy.delay(lambda link: link.application.startswith("shardclock shard"), 0.02)
 
 
-class _Weighed(Processes):
-    """Shards whose memory is watched: by how much one of them has grown since all were there."""
+class _Weighed(ProcessCluster):
+    """Run shards, and measure the growth of their memory after the start."""
 
     grown_mib = 0.0
 
@@ -136,7 +142,7 @@ class _Weighed(Processes):
         self._tasks.append(asyncio.create_task(self._weigh()))
 
     async def _weigh(self) -> None:
-        await asyncio.sleep(3.0)  # the load's first seconds: what a shard needs at all
+        await asyncio.sleep(3.0)  # until a shard has allocated the memory that it always needs
         shards = [psutil.Process(shard.pid) for shard in self._running.values()]
         before = [shard.memory_info().rss for shard in shards]
         while True:
@@ -145,33 +151,33 @@ class _Weighed(Processes):
             await asyncio.sleep(0.5)
 
 
-async def test_a_worker_that_goes_on_after_its_end_settles_nothing_that_its_successor_has_in_hand() -> None:
-    breaks = [
-        Break(5.0, "replace a frozen worker", 2.0),
-        Break(12.0, "kill worker", 0.0),
-        Break(15.0, "kill handler", 0.0),
-        Break(17.0, "freeze worker", 3.0),
-        Break(22.0, "replace a frozen worker", 2.0),
+async def test_a_replaced_worker_settles_no_delivery_of_its_successor() -> None:
+    faults = [
+        PlannedFault(5.0, "replace a frozen worker", 2.0),
+        PlannedFault(12.0, "kill worker", 0.0),
+        PlannedFault(15.0, "kill handler", 0.0),
+        PlannedFault(17.0, "freeze worker", 3.0),
+        PlannedFault(22.0, "replace a frozen worker", 2.0),
     ]
 
-    history, verdict = await _run(Processes(2, workers=2), breaks, length_s=35.0, targeted=0.3)
+    history, verdict = await _run(ProcessCluster(2, workers=2), faults, length_s=35.0, targeted=0.3)
 
     assert verdict.status == "valid", _told(verdict)
     called = {(call.timer_key, call.attempt) for call in history.attempts}
-    assert len(called) < len(history.attempts), "some were called again, whose first call nobody had settled"
+    assert len(called) < len(history.attempts), "some calls were repeated, because the first one was not settled"
 
 
-async def test_an_engine_that_goes_on_after_its_end_writes_nothing_that_its_successor_has_advanced() -> None:
-    breaks = [
-        Break(5.0, "replace a frozen engine", 2.0),
-        Break(11.0, "kill engine in a step", 0.0),
-        Break(15.0, "lose a step's answer", 0.0),
-        Break(17.0, "freeze engine before a step", 3.0),
-        Break(22.0, "replace a frozen engine", 2.0),
+async def test_a_replaced_engine_writes_no_instance_of_its_successor() -> None:
+    faults = [
+        PlannedFault(5.0, "replace a frozen engine", 2.0),
+        PlannedFault(11.0, "kill engine in a step", 0.0),
+        PlannedFault(15.0, "lose a step's answer", 0.0),
+        PlannedFault(17.0, "freeze engine before a step", 3.0),
+        PlannedFault(22.0, "replace a frozen engine", 2.0),
     ]
 
-    cluster = Processes(2, workers=1, engines=2)
-    history, verdict = await _run(cluster, breaks, length_s=35.0, instances_per_s=10.0)
+    cluster = ProcessCluster(2, workers=1, engines=2)
+    history, verdict = await _run(cluster, faults, length_s=35.0, instances_per_s=10.0)
 
     assert verdict.status == "valid", _told(verdict)
     replaced = [fault for fault in history.faults if fault.name == "replace a frozen engine"]
@@ -179,24 +185,26 @@ async def test_an_engine_that_goes_on_after_its_end_writes_nothing_that_its_succ
 
 
 @pytest.mark.ray
-async def test_a_frozen_raylet_leads_to_two_living_copies_of_a_shard_and_to_nothing_else(
+async def test_two_live_copies_of_a_shard_after_a_frozen_raylet_break_no_promise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in IMPATIENT.items():
         monkeypatch.setenv(name, value)
     cluster = _Nodes()
 
-    history, verdict = await _run(cluster, [Break(4.0, "freeze raylet", 9.0)], length_s=20.0)
+    history, verdict = await _run(cluster, [PlannedFault(4.0, "freeze raylet", 9.0)], length_s=20.0)
 
     assert verdict.status == "valid", _told(verdict)
     (frozen,) = history.faults
     replaced = [it for it in _ended(history) if frozen.began_at < it.ended_at.timestamp() < frozen.ended_at]
-    assert replaced, "somebody took the place of the shard on that node"
-    assert all(it.ended_at - it.seen_at < timedelta(seconds=1) for it in replaced), "which lived, and went on firing"
+    assert replaced, "another shard replaced the one on that node"
+    assert all(it.ended_at - it.seen_at < timedelta(seconds=1) for it in replaced), (
+        "the replaced shard was alive and fired"
+    )
 
 
 def _ended(history: History) -> list[_Ended]:
-    """List the holders that were ended, as they were left."""
+    """List the ended holders with their last rows."""
     rows = [it for commit in history.commits for it in commit.changes if isinstance(it, HolderWritten)]
     return [_Ended(it.seen_at, it.ended_at) for it in rows if it.ended_at is not None and it.seen_at is not None]
 
@@ -207,10 +215,11 @@ class _Ended(NamedTuple):
 
 
 class _Nodes:
-    """A Ray of three nodes, of which two carry a shard each."""
+    """Run a Ray of three nodes, two of them with a shard."""
 
     name = "a Ray of three nodes"
     takeover_s = 2.0
+    whole_s = WHOLE_S
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
         self._rays = await asyncio.to_thread(RayOfNodes)
@@ -225,16 +234,19 @@ class _Nodes:
         await asyncio.to_thread(self._rays.close)
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find those of the nodes beside the head: what is broken there is not the end of Ray."""
+        """Find the processes of all nodes except the head; Ray survives the loss of these processes."""
         return [it for it in self._rays.processes(word) if HEAD not in " ".join(it.cmdline())]
 
-    async def stand_in(self, holder: int) -> None:
+    async def start_successor(self, holder: int) -> None:
+        raise NotImplementedError
+
+    async def restart(self, after_s: float) -> None:
         raise NotImplementedError
 
 
 def _can_mount() -> bool:
-    with tempfile.TemporaryDirectory() as place:
-        if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=False, capture_output=True).returncode:
+    with tempfile.TemporaryDirectory() as directory:
+        if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", directory], check=False, capture_output=True).returncode:
             return False
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", directory], check=True)
     return True

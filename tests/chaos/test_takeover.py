@@ -1,51 +1,51 @@
-"""Prove that takeovers, recoveries and lags are measured from what was recorded, and of whom they are."""
+"""Prove that takeovers, recoveries and lags are measured from the recording, for the right timers."""
 
 from __future__ import annotations
 
 import pytest
 
 from chaos.checker import judge
-from chaos.good_run import A, B, good, timer
-from chaos.lives import follow
-from chaos.orphans import promised_of
+from chaos.orphaned_slots import promised_of
+from chaos.run_index import index_run
+from chaos.scripted.good_run import A, B, good, timer
+from chaos.scripted.run import LAG_S, blank, rig_s
 from chaos.takeover import lags, quantile, recoveries, takeovers
-from chaos.tape import LAG_S, blank, rig_s
 
 
-def test_a_timer_that_waited_for_as_long_as_the_clock_was_set_back_is_no_measure_of_a_takeover() -> None:
-    tape = good()
-    tape.fault("clock", 40, 41, 5.0, detail={"offset_s": -600.0})
-    tape.fault("kill", 48, 48, 2.0, victims=[B])
+def test_a_timer_that_a_clock_change_delayed_is_left_out_of_a_takeover() -> None:
+    run = good()
+    run.fault("clock", 40, 41, 5.0, detail={"offset_s": -600.0})
+    run.fault("kill", 48, 48, 2.0, victims=[B])
     for key, fired_s in ((701, 48.6), (703, 48.5 + 600)):
-        tape.ask(48.2, "bob", timer(key, 48.5))
-        tape.fire(fired_s, A + 2, key)
+        run.schedule(48.2, "bob", timer(key, 48.5))
+        run.fire(fired_s, A + 2, key)
 
-    assert [it.timers for it in takeovers(tape.end())][-1] == 1
+    assert [it.timers for it in takeovers(run.end())][-1] == 1
 
 
 @pytest.mark.parametrize(("slow", "violations"), [(1, 0), (2, 2)])
 def test_one_takeover_of_a_hundred_may_take_longer(slow: int, violations: int) -> None:
-    tape = blank(ends_s=2_100)
-    tape.holder(-0.5, B, 1)
+    run = blank(ends_s=2_100)
+    run.holder(-0.5, B, 1)
     for number in range(100):
         at_s, took_s = 20.0 * number, 2.1 if number < slow else 1.0
-        tape.fault("freeze", at_s, at_s, 2.0, victims=[B])
-        tape.ask(at_s, "bob", timer(2 * number + 1, at_s + 0.1))
-        tape.fire(at_s + 0.1 + took_s, B, 2 * number + 1)
+        run.fault("freeze", at_s, at_s, 2.0, victims=[B])
+        run.schedule(at_s, "bob", timer(2 * number + 1, at_s + 0.1))
+        run.fire(at_s + 0.1 + took_s, B, 2 * number + 1)
 
-    finding = next(it for it in judge(tape.end()).findings if it.promise == "T1")
+    finding = next(it for it in judge(run.end()).findings if it.promise == "T1")
 
     assert (finding.cases, finding.violations) == (100, violations)
 
 
-def test_a_takeover_is_of_the_timers_of_the_lost_shard_alone() -> None:
-    tape = good()
-    tape.fault("cut", 25.05, 25.1, 2.0, victims=[B])  # hits other slots, so it explains nothing of the kill
+def test_a_takeover_has_the_timers_of_the_lost_shard_alone() -> None:
+    run = good()
+    run.fault("cut", 25.05, 25.1, 2.0, victims=[B])  # B has other slots than the killed shard
 
-    assert [(it.fault.kind, it.timers) for it in takeovers(tape.end())] == [("kill", 1), ("freeze", 1), ("cut", 1)]
+    assert [(it.fault.kind, it.timers) for it in takeovers(run.end())] == [("kill", 1), ("freeze", 1), ("cut", 1)]
 
 
-def test_a_takeover_is_the_worst_wait_of_the_lost_shards_timers() -> None:
+def test_a_takeover_takes_as_long_as_the_latest_of_the_lost_shards_timers() -> None:
     found = takeovers(good().end())
 
     assert [(it.fault.kind, it.timers) for it in found] == [("kill", 1), ("freeze", 1)]
@@ -53,57 +53,57 @@ def test_a_takeover_is_the_worst_wait_of_the_lost_shards_timers() -> None:
     assert [it.bound_s for it in found] == [2.0, 2.0]
 
 
-def test_a_timer_that_another_fault_held_up_is_left_out_of_a_takeover() -> None:
-    tape = good()
-    tape.fault("lock", 25.1, 25.9, 1.0)
+def test_a_timer_that_another_fault_delayed_is_left_out_of_a_takeover() -> None:
+    run = good()
+    run.fault("lock", 25.1, 25.9, 1.0)
 
-    assert [it.timers for it in takeovers(tape.end())] == [0, 1]
+    assert [it.timers for it in takeovers(run.end())] == [0, 1]
 
 
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (16.9, 13.0), (17.1, 2.0)])
-def test_a_takeover_has_more_time_while_there_is_no_leader_to_make_it(began_s: float, bound_s: float) -> None:
-    tape = blank()
-    tape.holder(-0.5, B, 1)
-    tape.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)
-    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
-    tape.fault("kill", began_s, began_s, None, victims=[A])
-    history = tape.end()
+def test_a_takeover_has_more_time_without_a_leader(began_s: float, bound_s: float) -> None:
+    run = blank()
+    run.holder(-0.5, B, 1)
+    run.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)
+    run.fault("kill", began_s, began_s, 2.0, victims=[A])
+    run.fault("kill", began_s, began_s, None, victims=[A])
+    history = run.end()
 
-    assert list(promised_of(follow(history)).values())[1:] == [bound_s, None]
+    assert list(promised_of(index_run(history)).values())[1:] == [bound_s, None]
 
 
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (14.9, 13.0), (15.1, 2.0)])
-def test_a_takeover_has_more_time_where_no_shard_was_left_to_take_over(began_s: float, bound_s: float) -> None:
-    tape = blank()
-    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
+def test_a_takeover_has_more_time_without_another_shard(began_s: float, bound_s: float) -> None:
+    run = blank()
+    run.fault("kill", began_s, began_s, 2.0, victims=[A])
     for at_s, holder, shard in ((-0.5, A, 0), (-0.4, B, 1), (9.0, A, None), (10.0, B, None), (15.0, 0xC, 0)):
-        tape.holder(at_s, holder, shard)
+        run.holder(at_s, holder, shard)
 
-    assert promised_of(follow(tape.end())) == {1: bound_s}
+    assert promised_of(index_run(run.end())) == {1: bound_s}
 
 
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 4.0), (10.9, 4.0), (11.1, 2.0)])
-def test_a_takeover_has_the_time_of_two_while_another_shard_is_lost(began_s: float, bound_s: float) -> None:
-    tape = blank()
-    tape.holder(-0.5, B, 1)
-    tape.fault("cut", 8.0, 11.0, 2.0, victims=[B])
-    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
+def test_a_takeover_during_another_one_has_the_time_of_both(began_s: float, bound_s: float) -> None:
+    run = blank()
+    run.holder(-0.5, B, 1)
+    run.fault("cut", 8.0, 11.0, 2.0, victims=[B])
+    run.fault("kill", began_s, began_s, 2.0, victims=[A])
 
-    assert promised_of(follow(tape.end()))[2] == bound_s
+    assert promised_of(index_run(run.end()))[2] == bound_s
 
 
 @pytest.mark.parametrize("led", [True, False])
-def test_only_the_lost_shards_timers_may_be_later_where_nobody_led(led: bool) -> None:
-    tape = blank()
-    tape.holder(-0.5, A, 0)
-    tape.holder(-0.5, B, 1)
-    tape.ask(1, "ada", timer(1, 6), timer(2, 6))
-    tape.fault("freeze", 5.0, 9.0, None, disturbs=False, leaderless=not led)
-    tape.fault("kill", 5.5, 5.5, 2.0, victims=[A])
-    tape.fire(14.0, B, 1)
-    tape.holder(14.1, B, None)
-    tape.fire(14.2, B, 2)
-    history = tape.end()
+def test_without_a_leader_only_the_lost_shards_timers_may_be_later(led: bool) -> None:
+    run = blank()
+    run.holder(-0.5, A, 0)
+    run.holder(-0.5, B, 1)
+    run.schedule(1, "ada", timer(1, 6), timer(2, 6))
+    run.fault("freeze", 5.0, 9.0, None, disturbs=False, leaderless=not led)
+    run.fault("kill", 5.5, 5.5, 2.0, victims=[A])
+    run.fire(14.0, B, 1)
+    run.holder(14.1, B, None)
+    run.fire(14.2, B, 2)
+    history = run.end()
 
     verdict = judge(history)
 
@@ -114,38 +114,38 @@ def test_only_the_lost_shards_timers_may_be_later_where_nobody_led(led: bool) ->
 
 
 def test_a_timer_that_waits_for_a_takeover_without_a_leader_is_left_out_of_the_next_one() -> None:
-    tape = blank()
-    tape.holder(-0.5, A, 0)
-    tape.ask(1, "ada", timer(2, 12))
-    tape.fault("freeze", 4.0, 6.0, None, disturbs=False, leaderless=True)
-    tape.fault("kill", 5.0, 5.0, 2.0, victims=[A])
-    tape.fault("kill", 11.0, 11.0, 2.0, victims=[A])
-    tape.fire(16.0, B, 2)
+    run = blank()
+    run.holder(-0.5, A, 0)
+    run.schedule(1, "ada", timer(2, 12))
+    run.fault("freeze", 4.0, 6.0, None, disturbs=False, leaderless=True)
+    run.fault("kill", 5.0, 5.0, 2.0, victims=[A])
+    run.fault("kill", 11.0, 11.0, 2.0, victims=[A])
+    run.fire(16.0, B, 2)
 
-    assert [it.timers for it in takeovers(tape.end())] == [0, 0]
+    assert [it.timers for it in takeovers(run.end())] == [0, 0]
 
 
-def test_recovery_is_told_from_when_the_store_was_back() -> None:
+def test_a_recovery_is_measured_from_the_end_of_the_outage() -> None:
     (recovery,) = (it for it in recoveries(good().end()) if it.fault.kind == "store")
 
     assert recovery.first_s == pytest.approx(0.1)
     assert recovery.normal_s == pytest.approx(0.1)
 
 
-def test_recovery_is_not_told_of_what_ends_while_something_else_is_broken() -> None:
-    tape = good()
-    assert [it.fault.kind for it in recoveries(tape.end())] == ["store"], "the head was back while the store was away"
-    tape.fault("lock", 17.5, 18.05, 5.0)
+def test_a_fault_that_ends_during_another_one_has_no_recovery() -> None:
+    run = good()
+    assert [it.fault.kind for it in recoveries(run.end())] == ["store"], "the head was back while the store was away"
+    run.fault("lock", 17.5, 18.05, 5.0)
 
-    assert not recoveries(tape.end())
+    assert not recoveries(run.end())
 
 
-def test_lags_are_in_commit_order_and_count_from_when_a_timer_was_known() -> None:
-    tape = blank()
-    tape.ask(10, "ada", timer(2, 5))
-    tape.fire(10.105, A, 2)
+def test_lags_are_in_commit_order_and_count_from_the_commit_of_a_late_timer() -> None:
+    run = blank()
+    run.schedule(10, "ada", timer(2, 5))
+    run.fire(10.105, A, 2)
 
-    ((fired_s, lag_s),) = lags(tape.end())
+    ((fired_s, lag_s),) = lags(run.end())
 
     assert fired_s == rig_s(10.105)
     assert lag_s == pytest.approx(0.1, abs=1e-6)

@@ -1,4 +1,4 @@
-"""An engine that writes late, after another one has advanced its instance: the judge tells a fence from none."""
+"""Prove that the judge reports an engine that writes after another one has advanced its instance, without a fence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.builds import BUILDS, Build
+from chaos.broken_builds import BUILDS, Build
 from chaos.checker import judge
-from chaos.good_run import red
 from chaos.history import History
-from chaos.kept import REGISTER
-from chaos.models import PROCESSES
+from chaos.keeper_pool import REGISTER
+from chaos.process_models import PROCESSES
 from chaos.recorder import Recorder
-from shardclock_server.engine.advancing import advance_by
+from chaos.scripted.good_run import red
+from shardclock_server.engine.advance import advance_by
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.engine.stepped import SteppedEngine
 from shardclock_server.service import processes
@@ -36,7 +36,7 @@ VARIABLES = {"n": 0, "act": "return", "due": "PT1H", "order": "order 1"}
 
 
 def statements_of(build: Build) -> Callable[[str], Statement]:
-    """Read statements as they are in a build that is broken on purpose."""
+    """Read the statements of a broken build."""
 
     def read(name: str) -> Statement:
         edits = [edit for edit in build.edits if edit.file.endswith(f"/{name}.sql")]
@@ -55,10 +55,10 @@ def statements_of(build: Build) -> Callable[[str], Statement]:
     [("sound, with engines", set[str]()), ("an engine without a fence", {"P3", "P4"})],
     ids=["fence", "no fence"],
 )
-async def test_what_a_zombie_writes_is_seen_by_p3_and_p4(
+async def test_a_late_write_of_a_replaced_engine_breaks_p3_and_p4(
     dsn: str, monkeypatch: pytest.MonkeyPatch, name: str, broken: set[str]
 ) -> None:
-    # Given an instance whose task is completed, and an engine that has advanced it in memory, and not written
+    # Given an instance with a completed task, and an engine that has advanced it only in memory
     (build,) = (build for build in BUILDS if build.name == name)
     monkeypatch.setattr(sessions, "statement", statements_of(build))
     engine = SteppedEngine(replace(incarnation(), role=ENGINE), EngineSettings(), dsn)
@@ -77,7 +77,7 @@ async def test_what_a_zombie_writes_is_seen_by_p3_and_p4(
         definitions = engine._runners[key // 840 % len(engine._runners)]._definitions
         late = advance_by(taken, definitions.get(deployed.definition_key, "default"), deployed.definition_key).writes()
 
-        # When another engine has written before
+        # When another engine writes first
         await engine.step()
         written = (await apply_steps(session, ZOMBIE, late)).written
 

@@ -1,4 +1,4 @@
-"""Prove what all pictures rely on: units, axes, gaps, legends, and that the same values give the same SVG."""
+"""Prove the basis of all pictures: units, axes, gaps, legends, and that equal values give equal SVG."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_times_are_marked_at_round_seconds_after_the_start(length_s: float, coun
     assert len(ticks) <= count + 1 or length_s > 100_000
 
 
-def test_a_series_is_split_where_points_are_missing() -> None:
+def test_a_series_is_split_at_missing_points() -> None:
     points = [(0.0, 1.0), (1.0, 1.0), (2.4, 1.0), (4.0, 1.0), (30.0, 2.0)]
     assert [len(run) for run in split_at_gaps(points, 1.0)] == [3, 1, 1]
     assert list(split_at_gaps([], 1.0)) == []
@@ -70,14 +70,12 @@ def test_a_legend_takes_as_many_rows_as_its_names_need() -> None:
 
 
 @pytest.mark.parametrize(("sample", "shape"), [("box", "rect"), ("line", "polyline"), ("shade", "polygon")])
-def test_a_sample_in_a_legend_looks_like_what_it_stands_for(
-    sample: Literal["box", "line", "shade"], shape: str
-) -> None:
+def test_a_sample_in_a_legend_looks_like_its_series(sample: Literal["box", "line", "shade"], shape: str) -> None:
     picture = _with_legend(Legend([Entry("a", "#123456", sample)], 300))
     assert len([it for it in _shapes(picture, shape) if "#123456" in it.attrib.values()]) == 1
 
 
-def test_a_window_that_ends_after_the_axis_ends_with_it() -> None:
+def test_a_window_beyond_the_axis_ends_with_the_axis() -> None:
     picture = Picture(400, 200)
     _plot(picture).window(5, 1_000, color="#000001", opacity=0.5, edge=True)
     (window,) = _shapes(picture, "polygon")

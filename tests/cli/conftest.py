@@ -1,4 +1,4 @@
-"""Lend tests a shell on an empty database."""
+"""A shell on an empty database."""
 
 from __future__ import annotations
 

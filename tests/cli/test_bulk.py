@@ -1,4 +1,4 @@
-"""Prove that verbs on many timers count first, go through all pages, and tell the truth about what they changed."""
+"""Verbs on many timers count first, go through all pages, and report the true number of changes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rich.console import Console
 from shardclock.backoff import Backoff
 from shardclock_server.cli import bars
 from shardclock_server.service import bulk_change
-from shardclock_server.sql.clients.history import find_keys
-from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.clients.search import find_keys
+from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count
 from tests.support.factories import add_timers, query, value
@@ -28,12 +28,12 @@ DAY = datetime(2031, 1, 1, tzinfo=UTC)
 VERBS = [["cancel"], ["pause"], ["resume"], ["reschedule", "--shift", "PT1H"]]
 
 
-AT_ONCE = Retry(attempts=5, backoff=Backoff(0.0, 0.0))
+AT_ONCE = StoreRetry(attempts=5, backoff=Backoff(0.0, 0.0))
 
 
 @pytest.fixture
 def shell(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Run commands in this process, on a migrated, empty database; a search gives pages, as if there were more."""
+    """Run commands in this process, on a migrated, empty database; a search has several pages."""
     monkeypatch.setattr(bulk_change, "FOUND_TIMERS", 1_000)
     return Shell(dsn, capsys)
 
@@ -52,13 +52,13 @@ def states(shell: Shell) -> dict[str, int]:
 
 
 def due_dates(shell: Shell) -> list[timedelta]:
-    """Read how much later than the day's beginning the timers are due, in the order of their keys."""
+    """Read the time from the day's beginning to each timer's due date, in the order of the keys."""
     rows = asyncio.run(query(shell.dsn, "select due_date from shardclock.timer_history order by timer_key"))
     return [row["due_date"] - DAY for row in rows]
 
 
 def failing(name: str, fails: Callable[[int], BaseException | None], *, answered: bool = False) -> Any:
-    """Make calls of a statement fail, told by their number from 1: before they are made, or before their answer."""
+    """Make the calls with these numbers, from 1, fail: before the statement runs, or after it (`answered`)."""
     rows, calls = Session.call, 0
 
     async def call(self: Session, statement: str, /, **values: Any) -> Any:
@@ -77,14 +77,14 @@ def failing(name: str, fails: Callable[[int], BaseException | None], *, answered
     return mock.patch.multiple(Session, call=call)
 
 
-# a dry run
+# dry runs
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
-def test_only_counts_until_it_is_told_to_do_it(shell: Shell, verb: list[str]) -> None:
+def test_without_yes_a_verb_only_counts(shell: Shell, verb: list[str]) -> None:
     add(shell)
     add(shell, 3)
-    shell("pause", "--all", "--due-before", "2031-01-01T00:00:02Z", "--yes")  # two of them
+    shell("pause", "--all", "--due-before", "2031-01-01T00:00:02Z", "--yes")  # pauses two timers
     before = states(shell), due_dates(shell)
     matched = {"pause": MANY + 1, "resume": 2}.get(verb[0], MANY + 3)
 
@@ -99,7 +99,7 @@ def test_only_counts_until_it_is_told_to_do_it(shell: Shell, verb: list[str]) ->
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
 @pytest.mark.parametrize("yes", [[], ["--yes"]], ids=["dry", "yes"])
-def test_says_that_no_timer_matches(shell: Shell, verb: list[str], yes: list[str]) -> None:
+def test_a_verb_reports_that_no_timer_matches(shell: Shell, verb: list[str], yes: list[str]) -> None:
     done = shell(*verb, "--all", "--tenant", "nobody", *yes)
 
     assert (done.code, done.out.split()) == (DONE, ["matched", "changed", "0", "0"])
@@ -109,7 +109,7 @@ def test_says_that_no_timer_matches(shell: Shell, verb: list[str], yes: list[str
 # all pages
 
 
-def test_cancels_what_is_pending_and_what_is_paused(shell: Shell) -> None:
+def test_a_cancel_of_all_includes_pending_and_paused_timers(shell: Shell) -> None:
     add(shell)
     shell("pause", "--all", "--due-before", "2031-01-01T00:20:00Z", "--yes")
 
@@ -127,7 +127,7 @@ def test_cancels_what_is_pending_and_what_is_paused(shell: Shell) -> None:
     assert asyncio.run(value(shell.dsn, kept)) == MANY
 
 
-def test_pauses_and_resumes_all(shell: Shell) -> None:
+def test_a_pause_and_a_resume_of_all_change_each_timer_once(shell: Shell) -> None:
     add(shell)
 
     assert shell("pause", "--all", "--yes", "--json").json == {
@@ -148,7 +148,7 @@ def test_pauses_and_resumes_all(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(("shift", "seconds"), [("PT30M", 1_800), ("-PT30M", -1_800)])
-def test_moves_each_timer_once_whichever_way(shell: Shell, shift: str, seconds: int) -> None:
+def test_a_shift_in_either_direction_moves_each_timer_once(shell: Shell, shift: str, seconds: int) -> None:
     add(shell)
     shell("pause", "--all", "--due-before", "2031-01-01T00:10:00Z", "--yes")
 
@@ -175,7 +175,7 @@ def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(shell: Shel
     assert due_dates(shell) == [timedelta(days=2, seconds=i) for i in range(1, MANY + 1)]
 
 
-def test_shows_how_far_it_is(shell: Shell) -> None:
+def test_a_terminal_shows_the_progress_of_a_bulk_change(shell: Shell) -> None:
     add(shell)
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=100)
@@ -188,10 +188,10 @@ def test_shows_how_far_it_is(shell: Shell) -> None:
         assert re.search(rf"{step}[^/]*{MANY}/{MANY}", shown)
 
 
-# which timers
+# the selected timers
 
 
-def test_touches_one_tenant_the_default_one_unless_told(shell: Shell) -> None:
+def test_a_bulk_change_without_a_tenant_changes_the_default_tenant(shell: Shell) -> None:
     add(shell, 2)
     add(shell, 3, tenant_id="'acme'")
 
@@ -200,7 +200,7 @@ def test_touches_one_tenant_the_default_one_unless_told(shell: Shell) -> None:
     assert count(shell) == 2
 
 
-def test_touches_only_what_the_filters_find(shell: Shell) -> None:
+def test_a_bulk_change_affects_only_the_timers_of_its_filters(shell: Shell) -> None:
     add(shell, 6, name="case when i % 2 = 0 then 'even-' else 'odd-' end || i", process_instance_key="1 + i / 4")
 
     def matched(*options: object) -> int:
@@ -217,7 +217,7 @@ def test_touches_only_what_the_filters_find(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--all"]], ids=["", "all"])
-def test_cancels_a_process_instance_whoever_its_timers_belong_to(shell: Shell, options: list[str]) -> None:
+def test_a_cancel_of_a_process_instance_includes_all_tenants(shell: Shell, options: list[str]) -> None:
     add(shell, 3, process_instance_key="7", tenant_id="'t-' || i")
     add(shell, 2, process_instance_key="8")
     shell("pause", "--process-instance", 7, "--due-before", "2031-01-01T00:00:02Z", "--yes")
@@ -237,7 +237,7 @@ def test_cancels_a_process_instance_whoever_its_timers_belong_to(shell: Shell, o
     assert count(shell) == 2
 
 
-def test_cancels_what_a_process_instance_adds_while_its_timers_are_listed(shell: Shell) -> None:
+def test_a_cancel_of_a_process_instance_includes_timers_added_during_the_search(shell: Shell) -> None:
     add(shell, 2, process_instance_key="7")
     added = 0
 
@@ -254,7 +254,7 @@ def test_cancels_what_a_process_instance_adds_while_its_timers_are_listed(shell:
     assert count(shell) == 0
 
 
-def test_cancels_only_a_tenants_part_of_a_process_instance_when_told(shell: Shell) -> None:
+def test_a_cancel_of_a_process_instance_with_a_tenant_is_limited_to_it(shell: Shell) -> None:
     add(shell, 3, process_instance_key="7", tenant_id="'t-' || i")
 
     done = shell("cancel", "--process-instance", 7, "--tenant", "t-1", "--yes", "--json")
@@ -262,10 +262,10 @@ def test_cancels_only_a_tenants_part_of_a_process_instance_when_told(shell: Shel
     assert done.json == {"matched": 1, "changed": 1, "unsure": 0, "left_out": 0}
 
 
-# what goes wrong
+# failures
 
 
-def test_counts_only_what_it_changed_itself(shell: Shell) -> None:
+def test_a_bulk_change_does_not_count_changes_by_another_client(shell: Shell) -> None:
     add(shell, 5)
 
     async def find_and_cancel(*args: Any, **more: Any) -> Any:
@@ -281,7 +281,7 @@ def test_counts_only_what_it_changed_itself(shell: Shell) -> None:
     assert "left as they are: 2, which ended" in done.err
 
 
-def test_asks_again_when_an_answer_is_lost_and_moves_no_timer_twice(shell: Shell) -> None:
+def test_a_lost_answer_is_retried_and_moves_no_timer_twice(shell: Shell) -> None:
     add(shell)
     lost = failing("shift_timers", lambda call: StoreUnavailable("lost") if call == 2 else None, answered=True)
 
@@ -296,7 +296,7 @@ def test_asks_again_when_an_answer_is_lost_and_moves_no_timer_twice(shell: Shell
     assert due_dates(shell) == [timedelta(days=1, seconds=i) for i in range(1, MANY + 1)]
 
 
-def test_says_how_far_it_came_when_postgres_goes_away_for_good(shell: Shell) -> None:
+def test_a_permanent_outage_of_postgres_is_reported_with_the_changes_until_then(shell: Shell) -> None:
     add(shell)
     gone = failing("shift_timers", lambda call: StoreUnavailable("gone") if call > 1 else None)
 
@@ -325,7 +325,7 @@ def test_a_count_that_gets_no_answer_changed_nothing(shell: Shell) -> None:
     assert count(shell) == 3
 
 
-def test_ctrl_c_says_how_far_it_came(shell: Shell) -> None:
+def test_ctrl_c_reports_the_changes_until_then(shell: Shell) -> None:
     add(shell)
 
     with failing("cancel_timers", lambda call: KeyboardInterrupt() if call == 2 else None):
@@ -336,7 +336,7 @@ def test_ctrl_c_says_how_far_it_came(shell: Shell) -> None:
     assert count(shell) == MANY - 1_000
 
 
-def test_a_shift_out_of_the_calendar_is_refused_before_anything_moves(shell: Shell) -> None:
+def test_a_shift_out_of_the_calendar_is_refused_before_any_timer_moves(shell: Shell) -> None:
     add(shell, 3)
 
     done = shell("reschedule", "--all", "--shift", "P9000Y", "--yes", "--operation", "x")
@@ -345,7 +345,7 @@ def test_a_shift_out_of_the_calendar_is_refused_before_anything_moves(shell: She
     assert due_dates(shell) == [timedelta(seconds=i) for i in range(1, 4)]
 
 
-def test_a_shift_that_some_timer_cannot_make_says_which_came_before(shell: Shell) -> None:
+def test_a_shift_that_is_refused_for_a_later_timer_reports_the_moved_ones(shell: Shell) -> None:
     add(shell, 1_000)
     add(shell, 1, "'9999-12-31Z'")
 
@@ -375,7 +375,7 @@ def test_a_shift_that_some_timer_cannot_make_says_which_came_before(shell: Shell
     ],
     ids=lambda item: " ".join(item)[:40],
 )
-def test_refuses_what_makes_no_sense_before_it_asks_the_database(
+def test_a_nonsensical_command_is_refused_before_any_statement(
     capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
 ) -> None:
     assert_refused(Shell(DOWN, capsys)(*command), *words)

@@ -1,4 +1,4 @@
-"""Instances are cancelled by their business key: one at once, several when that is said."""
+"""Instances are cancelled by their business key: a single instance at once, several only with --yes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def start(shell: Shell, business_key: str) -> int:
 
 
 def cancelled(shell: Shell) -> list[int]:
-    """List the instances that were told to end."""
+    """Return the instances with a cancel signal."""
     told = (
         "select process_instance_key as key from shardclock.deliveries where payload ->> 'kind' = 'cancel' order by 1"
     )
     return [row["key"] for row in asyncio.run(query(shell.dsn, told))]
 
 
-def test_one_is_cancelled_at_once(shell: Shell) -> None:
+def test_a_single_instance_is_cancelled_at_once(shell: Shell) -> None:
     key, _ = start(shell, "order-42"), start(shell, "order-43")
 
     done = shell("processes", "cancel", "--business-key", "order-42")
@@ -41,7 +41,7 @@ def test_one_is_cancelled_at_once(shell: Shell) -> None:
     assert (done.code, done.err, cancelled(shell)) == (DONE, "1 instance is told to end\n", [key])
 
 
-def test_several_are_cancelled_only_with_yes(shell: Shell) -> None:
+def test_several_instances_are_cancelled_only_with_yes(shell: Shell) -> None:
     keys = [start(shell, "order-42") for _ in range(3)]
 
     asked = shell("processes", "cancel", "--business-key", "order-42")
@@ -56,6 +56,6 @@ def test_several_are_cancelled_only_with_yes(shell: Shell) -> None:
     assert cancelled(shell) == keys
 
 
-def test_which_are_meant_is_said_in_one_way(shell: Shell) -> None:
+def test_the_key_and_the_business_key_exclude_each_other(shell: Shell) -> None:
     for given in ([], ["7", "--business-key", "order-42"], ["7", "--process", "p"], ["7", "--tenant", "acme"]):
         assert shell("processes", "cancel", *given).code == BAD_INPUT, given

@@ -1,4 +1,4 @@
-"""Prove what holds for every command, and that those that watch and steer the cluster do what they say."""
+"""All commands have the same rules for errors, settings and help; the commands that steer a cluster work as stated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from shardclock_server.service.words import span_of
+from shardclock_server.service.wording import span_of
 from shardclock_server.sql.scripts import functions, steps
 from tests.support.cli_asserts import (
     BAD_INPUT,
@@ -61,7 +61,7 @@ from tests.support.program import PROGRAM, Shell, run
     ],
     ids=lambda item: " ".join(item)[:40],
 )
-def test_refuses_what_makes_no_sense_before_it_asks_the_database(
+def test_a_nonsensical_command_is_refused_before_any_statement(
     capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
 ) -> None:
     assert_refused(Shell(DOWN, capsys)(*command), *words)
@@ -70,17 +70,17 @@ def test_refuses_what_makes_no_sense_before_it_asks_the_database(
 # scale
 
 
-# ramp, and what an outage left
+# ramp, and the timers of an outage
 
 
 def add_outage(shell: Shell, left: int, *, served: bool = True) -> None:
-    """Leave timers overdue by an hour, and a shard that is about to fire them."""
+    """Add timers that are overdue by an hour and, if `served`, a live shard."""
     asyncio.run(add_timers(shell.dsn, left, "now() - interval '1 hour'"))
     if served:
         asyncio.run(add_holder(shell.dsn, 0xABC))
 
 
-def test_sets_the_ramp_and_shows_it(shell: Shell) -> None:
+def test_the_ramp_is_set_and_shown(shell: Shell) -> None:
     at_first = shell("ramp", "--json").json
     assert (at_first["left_by_outage"], at_first["caught_up_in_s"]) == (0, 0)
     assert shell("ramp", "500", "--json").json == {"before": at_first["ramp_per_s"], "ramp_per_s": 500}
@@ -102,7 +102,7 @@ def test_sets_the_ramp_and_shows_it(shell: Shell) -> None:
         ("off", ["without a limit"], None),
     ],
 )
-def test_tells_what_an_outage_left_and_how_long_it_will_take(
+def test_the_timers_of_an_outage_are_shown_with_the_remaining_time(
     shell: Shell, rate: str, words: list[str], caught_up_in_s: float | None
 ) -> None:
     add_outage(shell, 125)
@@ -117,20 +117,20 @@ def test_tells_what_an_outage_left_and_how_long_it_will_take(
         assert (state["left_by_outage"], state["caught_up_in_s"]) == (125, caught_up_in_s)
 
 
-def test_promises_no_end_of_an_outage_while_no_shard_runs(shell: Shell) -> None:
+def test_without_a_live_shard_no_remaining_time_is_shown(shell: Shell) -> None:
     add_outage(shell, 3, served=False)
 
     for command in ("status", "ramp"):
         assert "3 timers, waiting for a shard to run" in shell(command).out
 
 
-def test_status_speaks_of_no_outage_when_there_was_none(shell: Shell) -> None:
+def test_status_does_not_mention_an_outage_if_there_was_none(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3))
 
     assert "outage" not in shell("status").out
 
 
-def test_status_speaks_of_one_in_the_singular(shell: Shell) -> None:
+def test_status_uses_the_singular_for_one(shell: Shell) -> None:
     add_outage(shell, 1)
 
     told = shell("status").out
@@ -143,11 +143,11 @@ def test_status_speaks_of_one_in_the_singular(shell: Shell) -> None:
     ("length_s", "words"),
     [(0.2, "1 s"), (59.6, "1 min"), (61, "1 min 1 s"), (7_505, "2 h 5 min"), (86_400, "1 d"), (1e9, "11,574 d 1 h")],
 )
-def test_writes_a_length_of_time_for_people(length_s: float, words: str) -> None:
+def test_a_length_of_time_is_written_for_people(length_s: float, words: str) -> None:
     assert span_of(length_s) == words
 
 
-def test_status_counts_what_is_paused(shell: Shell) -> None:
+def test_status_counts_paused_timers(shell: Shell) -> None:
     shell("schedule", "--in", "PT1H")
     shell("schedule", "--in", "PT1H", "--name", "rests")
     shell("pause", "--name", "rests")
@@ -161,7 +161,7 @@ def test_status_counts_what_is_paused(shell: Shell) -> None:
 
 @pytest.fixture
 def bare(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database without our schema."""
+    """Yield the DSN of a database without our schema."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(query(dsn, "drop schema shardclock cascade"))
@@ -171,7 +171,7 @@ def bare(postgres: Callable[[int], Server]) -> Iterator[str]:
 
 @pytest.fixture
 def own_temp_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `up` find no directories that others of this machine left, which it would name."""
+    """Give the process its own temporary directory: `up` reports abandoned directories in a shared one."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
@@ -185,16 +185,16 @@ COMMANDS: list[list[Any]] = [
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ["up"]], ids=lambda command: command[0])
-def test_a_wrong_schema_is_said_with_the_command_that_mends_it(
+def test_a_wrong_schema_is_reported_with_the_command_that_corrects_it(
     bare: str, capsys: pytest.CaptureFixture[str], command: list[Any], own_temp_dir: None
 ) -> None:
     assert_refused(Shell(bare, capsys)(*command), "version 0", "`shardclock migrate`", code=WRONG_SCHEMA)
 
 
-def test_migrates_and_says_what_it_did(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_migrate_reports_the_applied_steps(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell(bare, capsys)
 
-    # Given a superuser: the first who migrates has to make the schema.
+    # Given a superuser, because the first migration has to create the schema.
     assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {
         "applied": [step.name for step in steps()],
         "functions": list(functions()),
@@ -203,7 +203,7 @@ def test_migrates_and_says_what_it_did(bare: str, capsys: pytest.CaptureFixture[
     assert "up to date" in shell("migrate", SHARDCLOCK_DSN=bare).out
 
 
-def test_prints_the_schema_for_a_dba(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_migrate_prints_the_schema_for_a_dba(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell(bare, capsys)
 
     script = shell("migrate", "--sql", "--roles", SHARDCLOCK_DSN="postgresql://nobody.invalid/x").out
@@ -228,7 +228,7 @@ async def query_script(dsn: str, script: str) -> None:
     [*(command for command in COMMANDS if "--file" not in command), ["migrate"]],
     ids=lambda command: command[0],
 )
-def test_a_database_that_is_down_is_said_without_its_password(
+def test_a_database_that_is_down_is_reported_without_its_password(
     capsys: pytest.CaptureFixture[str], command: list[Any]
 ) -> None:
     done = Shell(DOWN, capsys)(*command)
@@ -249,7 +249,7 @@ def test_a_database_that_is_down_is_said_without_its_password(
     ],
 )
 @pytest.mark.parametrize("command", ["status", "up"])
-def test_a_dsn_that_makes_no_sense_is_refused_without_its_password(
+def test_an_invalid_dsn_is_refused_without_its_password(
     capsys: pytest.CaptureFixture[str], dsn: str, command: str
 ) -> None:
     done = Shell(dsn, capsys)(command)
@@ -258,13 +258,13 @@ def test_a_dsn_that_makes_no_sense_is_refused_without_its_password(
     assert SECRET not in done.err
 
 
-def test_a_database_that_does_not_exist_is_said(shell: Shell) -> None:
+def test_a_database_that_does_not_exist_is_reported(shell: Shell) -> None:
     wrong = shell.dsn.replace("/t_", "/no_")
 
     assert_refused(shell("status", SHARDCLOCK_DSN=wrong), "does not exist", "SHARDCLOCK_DSN", code=NOT_THERE)
 
 
-def test_all_wrong_settings_are_said_each_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_wrong_settings_are_reported_each_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     done = Shell(DOWN, capsys)("status", SHARDCLOCK_LEASE_S="soon", SHARDCLOCK_SHARDS="0")
 
     lines = done.err.splitlines()
@@ -275,7 +275,7 @@ def test_all_wrong_settings_are_said_each_on_a_line(capsys: pytest.CaptureFixtur
     }
 
 
-def test_a_variable_that_is_no_setting_is_said_and_the_command_done(shell: Shell) -> None:
+def test_an_unknown_variable_is_reported_and_the_command_runs(shell: Shell) -> None:
     done = shell("status", "--json", SHARDCLOCK_DNS="postgresql://elsewhere/x")
 
     assert (done.code, done.json["pending"]) == (DONE, 0)
@@ -283,14 +283,14 @@ def test_a_variable_that_is_no_setting_is_said_and_the_command_done(shell: Shell
     assert "SHARDCLOCK_DSN meant?" in done.err
 
 
-def test_wrong_settings_are_said(shell: Shell) -> None:
+def test_contradicting_settings_are_reported(shell: Shell) -> None:
     assert_refused(shell("status", SHARDCLOCK_POLL_S="3"), "SHARDCLOCK_POLL_S", "SHARDCLOCK_HORIZON_S")
 
 
-# a process of its own
+# a separate process
 
 
-def test_a_reader_that_goes_away_ends_a_command_quietly(shell: Shell) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 1000, "now() + interval '1 hour'"))
     with subprocess.Popen(
         [*PROGRAM, "list", "-n", "1000", "--json"],
@@ -325,7 +325,8 @@ HELPED = [
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave",
     "hold", "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
     "pause", "resume", "run-now", "operate", "deploy", "tail", "status", "targets", "audit", "consumers",
-    "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "tasks", "tenants",
+    "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "schedules", "tasks",
+    "tenants",
 ]  # fmt: skip
 
 

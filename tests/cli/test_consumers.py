@@ -1,4 +1,4 @@
-"""Prove that the commands about consumer groups show what there is, and change it only when told to."""
+"""The commands about consumer groups show their state, and change it only with --yes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sql(shell: Shell, text: str) -> Any:
 
 
 def group(shell: Shell, name: str = "billing", *, done: int = 0, partitions: int = 1, keys: int = 5) -> None:
-    """Open a group, give it records, and let it do some."""
+    """Open a group, append records to the log, and let the group work on some."""
 
     async def nothing(*_: object) -> None: ...
 
@@ -39,7 +39,7 @@ def shown(shell: Shell) -> list[Any]:
     return found
 
 
-def test_groups_are_listed_with_lag_in_records_and_seconds_and_since_when_they_are_idle(shell: Shell) -> None:
+def test_groups_are_listed_with_their_lag_and_their_idle_time(shell: Shell) -> None:
     group(shell, done=2)
     sql(shell, "update shardclock.command_log set recorded_at = recorded_at - interval '2 h'")
 
@@ -57,7 +57,7 @@ def test_groups_are_listed_with_lag_in_records_and_seconds_and_since_when_they_a
     assert 0 <= found["idle_s"] < 100
 
 
-def test_a_group_that_never_worked_and_one_that_fails_say_so(shell: Shell) -> None:
+def test_a_group_that_never_worked_and_a_failing_group_are_shown_so(shell: Shell) -> None:
     assert "no group" in shell("consumers").err
     group(shell)
     sql(shell, "update shardclock.consumers set failures = 7, error = 'ValueError: no', failed_at = now()")
@@ -69,7 +69,7 @@ def test_a_group_that_never_worked_and_one_that_fails_say_so(shell: Shell) -> No
 
 
 @pytest.mark.parametrize(("to", "place"), [("start", 0), ("end", 5), ("3", 3), ("2001-01-01T00:00:00Z", 0)])
-def test_a_group_is_reset_only_when_told_to(shell: Shell, to: str, place: int) -> None:
+def test_a_group_is_reset_only_with_yes(shell: Shell, to: str, place: int) -> None:
     group(shell, done=4)
 
     asked = shell("consumers", "reset", "billing", "--to", to)
@@ -81,22 +81,24 @@ def test_a_group_is_reset_only_when_told_to(shell: Shell, to: str, place: int) -
     assert shown(shell)[0]["position"] == place
 
 
-def test_a_group_gets_other_partitions(shell: Shell) -> None:
+def test_a_group_s_number_of_partitions_is_changed(shell: Shell) -> None:
     group(shell, done=5)
     group(shell, "behind", done=1, keys=3, partitions=2)
 
     assert shell("consumers", "reset", "billing", "--partitions", 3, "--yes").code == DONE
-    assert_refused(shell("consumers", "reset", "behind", "--partitions", 3, "--yes"), "has yet to do", code=NOT_DONE)
+    assert_refused(
+        shell("consumers", "reset", "behind", "--partitions", 3, "--yes"), "has not read record", code=NOT_DONE
+    )
     assert {it["group_name"]: it["partitions"] for it in shown(shell)} == {"billing": 3, "behind": 2}
 
 
-def test_a_group_is_dropped_only_when_told_to(shell: Shell) -> None:
+def test_a_group_is_dropped_only_with_yes(shell: Shell) -> None:
     group(shell)
 
     asked = shell("consumers", "drop", "billing")
     assert asked.code == NOT_DONE
     assert "billing, with 5 records to read and 0 set aside, would be forgotten; nothing was changed" in asked.err
-    assert shell("consumers", "drop", "billing", "--json").json == {"said": asked.err.strip(), "done": False}
+    assert shell("consumers", "drop", "billing", "--json").json == {"message": asked.err.strip(), "done": False}
     assert len(shown(shell)) == 1
 
     assert shell("consumers", "drop", "billing", "--yes").code == DONE
@@ -104,18 +106,18 @@ def test_a_group_is_dropped_only_when_told_to(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("verb", [("reset", "--to", "end", "--yes"), ("drop", "--yes"), ("aside",)])
-def test_a_group_that_is_not_there_is_named(shell: Shell, verb: tuple[str, ...]) -> None:
-    assert_refused(shell("consumers", verb[0], "nobody", *verb[1:]), "nobody", "consumers`", code=NOT_DONE)
+def test_an_unknown_group_is_refused_by_its_name(shell: Shell, verb: tuple[str, ...]) -> None:
+    assert_refused(shell("consumers", verb[0], "nobody", *verb[1:]), "nobody", "shardclock consumers", code=NOT_DONE)
 
 
 @pytest.mark.parametrize("wrong", [(), ("--to", "somewhere"), ("--to", "1" * 19)])
-def test_a_place_that_is_none_is_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
+def test_an_invalid_position_is_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
     group(shell)
 
     assert_refused(shell("consumers", "reset", "billing", *wrong, "--yes"), "--to")
 
 
-def test_what_was_set_aside_is_shown(shell: Shell) -> None:
+def test_records_set_aside_are_shown(shell: Shell) -> None:
     group(shell)
     assert "has set nothing aside" in shell("consumers", "aside", "billing").err
     sql(

@@ -1,4 +1,4 @@
-"""Prove that the database behind the cluster is found: by its DSN, and with psql."""
+"""The commands dsn and psql find the cluster's database."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tests.support.memory import IN_MEMORY
 from tests.support.program import Shell, run
 
 
-def test_prints_the_dsn_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_configured_dsn_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     done = Shell(DOWN, capsys)("dsn")
 
     assert (done.code, done.out, done.err) == (DONE, f"{DOWN}\n", "")
 
 
-def test_whoever_waits_for_a_frozen_postgres_is_told_so_before_the_time_is_up(
+def test_the_wait_for_a_frozen_postgres_is_reported_before_the_timeout(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shardclock_server.cli.session, "SILENT_S", 0.1)
     monkeypatch.setattr(shardclock_server.cli.session, "TIMEOUT_S", 1.0)
-    with socket.create_server(("127.0.0.1", 0)) as frozen:  # the kernel connects; nobody says a word
+    with socket.create_server(("127.0.0.1", 0)) as frozen:  # the kernel accepts the connection; there is no answer
         port = frozen.getsockname()[1]
         done = Shell(f"postgresql://somebody@127.0.0.1:{port}/timers", capsys)("status")
 
@@ -43,7 +43,7 @@ def test_whoever_waits_for_a_frozen_postgres_is_told_so_before_the_time_is_up(
 
 
 @pytest.mark.slow
-def test_finds_the_embedded_postgres_while_it_runs_and_says_when_it_does_not() -> None:
+def test_the_embedded_postgres_is_found_and_reported_if_it_does_not_run() -> None:
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         environment = {"SHARDCLOCK_DATA_DIR": place}
         stopped = run("dsn", environment=environment)
@@ -52,7 +52,7 @@ def test_finds_the_embedded_postgres_while_it_runs_and_says_when_it_does_not() -
             running = run("dsn", environment=environment)
         finally:
             postgres.close()
-        # psql starts it when it doesn't run, and lets go of it.
+        # psql starts the embedded Postgres if it does not run, and stops it at its end.
         asked = run("psql", "-Atc", "select count(*) from shardclock.timers", environment=environment)
 
         assert (stopped.code, stopped.out, running.err) == (DONE, running.out, "")
@@ -63,7 +63,7 @@ def test_finds_the_embedded_postgres_while_it_runs_and_says_when_it_does_not() -
 
 
 @pytest.mark.slow
-def test_psql_does_what_it_is_told_on_the_database_that_is_named(dsn: str) -> None:
+def test_psql_runs_its_arguments_and_its_input_on_the_configured_database(dsn: str) -> None:
     environment = {"SHARDCLOCK_DSN": dsn}
 
     done = run("psql", "-At", "-c", "select current_database()", environment=environment)
@@ -83,7 +83,7 @@ def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.Mon
         program.chmod(0o755)
         main = (
             "from shardclock_server import cli; from shardclock_server.cli import database; "
-            "database.psql_of_ours = lambda: None; cli.main()"
+            "database.bundled_psql = lambda: None; cli.main()"
         )
         done = subprocess.run(
             [sys.executable, "-c", main, "psql", "--no-psqlrc"],
@@ -96,10 +96,10 @@ def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.Mon
     assert done.stdout == f"['postgresql://user@127.0.0.1:1/shardclock', '--no-psqlrc'] {SECRET}\n", done
 
 
-def test_a_machine_without_psql_is_told_what_to_install(
+def test_a_missing_psql_is_reported_with_the_package_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shardclock_server.cli.database.psql_of_ours", lambda: None)
+    monkeypatch.setattr("shardclock_server.cli.database.bundled_psql", lambda: None)
 
     done = Shell(DOWN, capsys)("psql", PATH="/nowhere")
 
@@ -118,11 +118,11 @@ def test_a_machine_without_psql_is_told_what_to_install(
         ("postgresql://u:@/d?host=/a%20b&port=5432", "postgresql://u@/d?host=/a%20b&port=5432", None),
     ],
 )  # fmt: skip
-def test_a_dsn_is_parted_from_its_password(dsn: str, bare: str, password: str | None) -> None:
+def test_a_dsn_is_split_from_its_password(dsn: str, bare: str, password: str | None) -> None:
     assert without_password(dsn) == (bare, password)
 
 
-def test_the_embedded_postgres_s_dsn_is_the_same_whether_it_is_held_or_spoken_of() -> None:
+def test_the_embedded_postgres_s_dsn_does_not_depend_on_its_state() -> None:
     settings = load_settings(data_dir=Path("/srv/x"))
 
     dsn = EmbeddedPostgres.at(settings.data_dir).dsn

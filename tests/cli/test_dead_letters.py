@@ -1,4 +1,4 @@
-"""Prove that dead letters are listed, redriven at a rate, and discarded, each with a record of who did it."""
+"""Dead letters are listed, redriven at a rate, and discarded, each with a record of its author."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER = "cart.left"
 
 @pytest.fixture
 def letters(shell: Shell) -> list[int]:
-    """Let three deliveries die, the last of another target and tenant; return their keys."""
+    """Let three deliveries die, the last delivery of another target and tenant; return the keys."""
 
     async def let_die() -> list[int]:
         dsn = shell.dsn
@@ -46,7 +46,7 @@ def letters(shell: Shell) -> list[int]:
 
 
 def waiting(shell: Shell) -> list[dict[str, Any]]:
-    """Read the deliveries on their way."""
+    """Read the deliveries that have not ended."""
     rows = asyncio.run(query(shell.dsn, "select * from shardclock.deliveries order by next_attempt_at, timer_key"))
     return [dict(row) for row in rows]
 
@@ -57,7 +57,9 @@ def last_records(shell: Shell, intent: str) -> dict[int, dict[str, Any]]:
     return {row["timer_key"]: json.loads(row["detail"]) for row in asyncio.run(query(shell.dsn, text, intent))}
 
 
-def test_they_are_listed_the_last_one_first_with_reason_and_failures(shell: Shell, letters: list[int]) -> None:
+def test_dead_letters_are_listed_the_most_recent_first_with_reason_and_failures(
+    shell: Shell, letters: list[int]
+) -> None:
     listed = shell("dead-letters", "--json").json
 
     assert [letter["timer_key"] for letter in listed] == letters[::-1]
@@ -66,10 +68,19 @@ def test_they_are_listed_the_last_one_first_with_reason_and_failures(shell: Shel
     assert [failure["attempt"] for failure in listed[0]["failures"]] == [1]
     assert [it["timer_key"] for it in shell("dead-letters", "--target", HANDLER, "--json").json] == letters[1::-1]
     assert "it raised too often" in shell("dead-letters", "--tenant", "acme").out
+    assert len(shell("dead-letters", "--reason-line", "it raised too often", "--json").json) == 3
+    assert shell("dead-letters", "--reason-line", "it raised", "--json").json == []
+    grouped = shell("dead-letters", "groups", "--json").json
+    assert [(it["target"], it["tenant_id"], it["dead_letters"]) for it in grouped["groups"]] == [
+        (HANDLER, "default", 2),
+        (OTHER, "acme", 1),
+    ]
+    assert (grouped["counted"], grouped["is_all"]) == (3, True)
+    assert "it raised too often" in shell("dead-letters", "groups").out
     assert shell("dead-letters", "--died-before", "2020-01-01T00:00Z").err == "there are no such dead letters\n"
 
 
-def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int]) -> None:
+def test_a_redrive_without_yes_is_a_dry_run(shell: Shell, letters: list[int]) -> None:
     said = shell("dead-letters", "redrive", "--all", "--target", HANDLER)
 
     assert said.code == DONE, "a dry run that finds some is no failure, as of `cancel --all`"
@@ -81,7 +92,7 @@ def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int])
     assert waiting(shell) == []
 
 
-def test_it_says_of_how_many_tenants_they_are_if_not_of_one(shell: Shell, letters: list[int]) -> None:
+def test_the_number_of_tenants_is_reported_if_there_are_several(shell: Shell, letters: list[int]) -> None:
     every, one = (
         shell("dead-letters", "discard", "--all"),
         shell("dead-letters", "discard", "--all", "--tenant", "acme"),
@@ -94,14 +105,14 @@ def test_it_says_of_how_many_tenants_they_are_if_not_of_one(shell: Shell, letter
     assert done.err == "put back: 3 dead letters of 2 tenants are due again\n"
 
 
-def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letters: list[int]) -> None:
+def test_a_redriven_dead_letter_begins_again_with_the_same_payload(shell: Shell, letters: list[int]) -> None:
     done = shell("dead-letters", "redrive", letters[0], "--yes", "--json")
 
     assert (done.code, done.json) == (
         DONE,
         {
             "timer_keys": [letters[0]],
-            "said": "put back: 1 dead letter is due again",
+            "message": "put back: 1 dead letter is due again",
             "done": True,
             "more": False,
             "again_in_s": 0,
@@ -113,7 +124,9 @@ def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letter
     assert shell("dead-letters", "redrive", letters[0], "--yes").code == NOT_DONE, "it is no dead letter any more"
 
 
-def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters: list[int]) -> None:
+def test_the_rest_of_a_limited_redrive_is_reported_and_redriven_by_the_next_one(
+    shell: Shell, letters: list[int]
+) -> None:
     redrive = ("dead-letters", "redrive", "--all", "--limit", 2)
     assert (
         f"2 dead letters would be put back, of the target {HANDLER}, and there are more; nothing" in shell(*redrive).err
@@ -134,7 +147,7 @@ def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters:
     assert {it["timer_key"] for it in waiting(shell)} == set(letters)
 
 
-def test_a_terminal_shows_how_far_a_run_is(shell: Shell, letters: list[int]) -> None:
+def test_a_terminal_shows_the_progress_of_a_run(shell: Shell, letters: list[int]) -> None:
     screen = io.StringIO()
 
     with mock.patch.object(bars, "err", Console(file=screen, force_terminal=True, width=100)):
@@ -144,7 +157,7 @@ def test_a_terminal_shows_how_far_a_run_is(shell: Shell, letters: list[int]) -> 
         assert re.search(rf"{step}[^/]*{len(letters)}/{len(letters)}", screen.getvalue())
 
 
-def test_a_run_that_breaks_half_way_tells_what_it_has_done(shell: Shell, letters: list[int]) -> None:
+def test_a_broken_run_reports_its_changes(shell: Shell, letters: list[int]) -> None:
     asked: list[int] = []
 
     async def breaks(session: Session, keys: Sequence[int], **how: Any) -> list[int]:
@@ -168,7 +181,7 @@ def test_a_run_that_breaks_half_way_tells_what_it_has_done(shell: Shell, letters
     assert asked == letters[:2]
 
 
-def test_a_discarded_one_is_gone_and_its_record_says_why_and_by_whom(shell: Shell, letters: list[int]) -> None:
+def test_a_discarded_dead_letter_leaves_a_record_with_author_and_reason(shell: Shell, letters: list[int]) -> None:
     assert shell("dead-letters", "discard", letters[2], "--reason", "refunded by hand", "--yes").code == DONE
 
     assert [it["timer_key"] for it in shell("dead-letters", "--json").json] == letters[1::-1]
@@ -186,11 +199,11 @@ def test_a_discarded_one_is_gone_and_its_record_says_why_and_by_whom(shell: Shel
         ("redrive --all --died-before yesterday", "--died-before"),
     ],
 )
-def test_what_can_not_be_is_refused_in_a_line(shell: Shell, words: str, said: str) -> None:
+def test_an_invalid_command_is_refused_in_one_line(shell: Shell, words: str, said: str) -> None:
     assert_refused(shell("dead-letters", *words.split()), said)
 
 
-def test_one_of_a_disabled_endpoint_is_refused_and_enable_enables_the_endpoint(shell: Shell) -> None:
+def test_a_dead_letter_of_a_disabled_endpoint_is_refused_unless_enable_is_given(shell: Shell) -> None:
     assert shell("endpoints", "add", "billing", "--url", "https://example.com/", "--tenant", "acme").code == DONE
     assert shell("endpoints", "disable", "billing", "--tenant", "acme", "--reason", "it moves").code == DONE
     asyncio.run(bury(shell.dsn, 2, "webhook:billing"))

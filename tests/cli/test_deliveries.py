@@ -1,4 +1,4 @@
-"""Prove that deliveries on their way are listed, shown, retried and cancelled, and that each answer is true."""
+"""Deliveries are listed, shown, retried and cancelled, and each answer is true."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from shardclock.api.refusals.deliveries import DELIVERY_CLAIMED, UNKNOWN_DELIVERY
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_code, assert_refused
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,
@@ -29,7 +30,7 @@ LONG = "it raised " + 100 * "x"
 
 @pytest.fixture
 def keys(shell: Shell) -> list[int]:
-    """Make three deliveries: one waits for its next attempt, one is in hand, one of another tenant is due."""
+    """Make three deliveries: a delayed one, one that a worker holds, and a due one of another tenant."""
 
     async def make() -> list[int]:
         dsn = shell.dsn
@@ -47,16 +48,16 @@ def keys(shell: Shell) -> list[int]:
 
 
 def waiting(shell: Shell) -> dict[int, dict[str, Any]]:
-    """Read the deliveries on their way, by timer."""
+    """Read the deliveries that have not ended, by timer."""
     return {row["timer_key"]: row for row in asyncio.run(deliveries(shell.dsn))}
 
 
 def listed(shell: Shell, *options: object) -> list[int]:
-    """List, for the keys."""
+    """Return the keys of listed deliveries."""
     return [it["timer_key"] for it in shell("deliveries", *options, "--json").json["deliveries"]]
 
 
-def test_they_are_listed_by_target_with_state_attempts_and_last_error(shell: Shell, keys: list[int]) -> None:
+def test_deliveries_are_listed_by_target_with_state_attempts_and_last_error(shell: Shell, keys: list[int]) -> None:
     failing, in_hand, due = keys
 
     found = {it["timer_key"]: it for it in shell("deliveries", "--json").json["deliveries"]}
@@ -70,13 +71,13 @@ def test_they_are_listed_by_target_with_state_attempts_and_last_error(shell: She
     assert table[0].split() == [
         "timer_key", "target", "tenant", "name", "state", "attempts", "next", "attempt", "last", "error",
     ]  # fmt: skip
-    assert [("in hand" in line, "it raised" in line) for line in table[1:]] == [
+    assert [("claimed" in line, "it raised" in line) for line in table[1:]] == [
         (False, False), (True, False), (False, True),
     ]  # fmt: skip
     assert LONG not in table[3], "a list shows how an error begins"
 
 
-def test_they_are_narrowed_by_target_tenant_and_failing(shell: Shell, keys: list[int]) -> None:
+def test_deliveries_are_filtered_by_target_tenant_and_failing(shell: Shell, keys: list[int]) -> None:
     failing, in_hand, due = keys
 
     assert listed(shell, "--target", HANDLER) == [in_hand, failing]
@@ -85,7 +86,7 @@ def test_they_are_narrowed_by_target_tenant_and_failing(shell: Shell, keys: list
     assert shell("deliveries", "--target", OTHER, "--failing").err == "there are no such deliveries\n"
 
 
-def test_a_page_says_how_to_get_the_next(shell: Shell) -> None:
+def test_a_page_names_the_option_for_the_next_page(shell: Shell) -> None:
     asyncio.run(add_deliveries(shell.dsn, 3, "it's one", tenant_id="'a \"b\"'"))
 
     first = shell("deliveries", "-n", 2)
@@ -94,14 +95,14 @@ def test_a_page_says_how_to_get_the_next(shell: Shell) -> None:
     assert [line.split()[0] for line in first.out.splitlines()[1:]] == ["1", "2"]
     assert listed(shell, "-n", 2, option, token) == [3]
     assert shell("deliveries", "-n", 2, option, token, "--json").json["next_page"] is None
-    assert_refused(shell("deliveries", "--page", "nonsense"), "--page 'nonsense' is not one that a list")
+    assert_refused(shell("deliveries", "--page", "nonsense"), "--page 'nonsense' is not from a list")
 
 
-def test_no_deliveries_is_said(shell: Shell) -> None:
+def test_an_empty_list_of_deliveries_is_reported(shell: Shell) -> None:
     assert (shell("deliveries").code, shell("deliveries").err) == (DONE, "there are no deliveries\n")
 
 
-def test_one_is_shown_with_its_failures_and_records(shell: Shell, keys: list[int]) -> None:
+def test_a_delivery_is_shown_with_its_failures_and_records(shell: Shell, keys: list[int]) -> None:
     shown, as_json = shell("deliveries", "show", keys[0]), shell("deliveries", "show", keys[0], "--json").json
 
     assert shown.code == DONE
@@ -109,12 +110,11 @@ def test_one_is_shown_with_its_failures_and_records(shell: Shell, keys: list[int
     assert "failed attempts" in shown.out
     assert (as_json["delivery"]["state"], as_json["delivery"]["failures"][0]["reason"]) == ("WAITING", LONG)
     assert [it["intent"] for it in as_json["records"]] == ["TRIGGERED"]
-    none = shell("deliveries", "show", max(keys) + 1)
-    assert (none.code, none.err) == (NOT_DONE, f"shardclock: timer {max(keys) + 1} has no delivery\n")
+    assert_code(shell("deliveries", "show", max(keys) + 1, "--json"), UNKNOWN_DELIVERY)
 
 
 @pytest.mark.parametrize(("worker", "who"), [("'packer-3'", "program packer-3"), ("null", "a program")])
-def test_a_service_task_is_shown_with_the_program_that_has_it(shell: Shell, worker: str, who: str) -> None:
+def test_a_service_task_is_shown_with_the_program_that_holds_it(shell: Shell, worker: str, who: str) -> None:
     until = {"claimed_by": "0", "claimed_until": "'2100-01-01T00:00:00Z'", "claims": "1", "worker": worker}
     asyncio.run(add_deliveries(shell.dsn, 1, timer_type="'SERVICE_TASK'", **until))
 
@@ -132,7 +132,7 @@ def test_a_delivery_in_hand_is_shown_with_its_worker(shell: Shell, keys: list[in
     assert "worker 000000000000000b has it until " in shown.out
 
 
-def test_one_that_is_retried_is_due_now(shell: Shell, keys: list[int]) -> None:
+def test_a_retried_delivery_is_due_now(shell: Shell, keys: list[int]) -> None:
     failing, in_hand, _ = keys
     before = waiting(shell)
 
@@ -143,13 +143,10 @@ def test_one_that_is_retried_is_due_now(shell: Shell, keys: list[int]) -> None:
     assert after[failing]["next_attempt_at"] < before[failing]["next_attempt_at"]
     assert after[failing]["failed_attempts"] == 1
     assert shell("deliveries", "retry", failing, "--json").json == {"state": "DUE"}
-    left = shell("deliveries", "retry", in_hand)
-    assert left.code == NOT_DONE
-    said = f"a worker or a program has the delivery of timer {in_hand} in hand now; nothing was changed"
-    assert left.err == f"shardclock: {said}\n"
+    assert_code(shell("deliveries", "retry", in_hand, "--json"), DELIVERY_CLAIMED, state="IN_HAND")
 
 
-def test_those_of_a_target_are_retried_when_that_is_meant(shell: Shell, keys: list[int]) -> None:
+def test_the_delayed_deliveries_of_a_target_are_retried_with_yes(shell: Shell, keys: list[int]) -> None:
     failing, _, _ = keys
     before = waiting(shell)
 
@@ -162,7 +159,7 @@ def test_those_of_a_target_are_retried_when_that_is_meant(shell: Shell, keys: li
         DONE,
         {
             "timer_keys": [failing],
-            "said": "1 delivery is due now",
+            "message": "1 delivery is due now",
             "done": True,
             "more": False,
             "again_in_s": 0,
@@ -172,7 +169,7 @@ def test_those_of_a_target_are_retried_when_that_is_meant(shell: Shell, keys: li
     assert (none.code, none.err) == (NOT_DONE, "no such delivery waits for its next attempt\n")
 
 
-def test_what_one_run_leaves_is_told(shell: Shell) -> None:
+def test_the_rest_of_a_limited_retry_is_reported(shell: Shell) -> None:
     asyncio.run(add_deliveries(shell.dsn, 3, next_attempt_at="now() + interval '1 h'"))
 
     done = shell("deliveries", "retry", "--target", HANDLER, "--tenant", "acme", "--limit", 2, "--yes")
@@ -180,7 +177,9 @@ def test_what_one_run_leaves_is_told(shell: Shell) -> None:
     assert done.err == "2 deliveries are due now; there are more: run it again\n"
 
 
-def test_one_that_is_cancelled_is_discarded_with_a_record_and_one_in_hand_is_not(shell: Shell, keys: list[int]) -> None:
+def test_a_cancelled_delivery_is_discarded_with_a_record_and_a_held_one_is_unchanged(
+    shell: Shell, keys: list[int]
+) -> None:
     failing, in_hand, _ = keys
 
     done = shell("deliveries", "cancel", failing, "--reason", "refunded by hand")
@@ -190,7 +189,7 @@ def test_one_that_is_cancelled_is_discarded_with_a_record_and_one_in_hand_is_not
     text = "select timer_key, detail from shardclock.command_log where intent = 'DISCARDED'"
     ((key, detail),) = asyncio.run(query(shell.dsn, text))
     assert (key, json.loads(detail)) == (failing, {"by": "test_shard", "reason": "refunded by hand"})
-    assert (left.code, left.json) == (NOT_DONE, {"state": "IN_HAND"})
+    assert_code(left, DELIVERY_CLAIMED, state="IN_HAND")
     assert waiting(shell).keys() == set(keys[1:])
     assert [it["intent"] for it in shell("deliveries", "show", failing, "--json").json["records"]] == [
         "DISCARDED", "TRIGGERED",
@@ -211,5 +210,5 @@ def test_one_that_is_cancelled_is_discarded_with_a_record_and_one_in_hand_is_not
         ("--limit 0", "--limit"),
     ],
 )
-def test_what_can_not_be_is_refused_in_a_line(shell: Shell, words: str, said: str) -> None:
+def test_an_invalid_command_is_refused_in_one_line(shell: Shell, words: str, said: str) -> None:
     assert_refused(shell("deliveries", *words.split()), said)

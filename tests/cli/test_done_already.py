@@ -1,4 +1,4 @@
-"""Prove that a verb whose aim is reached already ends with exit code 0, and says so."""
+"""A verb with nothing left to do reports this, and ends with exit code 0."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def nothing(_: Shell) -> object:
         ("tasks complete", task, "was completed already"),
     ],
 )
-def test_what_is_so_already_is_done(shell: Shell, words: str, made: Callable[[Shell], object], said: str) -> None:
+def test_a_verb_whose_goal_is_reached_already_is_done(
+    shell: Shell, words: str, made: Callable[[Shell], object], said: str
+) -> None:
     which = made(shell)
     shell(*words.split(), which)
 

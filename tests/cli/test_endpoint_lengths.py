@@ -1,4 +1,4 @@
-"""Prove that how long an endpoint's webhooks are worth sending is said on the command line, changed and taken back."""
+"""The lengths of time in an endpoint's policy are set, changed and removed on the command line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ CHANGE = ("endpoints", "change", "calendar")
 
 
 def policy_of(shell: Shell) -> dict[str, object]:
-    """Read what was said of the endpoint's policy."""
+    """Read the endpoint's policy."""
     (listed,) = shell("endpoints", "--json").json
     policy: dict[str, object] = listed["policy"]
     return policy
 
 
-def test_what_is_said_of_its_lengths_is_kept_in_seconds(shell: Shell) -> None:
+def test_lengths_of_a_policy_are_stored_in_seconds(shell: Shell) -> None:
     lengths = ("--expires-after", "PT10M", "--give-up-after", "10m", "--retry-min", "0.5s", "--retry-max", "1m")
     added = shell(*ADD, *lengths)
 
@@ -29,7 +29,7 @@ def test_what_is_said_of_its_lengths_is_kept_in_seconds(shell: Shell) -> None:
     }  # fmt: skip
 
 
-def test_they_are_changed_and_the_limits_among_them_are_lifted(shell: Shell) -> None:
+def test_lengths_are_changed_and_limits_are_removed(shell: Shell) -> None:
     shell(*ADD, "--expires-after", "10m", "--concurrency", 7)
 
     changed = shell(*CHANGE, "--expires-after", "PT1H", "--give-up-after", "7d", "--retry-max", "P1D")
@@ -57,7 +57,7 @@ def test_they_are_changed_and_the_limits_among_them_are_lifted(shell: Shell) -> 
         (["--retry-min", "2m", "--retry-max", "1m"], "retry_min (120 s) is longer than retry_max (60 s)"),
     ],
 )
-def test_what_can_not_be_is_refused_in_a_line_and_changes_nothing(
+def test_an_invalid_command_is_refused_in_one_line_and_changes_nothing(
     shell: Shell, words: list[str], sentence: str
 ) -> None:
     assert_refused(shell(*ADD, *words), sentence)
@@ -69,7 +69,7 @@ def test_what_can_not_be_is_refused_in_a_line_and_changes_nothing(
 
 
 @pytest.mark.parametrize("name", ["expires-after", "give-up-after"])
-def test_a_limit_is_either_given_or_lifted(shell: Shell, name: str) -> None:
+def test_a_limit_is_either_given_or_removed(shell: Shell, name: str) -> None:
     shell(*ADD)
 
     refused = shell(*CHANGE, f"--{name}", "1h", f"--no-{name}")
@@ -78,8 +78,8 @@ def test_a_limit_is_either_given_or_lifted(shell: Shell, name: str) -> None:
     assert policy_of(shell) == {}
 
 
-def test_what_was_said_of_lengths_is_recorded(shell: Shell) -> None:
+def test_given_lengths_are_recorded_in_the_audit(shell: Shell) -> None:
     shell(*ADD, "--expires-after", "10m", "--retry-max", "1m")
 
     (act,) = shell("audit", "--json").json
-    assert (act["what"]["expires_after"], act["what"]["retry_max"]) == ("10m", "1m")
+    assert (act["parameters"]["expires_after"], act["parameters"]["retry_max"]) == ("10m", "1m")

@@ -1,4 +1,4 @@
-"""Each group of commands has a `list`, and its name alone lists as that does."""
+"""Each group of commands has a `list`, and the group's name alone runs it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,27 @@ from tests.support.cli_asserts import DONE
 from tests.support.program import Shell
 
 DOWN = "postgresql://127.0.0.1:1/nowhere"
-GROUPS = ["consumers", "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "tasks", "tenants"]
+GROUPS = [
+    "consumers",
+    "dead-letters",
+    "deliveries",
+    "endpoints",
+    "jobs",
+    "keys",
+    "processes",
+    "schedules",
+    "tasks",
+    "tenants",
+]
 
 
 def options_of(page: str) -> str:
-    """Take the part of a help page that is about options."""
+    """Return the options of a help page."""
     return page.partition("Options:\n")[2].partition("\n\n")[0].strip()
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_group_s_name_alone_takes_the_options_of_its_list(capsys: pytest.CaptureFixture[str], group: str) -> None:
+def test_a_group_s_name_alone_accepts_the_options_of_its_list(capsys: pytest.CaptureFixture[str], group: str) -> None:
     shell = Shell(DOWN, capsys)
 
     alone, listed = shell(group, "--help"), shell(group, "list", "--help")
@@ -27,7 +38,7 @@ def test_a_group_s_name_alone_takes_the_options_of_its_list(capsys: pytest.Captu
     assert options_of(alone.out) == options_of(listed.out)
 
 
-def test_a_name_alone_lists_as_list_does(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_s_name_alone_lists(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     shell = Shell(dsn, capsys)
     shell("endpoints", "add", "billing", "--url", "https://example.com/hook")
 

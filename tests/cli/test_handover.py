@@ -1,4 +1,4 @@
-"""Prove that `switch` moves the lead only to who can do the work, and that `leave` ends in time, whoever answers."""
+"""`switch` moves the lead only to a ready cluster, and `leave` ends in time even if Ray does not answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HERE, ELSEWHERE = "here", "elsewhere"
 
 @pytest.fixture
 def shell(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Run commands in this process, which believes that it is on a host called here."""
+    """Run commands in this process, on a host with the name `here`."""
     monkeypatch.setattr("socket.gethostname", lambda: HERE)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return Shell(dsn, capsys)
@@ -42,7 +42,7 @@ def do(shell: Shell, work: Callable[[Session], Any]) -> Any:
 
 
 def start(shell: Shell, cluster_id: str, *holders: int, host: str = HERE, role: str = SHARD) -> None:
-    """Register the shards of a cluster, or its keepers of another role, which stand by."""
+    """Register keepers of a cluster, by default shards, without slots."""
 
     async def register(session: Session) -> None:
         for holder in holders:
@@ -68,7 +68,7 @@ def lead_and_serve(shell: Shell, cluster_id: str, leader: int, *holders: int) ->
 
 @contextmanager
 def meanwhile(work: Callable[[], None]) -> Iterator[None]:
-    """Do something while a command runs."""
+    """Run `work` in a thread while a command runs."""
     thread = threading.Thread(target=work)
     thread.start()
     yield
@@ -83,7 +83,7 @@ def leader_of(shell: Shell) -> tuple[Any, ...]:
 # switch
 
 
-def test_a_cluster_that_nobody_knows_is_refused_naming_those_there_are(shell: Shell) -> None:
+def test_an_unknown_cluster_is_refused_with_the_known_ones(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "blue", 9, 1, 2)
@@ -94,17 +94,17 @@ def test_a_cluster_that_nobody_knows_is_refused_naming_those_there_are(shell: Sh
     assert leader_of(shell) == ("blue", 9)
 
 
-def test_without_any_cluster_there_is_nothing_to_switch_to(shell: Shell) -> None:
+def test_a_switch_without_a_running_cluster_is_refused(shell: Shell) -> None:
     assert_refused(shell("switch", "green", "--wait", 0), "'green'", "no cluster runs on this database")
     assert leader_of(shell) == (None, None)
 
 
 @pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon"])
-def test_a_wait_that_can_not_be_is_refused(shell: Shell, wait: str) -> None:
+def test_an_invalid_wait_is_refused(shell: Shell, wait: str) -> None:
     assert_refused(shell("switch", "green", "--wait", wait), "--wait", wait)
 
 
-def test_a_cluster_with_too_few_shards_is_not_switched_to(shell: Shell) -> None:
+def test_the_lead_does_not_go_to_a_cluster_with_too_few_shards(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3)
     lead_and_serve(shell, "blue", 9, 1, 2)
@@ -117,14 +117,14 @@ def test_a_cluster_with_too_few_shards_is_not_switched_to(shell: Shell) -> None:
     assert leader_of(shell) == ("blue", 9)
 
 
-def test_shards_that_are_silent_are_not_ready(shell: Shell) -> None:
+def test_silent_shards_are_not_ready(shell: Shell) -> None:
     start(shell, "green", 3, 4)
     asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = now() - interval '6 s'"))
 
     assert_refused(shell("switch", "green", "--wait", 0), "no shard that is ready")
 
 
-def test_the_lead_goes_to_the_cluster_that_is_named_and_its_shards_are_counted(shell: Shell) -> None:
+def test_the_lead_goes_to_the_named_cluster_and_its_shards_are_counted(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "blue", 9, 1, 2)
@@ -142,12 +142,12 @@ def test_the_lead_goes_to_the_cluster_that_is_named_and_its_shards_are_counted(s
     assert leader_of(shell) == ("green", 10)
 
 
-def test_a_cluster_that_is_still_starting_is_waited_for(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_waits_for_a_starting_cluster(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     lead_and_serve(shell, "green", 10)
     start(shell, "green", 3)
 
     told: list[str] = []
-    monkeypatch.setattr("shardclock_server.cli.handover.tell", told.append)
+    monkeypatch.setattr("shardclock_server.cli.handover.print_note", told.append)
 
     def the_second_one_comes() -> None:
         until(lambda: told, "it to say that it waits")
@@ -161,7 +161,7 @@ def test_a_cluster_that_is_still_starting_is_waited_for(shell: Shell, monkeypatc
     assert told == ["cluster 'green' has 1 of 2 shards ready; waiting"]
 
 
-def test_a_cluster_that_leads_already_goes_on_leading(shell: Shell) -> None:
+def test_a_switch_to_the_leading_cluster_changes_nothing(shell: Shell) -> None:
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "green", 10, 3, 4)
 
@@ -171,7 +171,7 @@ def test_a_cluster_that_leads_already_goes_on_leading(shell: Shell) -> None:
     assert leader_of(shell) == ("green", 10)
 
 
-def test_a_cluster_that_does_not_take_the_lead_is_told_of_and_soon_anybody_may(shell: Shell) -> None:
+def test_a_cluster_that_does_not_take_the_lead_is_reported_and_any_cluster_may_take_it_soon(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "blue", 9, 1, 2)
@@ -186,13 +186,13 @@ def test_a_cluster_that_does_not_take_the_lead_is_told_of_and_soon_anybody_may(s
 
 @pytest.fixture
 def engines_wanted(shell: Shell) -> None:
-    """Deploy a process, whose instances two engines shall drive."""
+    """Deploy a process, so that two engines are wanted."""
     elements = '<startEvent id="s"/><userTask id="u"/>'
     do(shell, partial(deploy, model=model(elements, connected="s>u"), resource="p.bpmn"))
 
 
 @pytest.mark.usefixtures("engines_wanted")
-def test_a_cluster_without_engines_is_not_switched_to_while_instances_need_them(shell: Shell) -> None:
+def test_the_lead_does_not_go_to_a_cluster_without_the_wanted_engines(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "blue", 9, 1, 2)
@@ -204,7 +204,7 @@ def test_a_cluster_without_engines_is_not_switched_to_while_instances_need_them(
     assert leader_of(shell) == ("blue", 9)
 
 
-def test_engines_are_not_taken_for_shards(shell: Shell) -> None:
+def test_engines_do_not_count_as_shards(shell: Shell) -> None:
     start(shell, "green", 3)
     start(shell, "green", 5, 6, role=ENGINE)
 
@@ -231,11 +231,11 @@ def test_a_switch_is_done_when_the_new_engines_keep_all_slots(shell: Shell) -> N
 
 
 @pytest.mark.parametrize("within", ["-1", "nan", "inf", "soon"])
-def test_a_time_that_can_not_be_is_refused(shell: Shell, within: str) -> None:
+def test_an_invalid_time_to_leave_is_refused(shell: Shell, within: str) -> None:
     assert_refused(shell("leave", "--within", within), "--within", within)
 
 
-def test_a_host_without_shards_may_go_at_once(shell: Shell) -> None:
+def test_a_host_without_shards_leaves_at_once(shell: Shell) -> None:
     start(shell, "blue", 1, host=ELSEWHERE)
 
     done = shell("leave", "--within", 20)
@@ -244,7 +244,7 @@ def test_a_host_without_shards_may_go_at_once(shell: Shell) -> None:
     assert len(do(shell, list_holders)) == 1
 
 
-def test_without_a_ray_it_waits_and_at_last_ends_its_own_hosts_shards_only(shell: Shell) -> None:
+def test_without_ray_a_leaving_host_waits_and_then_ends_only_its_own_shards(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "blue", 3, host=ELSEWHERE)
     lead_and_serve(shell, "blue", 9, 1, 2, 3)
@@ -261,7 +261,7 @@ def test_without_a_ray_it_waits_and_at_last_ends_its_own_hosts_shards_only(shell
     assert [row[0] for row in ended] == ["left", "left"]
 
 
-def test_the_last_shards_leave_only_when_that_is_meant(shell: Shell) -> None:
+def test_the_last_shards_leave_only_after_a_confirmation(shell: Shell) -> None:
     start(shell, "blue", 1, 2)
     start(shell, "blue", 3, host=ELSEWHERE)
     silent = "update shardclock.beats set seen_at = seen_at - interval '10 s' where holder = 3"
@@ -276,14 +276,14 @@ def test_the_last_shards_leave_only_when_that_is_meant(shell: Shell) -> None:
     assert [holder.holder for holder in do(shell, list_holders)] == [3]
 
 
-def test_shards_that_others_can_stand_in_for_leave_unasked(shell: Shell) -> None:
+def test_shards_leave_without_a_question_if_another_host_has_shards(shell: Shell) -> None:
     start(shell, "blue", 1)
     start(shell, "blue", 2, host=ELSEWHERE)
 
     assert shell("leave", "--within", "0").code == DONE
 
 
-def test_it_is_done_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leave_ends_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     start(shell, "blue", 1)
     asked: list[tuple[str, float]] = []
 
@@ -303,8 +303,8 @@ def test_it_is_done_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatc
     assert time.monotonic() - began < 20
 
 
-def test_a_ray_that_gives_no_answer_makes_nobody_late(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Kubernetes kills what has not ended in time; Ray's client waits for a lost head most of a minute.
+def test_leave_ends_in_time_without_an_answer_of_ray(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Kubernetes kills a process that has not ended in time; Ray's client waits up to a minute for a lost head.
     start(shell, "blue", 1)
     answers = threading.Event()
     monkeypatch.setattr("shardclock_server.cluster.drain.drain_node", lambda *_, **__: answers.wait(30))
@@ -318,7 +318,7 @@ def test_a_ray_that_gives_no_answer_makes_nobody_late(shell: Shell, monkeypatch:
     answers.set()
 
 
-def test_a_ray_that_refuses_is_told_of_and_the_shards_are_waited_for(
+def test_a_refusal_of_ray_is_reported_and_leave_waits_for_the_shards(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(shell, "blue", 1)

@@ -1,4 +1,4 @@
-"""Incidents on the command line: listed with their sentences, and resolved, one or all that a filter finds."""
+"""Incidents are listed with their sentences, and resolved one by one, or all that match a filter."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import asyncio
 
 import pytest
 
+from shardclock.api.refusals.processes import UNKNOWN_INCIDENT
 from shardclock_server.service.processes import deploy
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
-from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_code
 from tests.support.factories import query
 from tests.support.program import Shell
 
 WAIT = '<startEvent id="s"/><userTask id="u"/>'
-# As an engine writes them: three that have stopped, and a signal that no engine could take.
+# Three stopped tokens, in the form that an engine writes, and a signal that no engine could take.
 STOPPED = """
 with begun as (
     insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
@@ -50,12 +51,12 @@ def sent(shell: Shell) -> list[int]:
 def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
     listed = stopped("processes", "incidents", "--json").json
     assert [one["instance_key"] for one in listed] == [104, 103, 102, 101]
-    shown = stopped("processes", "incidents", "--saying", "STOCK")
+    shown = stopped("processes", "incidents", "--containing", "STOCK")
     assert (shown.code, "no stock" in shown.out, "expired" in shown.out) == (DONE, True, False)
     assert "there are no such incidents" in stopped("processes", "incidents", "--process", "q").err
 
 
-def test_a_start_that_waits_for_an_engine_has_no_incident_to_resolve(stopped: Shell) -> None:
+def test_a_start_without_an_engine_has_no_incident_to_resolve(stopped: Shell) -> None:
     key = stopped("processes", "start", "p", "--json").json["instance_key"]
 
     refused = stopped("processes", "resolve", key, 1)
@@ -64,8 +65,8 @@ def test_a_start_that_waits_for_an_engine_has_no_incident_to_resolve(stopped: Sh
     assert f"no engine has begun instance {key} yet" in refused.err
 
 
-def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:
-    words = ("processes", "resolve", "--all", "--process", "p", "--saying", "expired")
+def test_many_incidents_are_resolved_with_yes_and_counted_without_it(stopped: Shell) -> None:
+    words = ("processes", "resolve", "--all", "--process", "p", "--containing", "expired")
     would = stopped(*words)
     assert would.code == DONE
     assert would.err.strip() == "2 incidents would be resolved, at u; nothing was changed; add --yes to do it"
@@ -73,7 +74,7 @@ def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:
     some = stopped(*words, "--limit", 1, "--yes", "--json").json
     assert some == {
         "tokens": [{"instance_key": 102, "token": 2}],
-        "said": "1 incident resolved",
+        "message": "1 incident resolved",
         "done": True,
         "more": True,
         "again_in_s": 0,
@@ -84,15 +85,14 @@ def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:
     assert [act["verb"] for act in stopped("audit", "--json").json] == ["processes resolve"] * 2
 
 
-def test_one_is_resolved_by_its_key_and_token(stopped: Shell) -> None:
+def test_an_incident_is_resolved_by_instance_and_token(stopped: Shell) -> None:
     assert stopped("processes", "resolve", 101, 2).code == DONE
-    none = stopped("processes", "resolve", 101, 3)
-    assert (none.code, none.err) == (NOT_DONE, "shardclock: instance 101 has no incident at token 3\n")
+    assert_code(stopped("processes", "resolve", 101, 3, "--json"), UNKNOWN_INCIDENT)
     assert sent(stopped) == [101]
 
 
-@pytest.mark.parametrize("words", [(), (101,), (101, 2, "--all"), (101, 2, "--saying", "x")])
-def test_one_or_many_is_said(stopped: Shell, words: tuple[object, ...]) -> None:
+@pytest.mark.parametrize("words", [(), (101,), (101, 2, "--all"), (101, 2, "--containing", "x")])
+def test_one_incident_and_many_exclude_each_other(stopped: Shell, words: tuple[object, ...]) -> None:
     refused = stopped("processes", "resolve", *words)
     assert refused.code == BAD_INPUT
     assert "say either one incident" in refused.err

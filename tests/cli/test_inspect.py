@@ -1,4 +1,4 @@
-"""Prove that timers are found, page by page, that one is shown whole, and that a preview needs no database."""
+"""Timers are listed page by page, a single timer is shown with its records, and a preview needs no database."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def alone(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 
 def names(shell: Shell, *options: object) -> list[str]:
-    """List, for the names."""
+    """Return the names of listed timers."""
     return [timer["name"] for timer in shell("list", *options, "--json").json["timers"]]
 
 
 # list
 
 
-def test_lists_pending_timers_soonest_first(shell: Shell) -> None:
+def test_pending_timers_are_listed_the_soonest_first(shell: Shell) -> None:
     for name, delay in (("late", "PT2H"), ("soon", "PT1H"), ("last", "PT3H")):
         shell("schedule", "--in", delay, "--name", name)
 
@@ -38,7 +38,7 @@ def test_lists_pending_timers_soonest_first(shell: Shell) -> None:
     assert names(shell, "-n", 1) == ["soon"]
 
 
-def test_lists_what_ended_and_how(shell: Shell) -> None:
+def test_ended_timers_are_listed_by_their_state(shell: Shell) -> None:
     shell("schedule", "--at", "2020-01-01T00:00:00Z", "--name", "fired")
     end_all(shell)
     shell("schedule", "--at", "2020-01-01T00:00:00Z", "--name", "skipped")
@@ -58,7 +58,7 @@ def test_lists_what_ended_and_how(shell: Shell) -> None:
     assert names(shell, "--state", "ended") == ["gone", "skipped", "fired"]
 
 
-def test_lists_for_people(shell: Shell) -> None:
+def test_a_list_for_people_shows_names_literally(shell: Shell) -> None:
     shell("schedule", "--at", "2030-01-31T08:00:00Z", "--name", "[red]invoice[/red]")
 
     done = shell("list")
@@ -69,7 +69,7 @@ def test_lists_for_people(shell: Shell) -> None:
     assert "  default  log     [red]invoice" in done.out, "and its target"
 
 
-def test_tells_people_how_to_get_the_next_page(shell: Shell) -> None:
+def test_a_list_names_the_option_for_the_next_page(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, "date '2031-01-01' + i", name="'t-' || i"))
 
     done = shell("list", "-n", 2)
@@ -82,7 +82,7 @@ def test_tells_people_how_to_get_the_next_page(shell: Shell) -> None:
     assert more.err == ""
 
 
-def test_narrows_by_name_due_date_and_process_instance(shell: Shell) -> None:
+def test_a_list_is_filtered_by_name_due_date_and_process_instance(shell: Shell) -> None:
     names_of = "case when i < 3 then 'a-' else 'b-' end || i"
     asyncio.run(add_timers(shell.dsn, 4, "date '2031-01-01' + i", name=names_of, process_instance_key="i % 2 + 1"))
     shell("schedule", "--at", "2031-01-02T00:00:00Z", "--name", "a-other", "--tenant", "acme")
@@ -92,10 +92,17 @@ def test_narrows_by_name_due_date_and_process_instance(shell: Shell) -> None:
     assert names(shell, "--due-from", "2031-01-04T00:00:00Z") == ["b-3", "b-4"]
     assert names(shell, "--due-before", "2031-01-03T00:00:00Z", "--tenant", "default") == ["a-1"]
     assert names(shell, "--process-instance", 1) == ["a-2", "b-4"]
+    assert names(shell, "--name-contains", "B-") == ["b-3", "b-4"]
+    assert names(shell, "--only-schedules") == []
+    shell("pause", "--name", "b-3")
+    assert names(shell, "--state", "paused", "--changed-before", "2100-01-01T00:00:00Z") == ["b-3"]
+    assert names(shell, "--state", "paused", "--order-by", "change") == ["b-3"]
+    assert names(shell, "--state", "paused", "--changed-from", "2100-01-01T00:00:00Z") == []
+    shell("resume", "--name", "b-3")
     assert names(shell, "--process-instance", 1, "--due-from", "2031-01-04T00:00:00Z") == ["b-4"]
 
 
-def test_shows_and_reads_dates_on_a_zones_clock(shell: Shell) -> None:
+def test_a_list_shows_and_reads_dates_in_a_zone(shell: Shell) -> None:
     shell("schedule", "--at", "2031-06-30T22:30:00Z", "--name", "x")
 
     done = shell("list", "--zone", "Europe/Berlin", "--due-from", "2031-07-01T00:30")
@@ -104,7 +111,7 @@ def test_shows_and_reads_dates_on_a_zones_clock(shell: Shell) -> None:
     assert names(shell, "--zone", "Europe/Berlin", "--due-from", "2031-07-01T00:31") == []
 
 
-def test_lists_a_timer_due_when_the_calendar_ends_on_any_clock(shell: Shell) -> None:
+def test_a_timer_at_the_end_of_the_calendar_is_listed_in_any_zone(shell: Shell) -> None:
     shell("schedule", "--at", "9999-12-31T23:00:00Z", "--name", "last")
 
     assert "9999-12-31 23:00:00.000Z" in shell("list", "--zone", "Asia/Tokyo").out
@@ -116,23 +123,25 @@ def test_lists_a_timer_due_when_the_calendar_ends_on_any_clock(shell: Shell) -> 
         (["--state", "lost"], ["--state 'lost'", "pending, paused, triggered, canceled, skipped or ended"]),
         (["-n", "0"], ["0"]),
         (["-n", "10001"], ["10001"]),
-        (["--page", "2"], ['--page "2"', "PENDING"]),
+        (["--page", "2"], ["--page '2'", "PENDING"]),
         (["--state", "ended", "--page", "2031-01-01 00:00:00+00/1"], ["2031-01-01 00:00:00+00/1", "ENDED"]),
         (["--due-from", "tomorrow"], ["--due-from 'tomorrow'", "not an ISO 8601 date-time"]),
         (["--due-from", "2031-01-02T00:00:00Z", "--due-before", "2031-01-02T00:00:00Z"], ["nothing is due between"]),
+        (["--name-contains", "a", "--name-prefix", "b"], ["only one of name, name_prefix and name_contains"]),
+        (["--order-by", "name"], ["--order-by 'name' is refused"]),
         (["--zone", "Mars/Olympus"], ["'Mars/Olympus'", "IANA"]),
         (["--process-instance", "0"], ["0"]),
     ],
     ids=lambda item: " ".join(item)[:40],
 )
-def test_refuses_a_search_that_makes_no_sense(shell: Shell, options: list[str], words: list[str]) -> None:
+def test_an_invalid_search_is_refused(shell: Shell, options: list[str], words: list[str]) -> None:
     assert_refused(shell("list", *options), *words)
 
 
 # show
 
 
-def test_shows_a_timer_and_what_happened_to_it(shell: Shell) -> None:
+def test_a_timer_is_shown_with_its_records(shell: Shell) -> None:
     key = shell("schedule", "--in", "PT1H", "--name", "invoice", "--payload", "[1]", "--json").json["timer_key"]
     shell("reschedule", key, "--in", "PT2H")
     shell("cancel", key, "--reason", "paid")
@@ -147,7 +156,7 @@ def test_shows_a_timer_and_what_happened_to_it(shell: Shell) -> None:
         assert word in people.out
 
 
-def test_shows_a_paused_schedule_with_its_zone_and_its_policy(shell: Shell) -> None:
+def test_a_paused_schedule_is_shown_with_its_zone_and_its_policy(shell: Shell) -> None:
     shell("schedule", "--cron", "0 8 * * *", "--zone", "Europe/Berlin", "--missed", "skip", "--name", "daily")
     due_date = shell("show", "--name", "daily", "--json").json["timer"]["due_date"]
     shell("pause", "--name", "daily", "--reason", "holiday")
@@ -161,13 +170,13 @@ def test_shows_a_paused_schedule_with_its_zone_and_its_policy(shell: Shell) -> N
         assert word in people
 
 
-def test_shows_no_policy_for_missed_runs_of_a_timer_without_a_schedule(shell: Shell) -> None:
+def test_a_timer_without_a_schedule_is_shown_without_a_policy_for_missed_occurrences(shell: Shell) -> None:
     shell("schedule", "--in", "PT1H", "--name", "once")
 
     assert "missed" not in shell("show", "--name", "once").out
 
 
-def test_says_that_there_is_no_such_timer_to_show(shell: Shell) -> None:
+def test_an_unknown_timer_is_reported(shell: Shell) -> None:
     assert_refused(shell("show", 42), "no timer 42", code=NOT_DONE)
     assert_refused(shell("show", "--name", "x"), "'x' of tenant 'default'", code=NOT_DONE)
 
@@ -175,7 +184,7 @@ def test_says_that_there_is_no_such_timer_to_show(shell: Shell) -> None:
 # preview
 
 
-def test_previews_a_rule_with_the_edges_of_its_clock(alone: Shell) -> None:
+def test_a_preview_shows_the_changes_of_the_clock(alone: Shell) -> None:
     rule = ["preview", "30 2 * * *", "--zone", "Europe/Berlin", "-n", 2, "--from", "2026-03-28T00:00"]
 
     done = alone(*rule, "--json")
@@ -192,7 +201,7 @@ def test_previews_a_rule_with_the_edges_of_its_clock(alone: Shell) -> None:
         assert word in people
 
 
-def test_previews_from_now_on_ten_at_most(alone: Shell) -> None:
+def test_a_preview_shows_the_next_ten_dates(alone: Shell) -> None:
     dates = [it["due_date"] for it in alone("preview", "R/PT1H", "--json").json]
 
     assert len(dates) == 10
@@ -213,7 +222,7 @@ def test_previews_from_now_on_ten_at_most(alone: Shell) -> None:
     ],
     ids=lambda item: " ".join(item)[:40],
 )
-def test_refuses_to_preview_what_never_occurs_or_is_no_rule(
+def test_a_preview_of_an_invalid_rule_or_of_one_that_never_occurs_is_refused(
     alone: Shell, arguments: list[str], words: list[str]
 ) -> None:
     assert_refused(alone("preview", *arguments), *words)

@@ -1,4 +1,4 @@
-"""Prove that `tail --intent` takes each intent that is written to the log."""
+"""`tail --intent` accepts each intent that is written to the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.program import Shell
 
 WRITES = re.compile(r"insert into shardclock\.command_log|log_of\w*\(")
 WORD = re.compile(r"'([A-Z][A-Z_]{2,})'")
-# The other words in capitals of the statements that write the log: states, answers and outcomes, and types of timers.
+# The other capitalized words of the statements that write the log: states, answers, outcomes and types of timers.
 NO_INTENTS = {
     "ASSIGNED", "BOUNDARY", "COMPLETED", "COMPLETED_BEFORE", "CRASHED", "CREATED", "DEAD_BEFORE", "DELETED",
     "DISCARDED_BEFORE", "DUE", "ENDED", "ERROR", "EXTENDED", "FAILED", "INTERMEDIATE", "INTERRUPTED", "IN_HAND", "ISO",
@@ -21,16 +21,16 @@ NO_INTENTS = {
 
 
 def words_of(text: str) -> set[str]:
-    """Read the words in capitals of statements, without those of comments."""
+    """Return the capitalized words of a statement, except the words of its comments."""
     return set(WORD.findall(re.sub("--.*", "", text)))
 
 
-def test_a_tail_knows_all_intents_that_the_sql_writes() -> None:
+def test_tail_accepts_all_intents_that_the_sql_writes() -> None:
     texts = [path.read_text() for path in (ROOT / "sql").rglob("*.sql")]
     found = set[str]().union(*(words_of(text) for text in texts if WRITES.search(text)))
 
     assert found - NO_INTENTS == set(INTENTS), "a new word is an intent of `tail`, or stands in NO_INTENTS"
 
 
-def test_a_tail_of_stale_signals_is_accepted(shell: Shell) -> None:
+def test_tail_accepts_the_intent_stale(shell: Shell) -> None:
     assert shell("tail", "--from-start", "--stop", "--intent", "stale").code == DONE

@@ -1,4 +1,4 @@
-"""Prove that a job which does not do its work is recognized: one whose start is paused, and what `jobs check` tells."""
+"""A job that does not do its work is reported: by the list if its start is paused, and by `jobs check`."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ PAUSE = ("operate", "pause", "--name", "job:nightly", "--reason", "the source mo
 
 @pytest.fixture
 def nightly(shell: Shell) -> Shell:
-    """Declare a job that starts each night, and one that runs on request."""
+    """Declare a job that starts each night, and a job that runs on request."""
     asyncio.run(declare(shell.dsn, job_spec("nightly", schedule="0 3 * * *"), job_spec("report")))
     return shell
 
 
 def let_days_pass(dsn: str, days: int = 2) -> None:
-    """Move what is known of the job nightly into the past."""
+    """Move the records of the job nightly into the past."""
     past = f"interval '{days} d'"
     text = f"update shardclock.jobs set declared_at = declared_at - {past}, changed_at = changed_at - {past}"
     asyncio.run(query(dsn, text))
 
 
-# A start that is paused
+# a paused start
 
 
-def test_the_list_says_of_a_job_whose_start_is_paused_why_and_when_it_would_have_started(nightly: Shell) -> None:
+def test_the_list_shows_a_paused_start_with_its_reason_and_its_date(nightly: Shell) -> None:
     (before,) = [job for job in nightly("jobs", "list", "--json").json if job["name"] == "nightly"]
     due = asyncio.run(value(nightly.dsn, "select due_date from shardclock.timers"))
     nightly(*PAUSE)
@@ -48,7 +48,7 @@ def test_the_list_says_of_a_job_whose_start_is_paused_why_and_when_it_would_have
     assert "paused, was for 20" in line
 
 
-def test_one_that_is_shown_says_since_when_it_is_paused(nightly: Shell) -> None:
+def test_a_job_is_shown_with_the_beginning_of_its_pause(nightly: Shell) -> None:
     nightly(*PAUSE)
 
     shown = dict(line.split("  ", 1) for line in nightly("jobs", "show", "nightly").out.splitlines() if "  " in line)
@@ -62,7 +62,7 @@ def test_one_that_is_shown_says_since_when_it_is_paused(nightly: Shell) -> None:
 # check
 
 
-def test_nothing_is_said_of_a_job_that_does_its_work(nightly: Shell) -> None:
+def test_a_check_of_a_working_job_prints_nothing(nightly: Shell) -> None:
     checked = nightly("jobs", "check", "nightly")
 
     assert (checked.code, checked.out, checked.err) == (DONE, "", "")
@@ -72,7 +72,7 @@ def test_nothing_is_said_of_a_job_that_does_its_work(nightly: Shell) -> None:
     assert nightly("jobs", "check", "report").code == DONE, "it runs on request alone"
 
 
-def test_a_success_is_overdue_when_a_run_and_its_attempts_have_had_their_time(nightly: Shell) -> None:
+def test_a_success_is_overdue_after_the_time_of_one_run_and_its_attempts(nightly: Shell) -> None:
     due = "update shardclock.timers set due_date = now() - interval '{}' where name = 'job:nightly'"
     let_days_pass(nightly.dsn)
 
@@ -87,7 +87,7 @@ def test_a_success_is_overdue_when_a_run_and_its_attempts_have_had_their_time(ni
     assert all(words in machine.json["why_not"] for words in said)
 
 
-def test_a_job_that_is_stopped_is_told_with_its_reason(nightly: Shell) -> None:
+def test_a_check_of_a_stopped_job_fails_with_its_reason(nightly: Shell) -> None:
     nightly(*PAUSE)
     paused = nightly("jobs", "check", "nightly")
     nightly("jobs", "disable", "nightly", "--reason", "month-end close")

@@ -1,4 +1,4 @@
-"""Prove that jobs are listed, run, followed, cancelled, disabled and configured, and that each answer is true."""
+"""Jobs are listed, run, followed, cancelled, disabled and configured, and each answer is true."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from shardclock.api.refusals.jobs import JOB_WITHOUT_RUN, UNKNOWN_RUN
 from shardclock_server.cli import job_watch
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.job_runs import FOLLOW_S
-from shardclock_server.sql.jobs.runs import BegunRun, SaidOfRun, advance_runs, report_runs
-from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, assert_refused
+from shardclock_server.sql.jobs.runs import BegunRun, RunProgress, advance_runs, report_runs
+from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, assert_code, assert_refused
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
 from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of
 from tests.support.jobs import job_spec
@@ -35,7 +36,7 @@ EVERY: dict[str, Any] = {"every_s": 900.0}
 
 @pytest.fixture
 def refresh(shell: Shell) -> Shell:
-    """Declare a job with an interval, one with cron, and one that runs on request."""
+    """Declare three jobs: with an interval, with cron, and on request."""
     nightly = job_spec("nightly", schedule="0 3 * * *", zone="Europe/Berlin")
     asyncio.run(declare(shell.dsn, job_spec(config='{"city": "Bonn"}', **EVERY), nightly, job_spec("report")))
     return shell
@@ -43,7 +44,7 @@ def refresh(shell: Shell) -> Shell:
 
 @asynccontextmanager
 async def hands(dsn: str) -> AsyncIterator[tuple[HolderClient, JobWorker]]:
-    """Give a shard and a worker, moved by hand."""
+    """Start a shard and a worker that the test steps by hand."""
     holder = next(HOLDERS)
     await add_holder(dsn, holder)
     async with HolderClient(dsn, holder=holder) as shard, JobWorker(dsn, next(HOLDERS)) as worker:
@@ -51,14 +52,14 @@ async def hands(dsn: str) -> AsyncIterator[tuple[HolderClient, JobWorker]]:
 
 
 async def begin(dsn: str) -> BegunRun:
-    """Let the one start that is due begin, and leave its run going."""
+    """Begin the only due start, and let its run continue."""
     async with hands(dsn) as (shard, worker):
         await fire(shard)
         return await worker.one()
 
 
 async def make_run(dsn: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> BegunRun:
-    """Let the one start that is due begin and end."""
+    """Begin the only due start, and end its run."""
     async with hands(dsn) as (shard, worker):
         await fire(shard)
         run = await worker.one()
@@ -68,7 +69,7 @@ async def make_run(dsn: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: 
 
 @contextmanager
 def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
-    """Do something while a command runs; what fails there fails the test."""
+    """Run `work` in a thread while a command runs; its failure fails the test."""
     failed: list[BaseException] = []
 
     def guarded() -> None:
@@ -89,7 +90,7 @@ def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
 # list, show
 
 
-def test_the_list_says_what_each_job_does_and_when_it_starts_next(refresh: Shell) -> None:
+def test_the_list_shows_each_job_s_state_and_next_start(refresh: Shell) -> None:
     asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host", delay_s=60.0))
     refresh("jobs", "disable", "report", "--reason", "month-end close")
 
@@ -118,13 +119,15 @@ def test_the_json_of_the_list_has_every_job_with_its_config_as_json(refresh: She
     assert listed["report"]["next_start"] is None
 
 
-def test_without_jobs_the_list_says_where_they_come_from(shell: Shell) -> None:
+def test_an_empty_list_of_jobs_says_how_to_declare_one(shell: Shell) -> None:
     assert "@shardclock.job" in shell("jobs", "list").err
     assert shell("jobs", "--json").json == []
-    assert_refused(shell("jobs", "show", "refresh"), "'refresh' is unknown", "there are none; an app declares them")
+    assert_refused(
+        shell("jobs", "show", "refresh"), "'refresh' is unknown", "there are none; an app declares them", code=NOT_DONE
+    )
 
 
-def test_one_is_shown_with_its_last_runs_and_what_went_wrong(refresh: Shell) -> None:
+def test_a_job_is_shown_with_its_last_runs_and_their_failures(refresh: Shell) -> None:
     asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host"))
 
     shown = refresh("jobs", "show", "refresh")
@@ -138,7 +141,7 @@ def test_one_is_shown_with_its_last_runs_and_what_went_wrong(refresh: Shell) -> 
     assert [(run["outcome"], run["reason"]) for run in said["runs"]] == [("FAILED", "no host")]
 
 
-def test_a_run_that_goes_on_is_seen_with_its_progress(refresh: Shell) -> None:
+def test_a_going_run_is_shown_with_its_progress(refresh: Shell) -> None:
     run = asyncio.run(begin(refresh.dsn))
     assert "STARTING" in refresh("jobs", "list").out
     asyncio.run(report(refresh.dsn, run, 0.4, "city 2 of 5"))
@@ -149,17 +152,17 @@ def test_a_run_that_goes_on_is_seen_with_its_progress(refresh: Shell) -> None:
 
 
 async def report(dsn: str, run: BegunRun, progress: float, message: str) -> None:
-    """Let a run say how far it is."""
+    """Let a run report its progress."""
     async with JobWorker(dsn, next(HOLDERS)) as hand:
         holder = await value(dsn, "select run_holder from shardclock.jobs where run_timer_key = $1", run.timer_key)
         await advance_runs(hand.session, holder, [(run, "RUNNING", None)])
-        await report_runs(hand.session, [SaidOfRun(run, progress, message, None)])
+        await report_runs(hand.session, [RunProgress(run, progress, message, None)])
 
 
 # run
 
 
-def test_a_run_by_hand_is_one_more_start_and_the_next_one_stays(refresh: Shell) -> None:
+def test_a_run_by_hand_is_an_additional_start_and_the_next_start_stays(refresh: Shell) -> None:
     before = asyncio.run(job_of(refresh.dsn)).next_start
 
     asked = refresh("jobs", "run", "report", "--config", '{"month": 11}', "--json")
@@ -172,7 +175,7 @@ def test_a_run_by_hand_is_one_more_start_and_the_next_one_stays(refresh: Shell) 
     assert asyncio.run(job_of(refresh.dsn)).next_start == before
 
 
-def test_who_waits_is_told_what_happens_and_that_it_went_well(refresh: Shell) -> None:
+def test_a_followed_run_prints_its_progress_and_its_success(refresh: Shell) -> None:
     with meanwhile(lambda: asyncio.run(play(refresh.dsn, "report", result='{"rows": 3}'))):
         done = refresh("jobs", "run", "report", "--wait", "--within", BOUND_S)
 
@@ -181,7 +184,7 @@ def test_who_waits_is_told_what_happens_and_that_it_went_well(refresh: Shell) ->
     assert len(set(done.err.splitlines())) == len(done.err.splitlines()), "each line is told once"
 
 
-def test_a_failed_run_ends_the_wait_with_a_code_that_scripts_see(refresh: Shell) -> None:
+def test_a_failed_run_ends_the_wait_with_a_failing_exit_code(refresh: Shell) -> None:
     with meanwhile(lambda: asyncio.run(play(refresh.dsn, "report", RunOutcome.FAILED, reason="no host"))):
         done = refresh("jobs", "run", "report", "--wait", "--within", BOUND_S, "--json")
 
@@ -190,7 +193,7 @@ def test_a_failed_run_ends_the_wait_with_a_code_that_scripts_see(refresh: Shell)
     assert done.json["run"]["run_id"].startswith(f"{done.json['timer_key']}.")
 
 
-def test_a_run_that_takes_longer_than_is_waited_for_goes_on(refresh: Shell) -> None:
+def test_a_run_goes_on_after_the_wait_for_it_has_ended(refresh: Shell) -> None:
     done = refresh("jobs", "run", "report", "--wait", "--within", "0.5")
 
     assert (done.code, done.out) == (NOT_DONE, "")
@@ -198,7 +201,7 @@ def test_a_run_that_takes_longer_than_is_waited_for_goes_on(refresh: Shell) -> N
     assert asyncio.run(value(refresh.dsn, "select count(*) from shardclock.timers where target = 'job:report'")) == 1
 
 
-def test_whose_run_failed_within_that_time_hears_of_the_next_attempt(
+def test_a_wait_that_ends_after_a_failed_attempt_reports_the_next_one(
     refresh: Shell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = refresh("jobs", "run", "report", "--json").json["timer_key"]
@@ -212,7 +215,7 @@ def test_whose_run_failed_within_that_time_hears_of_the_next_attempt(
     assert "job 'report' is not done within 100 ms; attempt 2 is due at 20" in capsys.readouterr().err
 
 
-def test_a_terminal_gets_a_bar(refresh: Shell) -> None:
+def test_a_terminal_shows_a_run_as_a_bar(refresh: Shell) -> None:
     screen = io.StringIO()
     terminal = Console(file=screen, force_terminal=True, width=120)
 
@@ -228,19 +231,19 @@ def test_a_terminal_gets_a_bar(refresh: Shell) -> None:
 
 
 async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:
-    """Wait until a start of a job is asked for, and make its run as a worker does."""
+    """Wait until a job is started, and make its run as a worker does."""
     async with hands(dsn) as (shard, worker):
         run = await asked_for(shard, worker, name)
         await advance_runs(worker.session, worker.holder, [(run, "RUNNING", None)])
-        # It says how far it is, and then a line that is no news of its progress.
-        for said in (SaidOfRun(run, 0.5, "half", None), SaidOfRun(run, None, None, "a line")):
+        # First the run reports its progress, then it logs a line, which does not change the progress.
+        for said in (RunProgress(run, 0.5, "half", None), RunProgress(run, None, None, "a line")):
             await report_runs(worker.session, [said])
-            await asyncio.sleep(3 * FOLLOW_S)  # not for an event: who waits must have looked at it meanwhile
+            await asyncio.sleep(3 * FOLLOW_S)  # no event shows that the follower has polled in the meantime
         await worker.end(run, outcome, **how)
 
 
 async def asked_for(shard: HolderClient, worker: JobWorker, name: str) -> BegunRun:
-    """Begin what is due until it is a run of this job."""
+    """Begin due starts until a run of this job has begun."""
     deadline = time.monotonic() + BOUND_S
     while time.monotonic() < deadline:
         await fire(shard)
@@ -255,14 +258,15 @@ async def asked_for(shard: HolderClient, worker: JobWorker, name: str) -> BegunR
 # cancel, disable, enable, configure
 
 
-def test_where_nothing_runs_a_cancel_says_so(refresh: Shell) -> None:
-    done = refresh("jobs", "cancel", "refresh")
+def test_a_cancel_without_a_run_is_reported(refresh: Shell) -> None:
+    done = refresh("jobs", "cancel", "refresh", "--json")
 
-    assert_refused(done, "job 'refresh' has no run to cancel: it is SCHEDULED", code=NOT_DONE)
-    assert refresh("jobs", "cancel", "refresh", "--json").json == {"state": "SCHEDULED"}
+    assert_code(done, JOB_WITHOUT_RUN, state="SCHEDULED")
 
 
-def test_another_configuration_is_for_the_next_run_and_the_one_before_is_told(refresh: Shell, tmp_path: Path) -> None:
+def test_a_new_configuration_is_for_the_next_run_and_the_previous_one_is_printed(
+    refresh: Shell, tmp_path: Path
+) -> None:
     (tmp_path / "config.json").write_text('{"city": "Rome"}\n')
 
     first = refresh("jobs", "configure", "refresh", f"@{tmp_path / 'config.json'}", "--json")
@@ -276,7 +280,7 @@ def test_another_configuration_is_for_the_next_run_and_the_one_before_is_told(re
 # history, logs
 
 
-def test_the_history_has_the_newest_run_first_with_how_late_it_began(refresh: Shell) -> None:
+def test_the_history_lists_the_newest_run_first_with_its_delay(refresh: Shell) -> None:
     asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host", delay_s=0.0))
     asyncio.run(make_run(refresh.dsn))
 
@@ -290,7 +294,7 @@ def test_the_history_has_the_newest_run_first_with_how_late_it_began(refresh: Sh
     assert "has not run yet" in refresh("jobs", "history", "report").err
 
 
-def test_a_run_s_log_is_printed_with_where_it_failed(refresh: Shell) -> None:
+def test_a_run_s_log_is_printed_with_its_traceback(refresh: Shell) -> None:
     failed = asyncio.run(
         make_run(refresh.dsn, RunOutcome.FAILED, delay_s=0.0, reason="no", traceback="in fetch, line 3", log="a\n[b]")
     )
@@ -302,25 +306,25 @@ def test_a_run_s_log_is_printed_with_where_it_failed(refresh: Shell) -> None:
     assert refresh("jobs", "logs", "refresh", failed.run_id, "--json").json["log"] == "a\n[b]"
 
 
-def test_where_there_is_no_run_its_log_says_so(refresh: Shell) -> None:
+def test_the_log_of_a_missing_run_is_reported(refresh: Shell) -> None:
     assert_refused(refresh("jobs", "logs", "report"), "job 'report' has no run yet", code=NOT_DONE)
     gone = refresh("jobs", "logs", "report", "4711.2")
     assert_refused(gone, "has no run '4711.2'", "jobs history", code=NOT_DONE)
-    assert_refused(refresh("jobs", "logs", "report", "newest"), "run 'newest' is none", "such as 4711.2")
+    assert_code(refresh("jobs", "logs", "report", "newest", "--json"), UNKNOWN_RUN)
 
 
-# what is refused
+# refusals
 
 
 @pytest.mark.parametrize(
     "command", ["show", "check", "run", "cancel", "disable", "enable", "configure", "history", "logs"]
 )
-def test_a_misspelled_job_is_refused_with_the_nearest_ones_and_changes_nothing(refresh: Shell, command: str) -> None:
+def test_a_misspelled_job_is_refused_with_the_nearest_names_and_changes_nothing(refresh: Shell, command: str) -> None:
     before = asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))
 
     refused = refresh("jobs", command, "refrsh", *(["{}"] if command == "configure" else []))
 
-    assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?")
+    assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?", code=NOT_DONE)
     assert (asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))) == before
     assert "the jobs are nightly, refresh, report" in refresh("jobs", "show", "zzz").err
 
@@ -337,7 +341,7 @@ def test_a_misspelled_job_is_refused_with_the_nearest_ones_and_changes_nothing(r
     ],
     ids=lambda item: " ".join(item)[:40],
 )
-def test_what_makes_no_sense_is_refused_before_the_database_is_asked(
+def test_an_invalid_command_about_jobs_is_refused_before_any_statement(
     capsys: pytest.CaptureFixture[str], words: list[str], said: list[str]
 ) -> None:
     assert_refused(Shell(DOWN, capsys)("jobs", *words), *said, code=BAD_INPUT)

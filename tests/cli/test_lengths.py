@@ -1,4 +1,4 @@
-"""Prove that lengths are read as people type them and as ISO 8601 writes them, and that no M is guessed at."""
+"""Lengths of time are read in everyday notation and in ISO 8601, and an ambiguous M is refused."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from shardclock_server.timers.refusal import InvalidTimer
         ("P1DT12H", "P1DT12H"),
     ],
 )
-def test_a_length_is_read_as_typed(text: str, iso: str) -> None:
+def test_a_length_is_read_in_short_form_and_in_iso_8601(text: str, iso: str) -> None:
     assert str(read_length("--in", text)) == iso
 
 
-def test_a_day_is_the_calendar_s_and_24_hours_are_not() -> None:
+def test_a_day_is_calendar_time_and_24_hours_are_not() -> None:
     assert read_length("--in", "1d") != read_length("--in", "24h")
 
 
 @pytest.mark.parametrize("text", ["15M", "2h30M", "3M", "1d1M"])
-def test_a_capital_m_is_refused_for_it_may_mean_two_things(text: str) -> None:
+def test_a_capital_m_is_refused_because_it_is_ambiguous(text: str) -> None:
     with pytest.raises(InvalidTimer, match=rf"--in '{text}' may mean minutes or months; write 15m .*P1M"):
         read_length("--in", text)
 
@@ -46,7 +46,7 @@ def test_a_capital_m_is_refused_for_it_may_mean_two_things(text: str) -> None:
     "text",
     ["", "m", "15", "15 m", "15min", "m15", "30m2h", "1.5h30m", "1.5d", "1..5s", "-15m", "-PT1S", "soon", "9" * 50],
 )
-def test_what_is_no_length_is_refused_by_the_option_s_name(text: str) -> None:
+def test_an_invalid_length_is_refused_with_the_option_s_name(text: str) -> None:
     with pytest.raises(InvalidTimer, match=r"--in '.*' is not a length of time .*such as 15m, 2h30m, 90s or 3d.*PT15M"):
         read_length("--in", text)
 
@@ -81,7 +81,7 @@ def test_a_rule_may_be_a_length(text: str, rule: str | None) -> None:
         ("1 hour", "is neither a length of time such as 1h30m nor a rule"),
     ],
 )
-def test_a_rule_that_is_a_bad_length_is_refused_as_it_was_given(text: str, why: str) -> None:
+def test_a_rule_that_is_an_invalid_length_is_refused_as_it_was_given(text: str, why: str) -> None:
     with pytest.raises(InvalidTimer, match=f"--every '{text}' {why}"):
         repeat_of("--every", text)
 

@@ -1,4 +1,4 @@
-"""Prove that a list says what is true when it shows nothing, and when it does not show all."""
+"""A list reports truthfully that it is empty, and that it is not complete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shardclock_server.cli.lists import tell_if_full
+from shardclock_server.cli.lists import print_if_full
 from tests.support.cli_asserts import DONE
 from tests.support.factories import query
 from tests.support.job_runs import declare
@@ -36,7 +36,7 @@ WHOLE = [
     ("tasks list", "no task is open"),
 ]
 
-# Two of each thing that is listed.
+# Two rows of each listed kind.
 TWO = """
 insert into shardclock.definitions (
     definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
@@ -77,7 +77,7 @@ CUT = [
 
 @pytest.fixture
 def full(shell: Shell) -> Shell:
-    """Make at least two of each thing that is listed."""
+    """Insert at least two rows of each listed kind."""
 
     async def make() -> None:
         await declare(shell.dsn, job_spec("report"))
@@ -93,14 +93,14 @@ def full(shell: Shell) -> Shell:
 
 
 @pytest.mark.parametrize(("words", "many"), FILTERED)
-def test_a_list_that_its_filters_empty_does_not_say_that_there_is_nothing(shell: Shell, words: str, many: str) -> None:
+def test_an_empty_list_with_filters_does_not_claim_that_there_are_no_rows(shell: Shell, words: str, many: str) -> None:
     listed = shell(*words.split())
 
     assert (listed.code, listed.out, listed.err) == (DONE, "", f"there are no such {many}\n")
 
 
 @pytest.mark.parametrize(("words", "said"), WHOLE)
-def test_a_list_without_filters_says_that_there_is_nothing(shell: Shell, words: str, said: str) -> None:
+def test_an_empty_list_without_filters_says_that_there_are_no_rows(shell: Shell, words: str, said: str) -> None:
     assert shell(*words.split()).err.startswith(said)
 
 
@@ -113,7 +113,7 @@ def test_a_list_that_ends_at_its_limit_says_that_there_may_be_more(full: Shell) 
         assert full(*words.split(), "--limit", 1, "--json").err == "", words
 
 
-def test_a_list_at_the_highest_limit_names_no_higher_one(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_if_full([1, 2], 2, most=2)
+def test_a_list_at_the_highest_limit_does_not_suggest_a_higher_one(capsys: pytest.CaptureFixture[str]) -> None:
+    print_if_full([1, 2], 2, most=2)
 
     assert capsys.readouterr().err == "there may be more: at most 2 are listed\n"

@@ -1,4 +1,4 @@
-"""Prove that what a command prints reaches a file whole, and a terminal legibly."""
+"""Output is complete in a file, and legible on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from shardclock_server.cli import output
-from shardclock_server.service.words import counted
+from shardclock_server.service.wording import counted
 from tests.support.cli_asserts import DONE, DOWN
 from tests.support.program import Shell
 
@@ -24,7 +24,7 @@ class _Screen(io.StringIO):
         return True
 
 
-def test_a_table_in_a_file_has_a_line_for_each_row_however_wide(shell: Shell) -> None:
+def test_a_table_in_a_file_has_one_full_line_per_row(shell: Shell) -> None:
     for number in range(3):
         shell("schedule", "--at", "2031-01-31T08:00:00Z", "--name", f"{LONG}-{number}", "--tenant", f"{LONG}")
 
@@ -38,7 +38,7 @@ def test_a_table_in_a_file_has_a_line_for_each_row_however_wide(shell: Shell) ->
 
 
 @pytest.mark.parametrize("variable", ["FORCE_COLOR", "TTY_COMPATIBLE", "CLICOLOR_FORCE"])
-def test_a_table_in_a_pipe_is_whole_whatever_is_asked_of_colours(
+def test_a_table_in_a_pipe_is_complete_even_if_colours_are_forced(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     shell("schedule", "--in", "1h", "--name", LONG)
@@ -62,7 +62,7 @@ def test_a_name_is_printed_as_it_was_given(shell: Shell, name: str) -> None:
     assert name in shell("schedule", "--in", name).err
 
 
-def test_control_characters_of_a_reason_neither_break_a_row_nor_reach_the_terminal(shell: Shell) -> None:
+def test_control_characters_are_escaped_in_rows_and_on_the_terminal(shell: Shell) -> None:
     text = "\x1b[2J\x9b1A\a\rup\nnext"
 
     assert output.printable(text) == "\\x1b[2J\\x9b1A\\x07\\rup\nnext"
@@ -87,7 +87,7 @@ def test_a_byte_order_mark_at_the_beginning_is_skipped(shell: Shell, tmp_path: P
     assert '{"order": 1}' in shell("show", "--name", "c").out
 
 
-def test_a_field_is_shown_whole_in_a_file(shell: Shell) -> None:
+def test_a_long_field_is_complete_in_a_file(shell: Shell) -> None:
     shell("schedule", "--in", "1h", "--name", "n", "--payload", f'"{"y" * 5_000}"')
 
     assert "y" * 5_000 in shell("show", "--name", "n").out
@@ -103,7 +103,7 @@ def test_a_table_on_a_terminal_fits_its_width() -> None:
     assert max(map(len, shown.splitlines())) <= 60
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     done = Shell(DOWN, capsys)("--version")
 
     assert (done.code, done.err) == (DONE, "")
@@ -114,5 +114,5 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("number", "words"), [(0, "0 timers"), (1, "1 timer"), (2, "2 timers"), (1234, "1,234 timers")]
 )
-def test_one_is_no_plural(number: int, words: str) -> None:
+def test_a_number_has_the_right_plural(number: int, words: str) -> None:
     assert counted(number, "timer") == words

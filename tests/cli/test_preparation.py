@@ -1,4 +1,4 @@
-"""Prove that `up` takes the handlers of no cluster that leads, and says who will call its own."""
+"""`up` withdraws no handlers while another cluster leads, and reports which cluster's handlers are called."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def end_lead(dsn: str, leader: int) -> None:
 
 
 def handlers(dsn: str) -> list[str]:
-    """Read which handlers timers may name."""
+    """Return the handlers that timers may have as target."""
     rows = asyncio.run(query(dsn, "select target from shardclock.handlers where withdrawn_at is null order by target"))
     return [row["target"] for row in rows]
 
 
-def test_an_up_beside_a_cluster_that_leads_adds_its_handlers_and_withdraws_none(
+def test_up_beside_a_leading_cluster_adds_its_handlers_and_withdraws_none(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(declare(dsn, "cart.left"))
@@ -66,7 +66,7 @@ def test_an_up_beside_a_cluster_that_leads_adds_its_handlers_and_withdraws_none(
     assert capsys.readouterr().err == "app orders: 1 handler; order.expired (added)\n" + STANDS_BY
 
 
-def test_a_cluster_that_stood_by_withdraws_the_handlers_of_others_when_it_leads(
+def test_a_cluster_withdraws_other_handlers_when_it_takes_the_lead(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(declare(dsn, "cart.left"))
@@ -84,8 +84,8 @@ def test_a_cluster_that_stood_by_withdraws_the_handlers_of_others_when_it_leads(
     assert capsys.readouterr().err == "app orders: 1 handler; cart.left (withdrawn)\n"
 
 
-def test_a_cluster_that_leads_again_has_its_handlers_back(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
-    # Given a cluster that lost the lead to one that withdrew its handlers
+def test_a_cluster_that_leads_again_declares_its_handlers_again(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # Given a cluster that lost the lead to another cluster, which withdrew its handlers
     let_lead(dsn, TIMERS, 1)
     it = preparation()
     turn(it, dsn)
@@ -101,7 +101,7 @@ def test_a_cluster_that_leads_again_has_its_handlers_back(dsn: str, capsys: pyte
     assert handlers(dsn) == ["order.expired"]
 
 
-def test_a_cluster_that_is_given_the_lead_counts_as_the_one_that_leads(dsn: str) -> None:
+def test_a_cluster_that_was_handed_the_lead_counts_as_leading(dsn: str) -> None:
     asyncio.run(declare(dsn, "cart.left"))
     let_lead(dsn, "old", 1)
 
@@ -116,7 +116,7 @@ def test_a_cluster_that_is_given_the_lead_counts_as_the_one_that_leads(dsn: str)
 
 
 @pytest.mark.parametrize("leads", [None, "itself", "a cluster whose lease has ended"])
-def test_an_up_withdraws_the_handlers_of_others_where_no_other_cluster_leads(dsn: str, leads: str | None) -> None:
+def test_up_withdraws_other_handlers_if_no_other_cluster_leads(dsn: str, leads: str | None) -> None:
     asyncio.run(declare(dsn, "cart.left"))
     if leads is not None:
         let_lead(dsn, TIMERS if leads == "itself" else SHOP, 1)
@@ -128,7 +128,7 @@ def test_an_up_withdraws_the_handlers_of_others_where_no_other_cluster_leads(dsn
     assert handlers(dsn) == ["order.expired"]
 
 
-def test_a_client_s_open_transaction_ends_no_start_and_the_app_is_declared_when_it_has_ended(
+def test_a_client_s_open_transaction_does_not_stop_up_and_the_app_is_declared_after_it(
     dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app = App("orders", ".", (spec_of(),), jobs=(job_spec(),))
@@ -148,14 +148,14 @@ def test_a_client_s_open_transaction_ends_no_start_and_the_app_is_declared_when_
     assert said.endswith("; trying again\n")
 
     asyncio.run(query(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'"))
-    it.tend(shard_dsn)
+    it.maintain(shard_dsn)
     assert capsys.readouterr().err == "app orders: 1 job; refresh (added)\n", "handlers are told once"
     assert asyncio.run(query(dsn, "select wanted from shardclock.scale where role = 'shard'"))[0]["wanted"] == 7
 
     assert [row["name"] for row in asyncio.run(query(dsn, "select name from shardclock.jobs"))] == ["refresh"]
 
 
-def test_shards_wanted_are_written_once_wherever_the_lead_goes(dsn: str) -> None:
+def test_the_wanted_shards_are_written_once_even_if_the_lead_moves(dsn: str) -> None:
     it = Preparation(load_settings(shards=5).model_copy(update={"cluster_id": TIMERS}), App("orders", ".", ()))
     turn(it, dsn)
     asyncio.run(query(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'"))
@@ -165,7 +165,7 @@ def test_shards_wanted_are_written_once_wherever_the_lead_goes(dsn: str) -> None
     assert asyncio.run(query(dsn, "select wanted from shardclock.scale where role = 'shard'"))[0]["wanted"] == 7
 
 
-def test_an_up_without_an_app_says_that_handlers_are_declared(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_up_without_an_app_reports_declared_handlers(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     turn(preparation(app=None), dsn)
     assert capsys.readouterr().err == ""
 
@@ -179,7 +179,7 @@ def test_an_up_without_an_app_says_that_handlers_are_declared(dsn: str, capsys: 
     )
 
 
-def test_an_up_without_an_app_says_that_it_stands_by(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_up_without_an_app_reports_that_it_stands_by(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     let_lead(dsn, SHOP, 1)
 
     turn(preparation(app=None), dsn)
@@ -188,12 +188,12 @@ def test_an_up_without_an_app_says_that_it_stands_by(dsn: str, capsys: pytest.Ca
 
 
 def lapse(dsn: str, *, is_over: bool) -> None:
-    """Let the leader's lease run out, as while Postgres restarts, or go on."""
+    """Let the leader's lease run out, as during a restart of Postgres, or renew it."""
     when = "interval '-1 minute'" if is_over else "interval '1 minute'"
     asyncio.run(query(dsn, f"update shardclock.leadership set lease_until = clock_timestamp() + {when}"))
 
 
-def test_an_up_that_stands_by_withdraws_nothing_while_nobody_leads_for_a_moment(dsn: str) -> None:
+def test_up_on_standby_withdraws_nothing_while_no_cluster_leads_for_a_moment(dsn: str) -> None:
     asyncio.run(declare(dsn, "cart.left"))
     let_lead(dsn, SHOP, 1)
     it = preparation()
@@ -207,7 +207,7 @@ def test_an_up_that_stands_by_withdraws_nothing_while_nobody_leads_for_a_moment(
     assert handlers(dsn) == ["cart.left", "order.expired"]
 
 
-def test_an_up_that_lost_the_lead_between_two_looks_and_has_it_again_declares_its_app_again(dsn: str) -> None:
+def test_up_declares_its_app_again_after_it_lost_and_regained_the_lead_between_two_polls(dsn: str) -> None:
     let_lead(dsn, TIMERS, 1)
     it = preparation()
     turn(it, dsn)

@@ -1,4 +1,4 @@
-"""Processes on the command line: what can't happen is refused in a sentence."""
+"""Commands about processes work, and an impossible command is refused in a sentence."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 import shardclock_server.cli.session
+from shardclock.api.refusals.processes import INSTANCE_ENDED, UNKNOWN_INSTANCE
 from shardclock_server.bpmn.model import read_model
 from shardclock_server.bpmn.step import begin, write_state
 from shardclock_server.service.processes import deploy
-from shardclock_server.sql.deliveries.hints import send_signal_hint
+from shardclock_server.sql.deliveries.notifications import notify_of_signals
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import job, model
-from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_code, assert_refused
 from tests.support.deliveries import declare
 from tests.support.factories import query, value
 from tests.support.program import Shell
@@ -24,7 +25,7 @@ MODEL = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connec
 
 
 def begun(shell: Shell) -> None:
-    """Write an instance as an engine does, of key 101; its token 3 waits at the task."""
+    """Insert an instance with key 101, as an engine writes it; its token 3 waits at the task."""
     instance, _ = begin(read_model(MODEL)[0], {}, now=datetime.now(UTC))
 
     async def make() -> None:
@@ -41,7 +42,7 @@ def begun(shell: Shell) -> None:
     asyncio.run(make())
 
 
-def test_a_thousand_instances_may_be_more_and_are_told_so(shell: Shell) -> None:
+def test_the_count_of_running_instances_stops_at_a_thousand_and_says_so(shell: Shell) -> None:
     async def add(first: int, last: int) -> None:
         await query(
             shell.dsn,
@@ -60,7 +61,7 @@ def test_a_thousand_instances_may_be_more_and_are_told_so(shell: Shell) -> None:
     assert shell("processes", "list", "--json").json[0]["running"] == 1_000
 
 
-def test_variables_for_a_token_that_is_not_there_are_refused(shell: Shell) -> None:
+def test_variables_for_a_missing_token_are_refused(shell: Shell) -> None:
     begun(shell)
     nobody = shell("processes", "set", 101, '{"a": 1}', "--token", 9)
     assert nobody.code == BAD_INPUT
@@ -69,16 +70,16 @@ def test_variables_for_a_token_that_is_not_there_are_refused(shell: Shell) -> No
     assert shell("processes", "set", 101, '{"a": 1}').code == DONE
 
 
-def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
+def test_engines_are_notified_of_a_command_s_signals_before_the_command_waits(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
 
     async def telling(session: Session) -> bool:
         told.append(await value(shell.dsn, "select count(*) from shardclock.deliveries"))
-        return await send_signal_hint(session)
+        return await notify_of_signals(session)
 
-    monkeypatch.setattr(shardclock_server.cli.session, "send_signal_hint", telling)
+    monkeypatch.setattr(shardclock_server.cli.session, "notify_of_signals", telling)
     begun(shell)
     assert shell("processes", "start", "p").code == DONE
     assert told == [1]
@@ -98,29 +99,29 @@ def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
         (["move", "101", "--terminate", "3"], "no token of it can be moved"),
     ],
 )
-def test_each_verb_says_of_an_instance_that_has_ended_what_is_in_vain(
+def test_each_verb_on_an_ended_instance_reports_that_it_has_no_effect(
     shell: Shell, verb: list[str], in_vain: str
 ) -> None:
     begun(shell)
     ended = "update shardclock.instances set outcome = 'COMPLETED', ended_at = now(), state = null"
     asyncio.run(query(shell.dsn, ended))
 
-    done, unknown = shell("processes", *verb), shell("processes", verb[0], "7", *verb[2:])
+    done = shell("processes", *verb, "--json")
+    unknown = shell("processes", verb[0], "7", *verb[2:], "--json")
 
-    assert (done.code, done.err) == (NOT_DONE, f"shardclock: instance 101 has ended, it is COMPLETED: {in_vain}\n")
-    assert unknown.code == NOT_DONE
-    why = "it is not in the list of instances, or ended and was forgotten"
-    assert unknown.err == f"shardclock: instance 7 is unknown: {why}\n"
+    assert_code(done, INSTANCE_ENDED, state="COMPLETED")
+    assert in_vain in done.err
+    assert_code(unknown, UNKNOWN_INSTANCE, state="NOT_FOUND")
 
 
-def test_a_deletion_says_what_is_deleted(shell: Shell) -> None:
+def test_a_deletion_names_the_deleted_definition(shell: Shell) -> None:
     begun(shell)
     key = shell("processes", "list", "--json").json[0]["definition_key"]
 
     assert shell("processes", "delete", key).err == f"definition {key} is deleted; its instances go on\n"
 
 
-def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(shell: Shell, tmp_path: Path) -> None:
+def test_a_deployed_model_can_be_read_back_even_after_its_deletion(shell: Shell, tmp_path: Path) -> None:
     begun(shell)
     key = shell("processes", "list", "--json").json[0]["definition_key"]
     shell("processes", "delete", key)
@@ -130,12 +131,10 @@ def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(shell: Sh
     assert (tmp_path / "p.bpmn").read_bytes() == MODEL
     nowhere = shell("processes", "model", key, "--output", tmp_path / "none" / "p.bpmn")
     assert (nowhere.code, "p.bpmn: No such file or directory; name another" in nowhere.err) == (BAD_INPUT, True)
-    unknown = shell("processes", "model", 7)
-    assert (unknown.code, unknown.out) == (BAD_INPUT, "")
-    assert unknown.err == "shardclock: definition 7 is unknown: look for its key in the list of processes\n"
+    assert_refused(shell("processes", "model", 7), "definition 7 is unknown", code=NOT_DONE)
 
 
-def test_who_deploys_is_told_of_types_that_nobody_has_declared(shell: Shell, tmp_path: Path) -> None:
+def test_a_deployment_reports_undeclared_task_types(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "order.bpmn"
     file.write_bytes(model('<startEvent id="s"/>' + job("order.pak"), connected="s>order.pak"))
     asyncio.run(declare(shell.dsn, "order.pack"))
@@ -167,5 +166,5 @@ def test_an_instance_is_listed_by_its_business_key(shell: Shell) -> None:
     wrong = shell("processes", "start", "p", "--business-key", "")
     assert (wrong.code, wrong.err) == (
         BAD_INPUT,
-        'shardclock: --business-key "" is refused: give 1 to 255 characters\n',
+        "shardclock: --business-key '' is refused: give 1 to 255 characters\n",
     )

@@ -1,4 +1,4 @@
-"""Prove that `status` and others tell of a hold. `release` ends it only if it is asked to, and only if that is safe."""
+"""`status` and other commands report a hold; `release` ends it only with --yes, and only if that is safe."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def sql(shell: Shell, text: str, *args: object) -> Any:
 
 
 def belongs(shell: Shell, name: str = PROD, *, copied: bool = False) -> None:
-    """Let the database be an installation's, by its name and, if it is a copy, by its origin."""
+    """Assign the database to an installation by its name and, if it is a copy, another origin."""
     origin = "'1/1'" if copied else "shardclock.origin()"
     sql(shell, f"update shardclock.identity set name = $1, origin = {origin}", name)
 
 
 def start(shell: Shell, identity: str, *, holder: int = 1, cluster_id: str = "green") -> None:
-    """Register a shard of a cluster that is configured so."""
+    """Register a shard of a cluster with this identity."""
 
     async def register() -> None:
         async with Session(shell.dsn, application="test") as session:
@@ -62,11 +62,11 @@ def whose(shell: Shell) -> tuple[str | None, bool]:
     return name, here
 
 
-# Whoever looks
+# commands that report a hold
 
 
 def hold_of(shell: Shell, identity: str | None = None) -> Any:
-    """Ask `status` both ways, which must agree."""
+    """Read the hold from both outputs of `status`, which must agree."""
     if identity is not None:
         hold = shell("status", "--json", SHARDCLOCK_IDENTITY=identity).json["hold"]
         people = shell("status", SHARDCLOCK_IDENTITY=identity)
@@ -76,14 +76,14 @@ def hold_of(shell: Shell, identity: str | None = None) -> Any:
     return hold
 
 
-def test_status_says_nothing_of_a_hold_where_there_is_none(shell: Shell) -> None:
+def test_status_shows_no_hold_if_there_is_none(shell: Shell) -> None:
     assert hold_of(shell) is None
     start(shell, STAGING)
     assert hold_of(shell) is None
     assert shell("status", "--json").json["shards"][0]["hold_reason"] is None
 
 
-def test_status_says_why_what_lives_is_on_hold_and_how_to_end_that(shell: Shell) -> None:
+def test_status_shows_the_reason_of_a_hold_and_the_way_to_end_it(shell: Shell) -> None:
     belongs(shell, copied=True)
     start(shell, STAGING)
 
@@ -92,13 +92,13 @@ def test_status_says_why_what_lives_is_on_hold_and_how_to_end_that(shell: Shell)
     assert line.endswith("; `shardclock release` lets it fire")
 
 
-def test_status_says_it_before_a_cluster_was_started(shell: Shell) -> None:
+def test_status_shows_the_hold_before_a_cluster_is_started(shell: Shell) -> None:
     belongs(shell)
     assert hold_of(shell) == ANOTHERS
     assert hold_of(shell, PROD) is None
 
 
-def test_status_speaks_of_a_stray_cluster_as_such_while_another_fires(shell: Shell) -> None:
+def test_status_shows_the_hold_of_one_cluster_while_another_fires(shell: Shell) -> None:
     start(shell, PROD, cluster_id="blue")
     start(shell, STAGING, holder=2)
 
@@ -116,7 +116,7 @@ def test_a_command_without_an_identity_reports_no_hold_of_another_installation(
     assert hold_of(shell).startswith(COPY)
 
 
-def test_explain_says_that_an_overdue_timer_waits_for_a_release(shell: Shell) -> None:
+def test_explain_names_the_hold_of_an_overdue_timer(shell: Shell) -> None:
     (key,) = asyncio.run(add_timers(shell.dsn, 1))
     belongs(shell)
     start(shell, STAGING)
@@ -130,18 +130,18 @@ def test_explain_says_that_an_overdue_timer_waits_for_a_release(shell: Shell) ->
     assert "hold" not in shell("explain", key, "--json").json["why"], "another cluster fires"
 
 
-def test_switch_gives_no_lead_to_a_cluster_on_hold(shell: Shell) -> None:
+def test_switch_refuses_a_cluster_on_hold(shell: Shell) -> None:
     start(shell, PROD, cluster_id="blue")
-    for holder in (2, 3):  # as many as are wanted
+    for holder in (2, 3):  # the wanted number of shards
         start(shell, STAGING, holder=holder)
 
     assert_refused(shell("switch", "green", "--wait", 0), "green", ANOTHERS, "shardclock release")
 
 
-# Release
+# release
 
 
-def test_without_yes_release_shows_what_it_would_do_and_does_nothing(shell: Shell) -> None:
+def test_release_without_yes_is_a_dry_run(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, "now() - interval '1 hour'"))
     asyncio.run(add_timers(shell.dsn, 2, "now() + interval '1 hour'"))
     belongs(shell, copied=True)
@@ -166,7 +166,7 @@ def test_without_yes_release_shows_what_it_would_do_and_does_nothing(shell: Shel
 
 @pytest.mark.parametrize("copied", [False, True])
 @pytest.mark.parametrize("running", [False, True])
-def test_with_yes_it_is_released_to_the_installation_that_is_configured(
+def test_release_with_yes_gives_the_database_to_the_configured_installation(
     shell: Shell, copied: bool, running: bool
 ) -> None:
     belongs(shell, copied=copied)
@@ -181,7 +181,7 @@ def test_with_yes_it_is_released_to_the_installation_that_is_configured(
 
 
 @pytest.mark.parametrize("yes", [["--yes"], []])
-def test_where_nothing_is_on_hold_it_says_so_and_that_is_fine(shell: Shell, yes: list[str]) -> None:
+def test_release_without_a_hold_is_done_and_says_so(shell: Shell, yes: list[str]) -> None:
     belongs(shell, STAGING)
 
     done = shell("release", *yes, "--json")
@@ -195,7 +195,7 @@ def refused(done: Done, *words: str) -> None:
 
 
 @pytest.mark.parametrize("yes", [["--yes"], []])
-def test_a_database_on_which_another_cluster_fires_is_refused(shell: Shell, yes: list[str]) -> None:
+def test_release_is_refused_while_another_cluster_fires(shell: Shell, yes: list[str]) -> None:
     start(shell, PROD, cluster_id="blue")
     start(shell, STAGING, holder=2)
 
@@ -203,7 +203,7 @@ def test_a_database_on_which_another_cluster_fires_is_refused(shell: Shell, yes:
     assert whose(shell) == (PROD, True)
 
 
-def test_a_command_that_is_configured_unlike_the_cluster_that_waits_is_refused(shell: Shell) -> None:
+def test_release_is_refused_with_another_identity_than_the_waiting_cluster_s(shell: Shell) -> None:
     belongs(shell, copied=True)
     start(shell, "qa")
 
@@ -211,7 +211,7 @@ def test_a_command_that_is_configured_unlike_the_cluster_that_waits_is_refused(s
     assert whose(shell) == (PROD, False)
 
 
-def test_a_cluster_that_begins_to_fire_before_the_release_stops_it(
+def test_release_is_refused_if_a_cluster_begins_to_fire_before_the_write(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     belongs(shell)
@@ -222,10 +222,10 @@ def test_a_cluster_that_begins_to_fire_before_the_release_stops_it(
     assert whose(shell) == (PROD, True)
 
 
-# An operator's hold
+# an operator's hold
 
 
-def test_an_operator_stops_all_firing_and_everybody_is_told_why_until_it_ends(shell: Shell) -> None:
+def test_an_operator_s_hold_is_shown_with_its_reason_until_the_release(shell: Shell) -> None:
     belongs(shell, STAGING)
     start(shell, STAGING)
 
@@ -244,13 +244,13 @@ def test_an_operator_stops_all_firing_and_everybody_is_told_why_until_it_ends(sh
     assert whose(shell) == (STAGING, True)
 
 
-def test_an_operators_hold_is_shown_where_no_cluster_lives(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_s_hold_is_shown_without_a_live_cluster(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHARDCLOCK_IDENTITY")
     shell("hold", "billing is down")
     assert hold_of(shell) == OPERATORS
 
 
-def test_a_copy_of_a_database_that_was_on_hold_is_called_a_copy(shell: Shell) -> None:
+def test_a_copy_of_a_database_on_hold_is_reported_as_a_copy(shell: Shell) -> None:
     belongs(shell, copied=True)
     shell("hold", "billing is down")
     start(shell, STAGING)
@@ -260,7 +260,7 @@ def test_a_copy_of_a_database_that_was_on_hold_is_called_a_copy(shell: Shell) ->
     assert said.endswith(f"; {OPERATORS}")
 
 
-def test_an_up_writes_its_shards_and_handlers_during_an_operators_hold(shell: Shell) -> None:
+def test_up_writes_its_shards_and_handlers_during_an_operator_s_hold(shell: Shell) -> None:
     belongs(shell, STAGING)
     shell("hold", "prices are wrong")
     preparation = Preparation(load_settings().model_copy(update={"shards": 5}), App("orders", ".", (spec_of(),)))
@@ -270,7 +270,7 @@ def test_an_up_writes_its_shards_and_handlers_during_an_operators_hold(shell: Sh
     assert written(shell) == (5, ["order.expired"])
 
 
-def test_a_stray_cluster_can_not_take_a_database_from_one_that_an_operator_holds(shell: Shell) -> None:
+def test_another_installation_can_not_take_a_database_during_an_operator_s_hold(shell: Shell) -> None:
     start(shell, PROD, cluster_id="blue")
     start(shell, STAGING, holder=2)
     shell("hold", "billing is down", SHARDCLOCK_IDENTITY=PROD)
@@ -283,25 +283,25 @@ def test_a_stray_cluster_can_not_take_a_database_from_one_that_an_operator_holds
 
 
 @pytest.mark.parametrize("why", ["", "  ", "two\nlines", "x" * 201])
-def test_a_reason_that_is_no_line_is_refused(shell: Shell, why: str) -> None:
+def test_a_reason_that_is_not_one_line_is_refused(shell: Shell, why: str) -> None:
     assert_refused(shell("hold", why), "reason", "1 to 200 characters")
     assert hold_of(shell) is None
 
 
-# What `up` has to write
+# the writes of `up`
 
 
 def written(shell: Shell) -> tuple[int, list[str]]:
-    """Read how many shards are wanted, and which handlers there are."""
+    """Read the wanted number of shards, and the declared handlers."""
     ((shards,),) = sql(shell, "select wanted from shardclock.scale where role = 'shard'")
     handlers = sql(shell, "select target from shardclock.handlers where withdrawn_at is null order by target")
     return shards, [row["target"] for row in handlers]
 
 
-def test_an_up_on_hold_writes_its_shards_and_handlers_when_it_is_released_and_not_before(
+def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given the database of an installation that has a handler, and the `up` of another one
+    # Given the database of an installation with a handler, and the `up` of another installation
     asyncio.run(declare(shell.dsn, "cart.left"))
     belongs(shell)
     stop = threading.Event()
@@ -317,15 +317,15 @@ def test_an_up_on_hold_writes_its_shards_and_handlers_when_it_is_released_and_no
             if len(seen) == 5:
                 stop.set()
 
-    monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_LOOK_S", 0.0)
+    monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_POLL_S", 0.0)
     monkeypatch.setattr("shardclock_server.cli.run._stop_event", lambda: stop)
     monkeypatch.setattr("shardclock_server.cli.run.find_app", lambda *_: App("orders", ".", (spec_of(),)))
     monkeypatch.setattr("shardclock_server.cluster.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
 
-    # When it runs
+    # When that `up` runs
     done = shell("up", "--app", "orders", "--shards", 5)
 
-    # Then it writes nothing while it is on hold, all when it is released, and nothing more after that
+    # Then `up` writes nothing during the hold, everything at the release, and nothing after the release
     assert seen == [(2, ["cart.left"])] * 3 + [(5, ["order.expired"]), (7, ["order.expired"])]
     assert done.err.count(WORDS) == 1
     assert "app orders: 1 handler; cart.left (withdrawn), order.expired (added)" in done.err
@@ -336,13 +336,13 @@ async def give_to(identity: str, dsn: str) -> None:
         assert await release(session, identity)
 
 
-def test_an_up_on_hold_goes_on_when_postgres_is_away(
+def test_up_on_hold_continues_without_postgres(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_LOOK_S", 0.0)
+    monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_POLL_S", 0.0)
     preparation = Preparation(load_settings(), None)
 
     for _ in range(2):
-        preparation.tend(Dsn.of(DOWN))
+        preparation.maintain(Dsn.of(DOWN))
 
     assert capsys.readouterr().err.count("are not written yet") == 1

@@ -1,4 +1,4 @@
-"""Prove that `scale` and `forecast` do what they say, show what is, and refuse what can't be."""
+"""`scale` and `forecast` show the present state, change it as asked, and refuse invalid values."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BAR = 40
 
 
 def state(shell: Shell) -> tuple[Any, ...]:
-    """Read what is wanted, and under which policy."""
+    """Read the wanted number and the policy."""
     text = "select wanted, wanted_min, wanted_max, target_per_s from shardclock.scale where role = 'shard'"
     return tuple(asyncio.run(query(shell.dsn, text))[0])
 
 
 def start(shell: Shell, shards: int) -> None:
-    """Let so many shards serve."""
+    """Add serving shards."""
     for shard in range(shards):
         asyncio.run(add_holder(shell.dsn, 10 + shard, shard, shards))
 
@@ -50,13 +50,15 @@ def start(shell: Shell, shards: int) -> None:
         ("3 --wait soon", ["--wait", "soon"]),
     ],
 )
-def test_what_can_not_be_is_refused_in_a_line_and_changes_nothing(shell: Shell, words: str, said: list[str]) -> None:
+def test_an_invalid_command_is_refused_in_one_line_and_changes_nothing(
+    shell: Shell, words: str, said: list[str]
+) -> None:
     assert_refused(shell("scale", *words.split()), *said)
 
     assert state(shell) == (2, None, None, 5_000)
 
 
-def test_a_policy_whose_bounds_cross_those_that_stand_is_refused(shell: Shell) -> None:
+def test_a_bound_that_contradicts_the_present_one_is_refused(shell: Shell) -> None:
     shell("scale", "--min", 3, "--max", 6)
 
     assert_refused(shell("scale", "--min", 7), "at least 7 and at most 6")
@@ -76,7 +78,7 @@ def test_a_number_is_set_and_shown(shell: Shell) -> None:
     assert people.out.split()[-8:-2] == ["7", "840", "0", "an", "operator", "5,000"]
 
 
-def test_without_a_word_it_shows_and_changes_nothing(shell: Shell) -> None:
+def test_scale_without_arguments_shows_and_changes_nothing(shell: Shell) -> None:
     start(shell, 2)
 
     assert shell("scale", "--json").json == {
@@ -100,7 +102,7 @@ def test_a_policy_is_set_shown_changed_and_ended(shell: Shell) -> None:
     assert done.json == {"before": 3, "wanted": 5, "serving": 0, "min": None, "max": None, "target_per_s": 900}
 
 
-def test_it_waits_until_as_many_serve_as_are_wanted_or_says_that_they_do_not(shell: Shell) -> None:
+def test_scale_waits_for_the_wanted_number_and_fails_if_it_is_not_reached(shell: Shell) -> None:
     start(shell, 2)
 
     assert shell("scale", 2, "--wait", 5).code == DONE
@@ -111,7 +113,7 @@ def test_it_waits_until_as_many_serve_as_are_wanted_or_says_that_they_do_not(she
 # forecast
 
 
-def test_a_forecast_for_programs(shell: Shell) -> None:
+def test_a_forecast_is_printed_as_json_for_programs(shell: Shell) -> None:
     start(shell, 2)
     asyncio.run(add_timers(shell.dsn, 600, "now() + interval '90 s'"))
     asyncio.run(add_timers(shell.dsn, 7, "now() - interval '90 s'"))
@@ -132,14 +134,14 @@ def test_a_forecast_for_programs(shell: Shell) -> None:
 
 
 def bars(done: Done) -> list[tuple[str, str]]:
-    """Read the picture: each minute's bar, with its mark, and what stands beside it."""
+    """Return each minute's bar with its mark, and the text beside it."""
     assert done.code == DONE, done
     rows = [re.fullmatch(rf" *\+(\d+) min (.{{{BAR + 1}}}) (.*)", line) for line in done.out.splitlines()]
     assert [int(row[1]) for row in rows if row] == list(range(1, 16)), done.out
     return [(row[2], row[3]) for row in rows if row]
 
 
-def test_a_picture_of_a_quiet_time_shows_the_capacity_and_no_bar(shell: Shell) -> None:
+def test_a_forecast_without_timers_shows_the_capacity_and_no_bar(shell: Shell) -> None:
     start(shell, 2)
 
     done = shell("forecast")
@@ -149,7 +151,7 @@ def test_a_picture_of_a_quiet_time_shows_the_capacity_and_no_bar(shell: Shell) -
     assert "the busiest ten seconds: 0 a second" in done.err
 
 
-def test_a_picture_without_any_shard_has_its_mark_at_nothing(shell: Shell) -> None:
+def test_a_forecast_without_a_shard_has_its_mark_at_zero(shell: Shell) -> None:
     assert bars(shell("forecast")) == [("│" + " " * BAR, "0")] * 15
 
     asyncio.run(add_timers(shell.dsn, 600, "now() + interval '90 s'"))
@@ -159,7 +161,7 @@ def test_a_picture_without_any_shard_has_its_mark_at_nothing(shell: Shell) -> No
     assert drawn[1] == ("┃" + "█" * (BAR - 1) + " ", "600")
 
 
-def test_a_picture_of_more_than_can_be_fired_shows_where_the_capacity_ends(shell: Shell) -> None:
+def test_a_forecast_over_the_capacity_shows_the_mark_inside_the_bar(shell: Shell) -> None:
     start(shell, 1)
     shell("scale", "--min", 1, "--max", 8, "--target", 5)
     asyncio.run(add_timers(shell.dsn, 1_200, "now() + interval '90 s'"))
@@ -178,7 +180,7 @@ def test_a_picture_of_more_than_can_be_fired_shows_where_the_capacity_ends(shell
 
 
 @pytest.mark.exhaustive
-def test_a_picture_of_very_many_says_that_it_is_an_estimate(shell: Shell) -> None:
+def test_a_forecast_of_very_many_timers_is_shown_as_an_estimate(shell: Shell) -> None:
     asyncio.run(query(shell.dsn, "alter table shardclock.timers set (autovacuum_enabled = off)"))
     asyncio.run(add_timers_fast(shell.dsn, 200_000))
 
@@ -199,11 +201,11 @@ async def add_timers_fast(dsn: str, timers: int) -> None:
 
 
 @pytest.mark.parametrize("words", ["now", "--minutes 3"])
-def test_a_forecast_of_anything_else_is_refused(shell: Shell, words: str) -> None:
+def test_a_forecast_with_unknown_arguments_is_refused(shell: Shell, words: str) -> None:
     assert_refused(shell("forecast", *words.split()), words.split(maxsplit=1)[0])
 
 
-def test_only_shards_fire_so_many_a_second(shell: Shell) -> None:
+def test_the_rate_is_shown_for_shards_only(shell: Shell) -> None:
     assert "a shard fires" in shell("scale", "2").out
     workers = shell("scale", "workers=2")
     assert workers.out.splitlines()[0].split() == ["before", "wanted", "serving", "set", "by"]

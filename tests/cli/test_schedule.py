@@ -1,4 +1,4 @@
-"""Prove that `schedule` remembers what it is told, one timer or a file of them, and refuses the rest in one line."""
+"""`schedule` stores one timer or a file of timers, and refuses invalid input in one line."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.program import Shell
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Give a directory for files."""
+    """Create a directory for files."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-") as path:
         yield Path(path)
 
 
 def shown(shell: Shell, *which: object) -> dict[str, Any]:
-    """Read what is remembered of a timer."""
+    """Read a stored timer."""
     timer: dict[str, Any] = shell("show", *which, "--json").json["timer"]
     return timer
 
@@ -33,7 +33,7 @@ def test_a_zone_inside_a_cron_rule_points_to_the_option(shell: Shell) -> None:
     assert_refused(refused, "leave CRON_TZ=Asia/Tokyo out, and give 'Asia/Tokyo' as --zone")
 
 
-def test_schedules_after_a_delay(shell: Shell) -> None:
+def test_a_timer_is_scheduled_after_a_delay(shell: Shell) -> None:
     done = shell(
         "schedule", "--in", "PT15M", "--name", "invoice", "--tenant", "acme", "--payload", '{"a": 1}', "--json"
     )
@@ -45,13 +45,13 @@ def test_schedules_after_a_delay(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("stdin", ["-", "@-"])
-def test_reads_a_payload_from_standard_input(shell: Shell, stdin: str) -> None:
+def test_a_payload_is_read_from_standard_input(shell: Shell, stdin: str) -> None:
     done = shell("schedule", "--in", "1h", "--payload", stdin, "--json", stdin=b'{"a": "\xc3\xa9"}\n')
 
     assert shown(shell, done.json["timer_key"])["payload"] == {"a": "é"}
 
 
-def test_reads_a_payload_from_a_file_of_the_size_allowed_and_no_larger(shell: Shell, folder: Path) -> None:
+def test_a_payload_is_read_from_a_file_up_to_the_size_limit(shell: Shell, folder: Path) -> None:
     file = folder / "payload.json"
     file.write_text(json.dumps("x" * 65_534) + "\n")
     done = shell("schedule", "--in", "1h", "--payload", f"@{file}", "--json")
@@ -61,7 +61,7 @@ def test_reads_a_payload_from_a_file_of_the_size_allowed_and_no_larger(shell: Sh
     assert_refused(shell("schedule", "--in", "1h", "--payload", f"@{file}"), "--payload", "65,536 bytes")
 
 
-def test_schedules_a_repeat(shell: Shell) -> None:
+def test_a_repeat_is_scheduled(shell: Shell) -> None:
     done = shell("schedule", "--every", "R5/PT1H", "--name", "beat", "--json")
 
     timer = shown(shell, "--name", "beat")
@@ -70,7 +70,7 @@ def test_schedules_a_repeat(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("option", ["--every", "--cron"])
-def test_schedules_by_cron_under_either_name(shell: Shell, option: str) -> None:
+def test_a_cron_rule_is_accepted_by_both_options(shell: Shell, option: str) -> None:
     done = shell("schedule", option, "0 8 * * mon", "--zone", "Europe/Berlin", "--missed", "skip", "--json")
 
     timer = shown(shell, done.json["timer_key"])
@@ -78,13 +78,13 @@ def test_schedules_by_cron_under_either_name(shell: Shell, option: str) -> None:
     assert timer["due_date"] == done.json["due_date"]
 
 
-def test_schedules_for_a_process_instance(shell: Shell) -> None:
+def test_a_timer_is_scheduled_for_a_process_instance(shell: Shell) -> None:
     done = shell("schedule", "--in", "PT1H", "--process-instance", 7, "--json")
 
     assert shown(shell, done.json["timer_key"])["process_instance_key"] == 7
 
 
-def test_tells_people_what_it_scheduled(shell: Shell) -> None:
+def test_a_scheduled_timer_is_printed_for_people(shell: Shell) -> None:
     done = shell("schedule", "--at", "2030-01-31T08:00:00Z")
 
     assert (done.code, done.err) == (DONE, "")
@@ -102,11 +102,11 @@ def test_tells_people_what_it_scheduled(shell: Shell) -> None:
         (["--cron", "0 0 30 2 *"], ["--cron '0 0 30 2 *'", "never occurs"]),
         (["--cron", "0 25 * * *"], ["--cron", "'25'", "0 to 23"]),
         (["--cron", "0 8 * * *", "--every", "R/PT1H"], ["--every and --cron"]),
-        (["--cron", "0 8 * * *", "--in", "PT1H"], ["exactly one of", "this one has --in and --cron"]),
+        (["--cron", "0 8 * * *", "--in", "PT1H"], ["exactly one of", "not 2"]),
         (["--cron", "0 8 * * *", "--zone", "Mars/Olympus"], ["--zone 'Mars/Olympus'", "IANA"]),
         (["--every", "R/2031-01-01T08:00[Asia/Tokyo]/P1D", "--zone", "Europe/Berlin"], ["Asia/Tokyo", "Europe/Berlin"]),
         (["--cron", "0 8 * * *", "--missed", "never"], ["--missed 'never'", "fire_once, fire_all, skip"]),
-        (["--in", "PT1H", "--missed", "skip"], ["--missed 'skip'", "no schedule"]),
+        (["--in", "PT1H", "--missed", "skip"], ["--missed 'skip'", "needs a schedule"]),
         (["--in", "PT1H", "--process-instance", "0"], ["0"]),
         (["--in", "PT1H", "--name", "\udcff"], ["'\\udcff'", "UTF-8"]),
         (["--in", "PT1S", "--payload", "{"], ["--payload '{'", "not JSON"]),
@@ -114,8 +114,8 @@ def test_tells_people_what_it_scheduled(shell: Shell) -> None:
         (["--in", "PT1S", "--payload", "@tests"], ["--payload '@tests'", "directory"]),
         (["--in", "PT1S", "--payload", "-"], ["--payload ''", "not JSON"]),
         (["--in", "PT1S", "--name", ""], ["--name ''", "1 to 200 characters"]),
-        ([], ["exactly one of --at, --in and --every (or --cron)", "none"]),
-        (["--in", "PT1S", "--at", "2030-01-31T08:00:00Z"], ["exactly one of", "this one has --at and --in"]),
+        ([], ["exactly one of --at, --in and --every (or --cron)", "not 0"]),
+        (["--in", "PT1S", "--at", "2030-01-31T08:00:00Z"], ["exactly one of", "not 2"]),
         (["--file", "x.ndjson", "--in", "PT1S"], ["--file"]),
         (["--file", "x.ndjson", "--zone", "UTC"], ["--file"]),
         (["--file", "x.ndjson", "--tenant", "acme"], ["--file"]),
@@ -128,17 +128,17 @@ def test_tells_people_what_it_scheduled(shell: Shell) -> None:
     ],
     ids=lambda item: " ".join(item)[:40] if isinstance(item, list) else None,
 )
-def test_refuses_what_cannot_be_a_timer_and_stores_nothing(shell: Shell, options: list[str], words: list[str]) -> None:
+def test_an_invalid_timer_is_refused_and_not_stored(shell: Shell, options: list[str], words: list[str]) -> None:
     done = shell("schedule", *options)
 
-    if done.code == NOT_DONE:  # Postgres's clock is needed to know
+    if done.code == NOT_DONE:  # the refusal depends on Postgres's clock
         assert_refused(done, *words, code=NOT_DONE)
     else:
         assert_refused(done, *words)
     assert count(shell) == 0
 
 
-def test_refuses_a_name_that_is_taken(shell: Shell) -> None:
+def test_a_name_in_use_is_refused(shell: Shell) -> None:
     shell("schedule", "--in", "PT1H", "--name", "invoice")
 
     done = shell("schedule", "--in", "PT2H", "--name", "invoice")
@@ -150,7 +150,7 @@ def test_refuses_a_name_that_is_taken(shell: Shell) -> None:
 # --on-conflict
 
 
-def test_the_same_command_twice_is_one_timer_and_says_which_it_was(shell: Shell) -> None:
+def test_the_same_command_twice_makes_one_timer_and_reports_that_it_existed(shell: Shell) -> None:
     again = ["schedule", "--in", "PT1H", "--name", "invoice", "--on-conflict", "ignore", "--json"]
     first, second = shell(*again).json, shell(*again).json
 
@@ -160,7 +160,7 @@ def test_the_same_command_twice_is_one_timer_and_says_which_it_was(shell: Shell)
     assert shell(*again[:-1]).out.split()[-1] == "unchanged"
 
 
-def test_a_file_s_lines_say_it_each_for_itself_or_its_command_for_those_that_do_not(shell: Shell) -> None:
+def test_a_line_s_own_conflict_policy_takes_precedence_over_the_command_s(shell: Shell) -> None:
     lines = [
         b'{"delay": "PT1H", "name": "a", "on_conflict": "refuse"}',
         b'{"delay": "PT1H", "name": "b", "on_conflict": "ignore"}',
@@ -199,7 +199,7 @@ BAD = [
 ]
 
 
-def test_schedules_every_good_line_and_names_every_bad_one(shell: Shell, folder: Path) -> None:
+def test_every_valid_line_is_scheduled_and_every_invalid_one_is_reported(shell: Shell, folder: Path) -> None:
     lines, bad_numbers = [], []
     for index, (bad, _) in enumerate(BAD):
         lines += [GOOD % index, b"", bad, b"   "]
@@ -216,11 +216,11 @@ def test_schedules_every_good_line_and_names_every_bad_one(shell: Shell, folder:
         assert word in refused["why"]
     kept = refused_to.read_bytes().splitlines()
     for line, (bad, _) in zip(kept, BAD, strict=True):
-        # One that is too long is kept only as far as it was read: still too long, so it's refused again.
+        # Of a line that is too long, the command keeps the part that it has read; this part is refused again.
         assert line == bad[:131_073]
 
 
-def test_tells_people_which_lines_were_refused(shell: Shell, folder: Path) -> None:
+def test_refused_lines_are_printed_for_people(shell: Shell, folder: Path) -> None:
     file = folder / "timers.ndjson"
     file.write_bytes(b"\r\n".join([GOOD % 1, b'{"delay": "soon"}', GOOD % 2, b"{"] + [b"{"] * 30))
 
@@ -235,24 +235,24 @@ def test_tells_people_which_lines_were_refused(shell: Shell, folder: Path) -> No
     assert done.out.split() == ["scheduled", "replaced", "unchanged", "refused", "2", "0", "0", "32"]
 
 
-def test_reads_standard_input(shell: Shell) -> None:
+def test_lines_are_read_from_standard_input(shell: Shell) -> None:
     done = shell("schedule", "--file", "-", "--json", stdin=b"\n".join(GOOD % i for i in range(2_500)))
 
     assert (done.code, done.json) == (DONE, {"scheduled": 2_500} | NOTHING)
     assert count(shell) == 2_500
 
 
-def test_reads_lines_that_end_as_windows_ends_them(shell: Shell) -> None:
+def test_lines_with_windows_line_ends_are_read(shell: Shell) -> None:
     done = shell("schedule", "--file", "-", "--json", stdin=b"".join(GOOD % i + b"\r\n" for i in range(3)) + b"\r\n")
 
     assert (done.code, done.json) == (DONE, {"scheduled": 3} | NOTHING)
 
 
-def test_an_empty_file_is_done(shell: Shell) -> None:
+def test_an_empty_file_is_accepted(shell: Shell) -> None:
     assert shell("schedule", "--file", "-", "--json").json == {"scheduled": 0} | NOTHING
 
 
-def test_begins_with_the_line_that_is_named(shell: Shell) -> None:
+def test_a_file_is_read_from_the_given_line_on(shell: Shell) -> None:
     lines = b"\n".join([b"{", GOOD % 1, b'{"delay": "soon"}', GOOD % 2])
 
     done = shell("schedule", "--file", "-", "--start-line", 2, "--json", stdin=lines)
@@ -261,7 +261,7 @@ def test_begins_with_the_line_that_is_named(shell: Shell) -> None:
     assert [refused["line"] for refused in done.json["refused"]] == [3]
 
 
-def test_what_was_refused_can_be_mended_and_sent_again(shell: Shell, folder: Path) -> None:
+def test_refused_lines_can_be_corrected_and_sent_again(shell: Shell, folder: Path) -> None:
     refused_to = folder / "refused.ndjson"
     shell("schedule", "--file", "-", "--refused-to", refused_to, stdin=b'{"delay":"soon"}\n' + GOOD % 1)
     refused_to.write_bytes(refused_to.read_bytes().replace(b"soon", b"PT1H"))
@@ -269,7 +269,7 @@ def test_what_was_refused_can_be_mended_and_sent_again(shell: Shell, folder: Pat
     assert shell("schedule", "--file", refused_to, "--json").json == {"scheduled": 1} | NOTHING
 
 
-def test_nothing_refused_leaves_an_empty_file(shell: Shell, folder: Path) -> None:
+def test_without_refused_lines_the_file_for_them_is_empty(shell: Shell, folder: Path) -> None:
     refused_to = folder / "refused.ndjson"
     refused_to.write_text("of an earlier run")
 
@@ -278,7 +278,7 @@ def test_nothing_refused_leaves_an_empty_file(shell: Shell, folder: Path) -> Non
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_refuses_a_file_in_utf_16_by_its_name(shell: Shell, folder: Path, encoding: str) -> None:
+def test_a_file_in_utf_16_is_refused_with_its_encoding(shell: Shell, folder: Path, encoding: str) -> None:
     file = folder / "timers.ndjson"
     file.write_bytes(('\ufeff{"delay":"PT1H"}\n' * 2).encode(encoding))
 
@@ -286,12 +286,14 @@ def test_refuses_a_file_in_utf_16_by_its_name(shell: Shell, folder: Path, encodi
     assert count(shell) == 0
 
 
-def test_refuses_a_file_it_cannot_read(shell: Shell, folder: Path) -> None:
+def test_an_unreadable_file_is_refused(shell: Shell, folder: Path) -> None:
     assert_refused(shell("schedule", "--file", folder / "none"), str(folder / "none"), "No such file")
     assert_refused(shell("schedule", "--file", folder), str(folder), "directory")
 
 
-def test_refuses_a_place_for_refused_lines_before_it_schedules(shell: Shell, folder: Path) -> None:
+def test_an_unwritable_file_for_refused_lines_is_refused_before_any_timer_is_scheduled(
+    shell: Shell, folder: Path
+) -> None:
     place = folder / "none" / "refused.ndjson"
 
     done = shell("schedule", "--file", "-", "--refused-to", place, stdin=GOOD % 1)

@@ -1,4 +1,4 @@
-"""Prove that `tail` and `status` show what was recorded and what is, to people and to programs."""
+"""`tail` and `status` show the records and the present state, to people and to programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.factories import add_holder, add_timers, query
 from tests.support.program import Shell
 
 
-def test_tails_each_record_once_in_order(shell: Shell) -> None:
+def test_tail_prints_each_record_once_in_order(shell: Shell) -> None:
     keys = [shell("schedule", "--in", "PT1H", "--json").json["timer_key"] for _ in range(3)]
     for key in keys:
         shell("cancel", key)
@@ -28,7 +28,7 @@ def test_tails_each_record_once_in_order(shell: Shell) -> None:
     assert shell("tail", "--stop").out == "", "without --from-start only what is new"
 
 
-def test_tails_for_people(shell: Shell) -> None:
+def test_tail_prints_lines_for_people(shell: Shell) -> None:
     shell("schedule", "--at", "2020-01-01T00:00:00Z", "--name", "[bold]x", "--tenant", "acme")
     end_all(shell)
 
@@ -39,7 +39,7 @@ def test_tails_for_people(shell: Shell) -> None:
     assert len(done.out.splitlines()) == 1
 
 
-def test_tails_only_what_is_asked_for(shell: Shell) -> None:
+def test_tail_prints_only_the_records_of_its_filters(shell: Shell) -> None:
     for tenant, name in (("acme", "a"), ("acme", "b"), ("globex", "a")):
         shell("schedule", "--in", "1h", "--name", name, "--tenant", tenant)
         shell("pause", "--name", name, "--tenant", tenant)
@@ -56,7 +56,7 @@ def test_tails_only_what_is_asked_for(shell: Shell) -> None:
     assert tailed("--tenant", "nobody") == []
 
 
-def test_tails_only_a_target_and_names_it_beside_the_timer(shell: Shell) -> None:
+def test_tail_is_filtered_by_target_and_prints_it_beside_the_timer(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", "https://example.com/hooks")
     for name, target in (("a", "webhook:billing"), ("b", "log")):
         shell("schedule", "--in", "1h", "--name", name, "--target", target)
@@ -70,7 +70,7 @@ def test_tails_only_a_target_and_names_it_beside_the_timer(shell: Shell) -> None
     assert "to log" not in to_log
 
 
-def test_tails_for_people_with_due_date_and_payload(shell: Shell) -> None:
+def test_tail_prints_due_date_payload_and_reason(shell: Shell) -> None:
     shell("schedule", "--at", "2031-01-31T08:00:00Z", "--name", "n", "--payload", '{"order": 42}')
     shell("cancel", "--name", "n", "--reason", "paid")
 
@@ -80,7 +80,7 @@ def test_tails_for_people_with_due_date_and_payload(shell: Shell) -> None:
         assert word in line
 
 
-def test_status_tells_what_is_and_what_is_late(shell: Shell) -> None:
+def test_status_shows_shards_and_pending_and_overdue_timers(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3))
     asyncio.run(add_holder(shell.dsn, 0xABC, part=1, part_count=2))
 
@@ -95,7 +95,7 @@ def test_status_tells_what_is_and_what_is_late(shell: Shell) -> None:
 
 
 @pytest.mark.exhaustive
-def test_status_says_about_how_many_are_overdue_if_there_are_very_many(shell: Shell) -> None:
+def test_status_estimates_the_number_of_overdue_timers_if_there_are_very_many(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '1 hour'"))
     asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '5 s'"))
 
@@ -108,7 +108,7 @@ def test_status_says_about_how_many_are_overdue_if_there_are_very_many(shell: Sh
     assert "about " in next(line for line in people.splitlines() if line.startswith("left by an outage"))
 
 
-def test_status_says_where_it_looked_for_firings_and_found_none(shell: Shell) -> None:
+def test_status_without_a_recent_firing_says_which_records_it_read(shell: Shell) -> None:
     told = "none: no firing is among the last 1,000 records of the log"
     assert told in shell("status").out
 
@@ -123,7 +123,7 @@ def test_status_says_where_it_looked_for_firings_and_found_none(shell: Shell) ->
     assert told in shell("status").out
 
 
-def test_status_names_the_cluster_that_stands_by_and_how_many_of_its_shards_live(shell: Shell) -> None:
+def test_status_names_the_cluster_on_standby_and_its_number_of_live_shards(shell: Shell) -> None:
     for holder, cluster_id, shard in ((1, "blue", 0), (2, "blue", 1), (3, "green", None), (4, "green", None)):
         asyncio.run(add_holder(shell.dsn, holder, shard, None if shard is None else 2))
         asyncio.run(
@@ -145,7 +145,7 @@ def test_status_names_the_cluster_that_stands_by_and_how_many_of_its_shards_live
     ]  # fmt: skip
 
 
-def test_status_tells_a_shard_that_is_not_heard_from_one_that_has_no_part(shell: Shell) -> None:
+def test_status_distinguishes_a_suspended_shard_from_one_without_slots(shell: Shell) -> None:
     for holder, shard in ((1, 0), (2, None), (3, None)):
         asyncio.run(add_holder(shell.dsn, holder, shard, None if shard is None else 1))
     asyncio.run(query(shell.dsn, "update shardclock.holders set suspended_at = now() where holder = 3"))
@@ -155,7 +155,7 @@ def test_status_tells_a_shard_that_is_not_heard_from_one_that_has_no_part(shell:
     assert sorted(rows) == ["-", "0", "suspended"]
 
 
-def test_status_says_that_shards_are_silent_and_promises_nothing_of_them(shell: Shell) -> None:
+def test_status_reports_silent_shards_and_shows_no_remaining_time(shell: Shell) -> None:
     asyncio.run(add_holder(shell.dsn, 1))
     asyncio.run(add_timers(shell.dsn, 3, "now() - interval '1 minute'"))
     asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = now() - interval '70 s'"))
@@ -169,20 +169,20 @@ def test_status_says_that_shards_are_silent_and_promises_nothing_of_them(shell: 
         assert "3 timers, waiting for a shard to run" in done.out
 
 
-def test_status_says_nothing_of_standing_by_while_no_cluster_serves(shell: Shell) -> None:
+def test_status_shows_no_standby_while_no_cluster_serves(shell: Shell) -> None:
     asyncio.run(add_holder(shell.dsn, 1, None, None))
 
     assert "stands by" not in shell("status").out
 
 
-def test_status_without_a_shard_says_how_to_start_one(shell: Shell) -> None:
+def test_status_without_a_shard_shows_the_command_that_starts_one(shell: Shell) -> None:
     done = shell("status")
 
     assert done.code == DONE
     assert "shardclock up" in done.err
 
 
-def test_status_beside_a_running_cluster_does_not_ask_for_another_one(shell: Shell) -> None:
+def test_status_beside_a_running_cluster_does_not_suggest_another_one(shell: Shell) -> None:
     shell("deploy", ROOT / "examples" / "order.bpmn")
     shell("processes", "start", "order")
     asyncio.run(add_holder(shell.dsn, 0xAB))
@@ -195,7 +195,7 @@ def test_status_beside_a_running_cluster_does_not_ask_for_another_one(shell: She
     assert "shardclock up" not in said
 
 
-def test_status_says_that_no_engine_is_there_and_what_waits_for_one(shell: Shell) -> None:
+def test_status_reports_missing_engines_and_waiting_signals(shell: Shell) -> None:
     assert "engine" not in shell("status").out, "nobody has deployed a process"
     shell("deploy", ROOT / "examples" / "order.bpmn")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Prove that a command that can't write its answer says so, and never denies its work."""
+"""A command that can't write its answer reports this failure, and does not report its done work as failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOST = "the command has run, and its answer is lost: look before you repeat it"
 
 
 def _run(shell: Shell, words: list[str], redirection: str) -> tuple[int, str]:
-    """Run a command behind a redirection of bash; return its exit code and its stderr."""
+    """Run a command with a redirection of bash; return its exit code and its stderr."""
     done = subprocess.run(
         ["bash", "-c", f'"$@" {redirection}', "bash", *PROGRAM, *words],
         stdout=subprocess.DEVNULL,
@@ -34,7 +34,7 @@ def _run(shell: Shell, words: list[str], redirection: str) -> tuple[int, str]:
     [("> /dev/full", "No space left on device"), (">&-", "it is closed"), ("<&- >&-", "it is closed")],
 )
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
-def test_a_timer_whose_answer_can_t_be_written_is_scheduled_and_one_sentence_says_so(
+def test_a_timer_is_scheduled_even_if_the_answer_can_t_be_written_and_one_sentence_says_so(
     shell: Shell, form: list[str], redirection: str, why: str
 ) -> None:
     ended = _run(shell, [*SCHEDULE, *form], redirection)
@@ -44,7 +44,7 @@ def test_a_timer_whose_answer_can_t_be_written_is_scheduled_and_one_sentence_say
 
 
 @pytest.mark.parametrize("words", [["list"], ["status", "--json"], ["preview", "0 8 * * *"], ["migrate", "--sql"]])
-def test_each_kind_of_answer_has_the_exit_code(shell: Shell, words: list[str]) -> None:
+def test_each_kind_of_lost_answer_has_the_same_exit_code(shell: Shell, words: list[str]) -> None:
     code, said = _run(shell, words, "> /dev/full")
 
     assert code == ANSWER_LOST
@@ -53,14 +53,14 @@ def test_each_kind_of_answer_has_the_exit_code(shell: Shell, words: list[str]) -
 
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["schedule", "--help"]])
-def test_a_help_page_that_can_t_be_written_tells_of_no_command(shell: Shell, words: list[str]) -> None:
+def test_a_lost_help_page_does_not_claim_that_a_command_has_run(shell: Shell, words: list[str]) -> None:
     lost = "shardclock: standard output can't be written: No space left on device\n"
     assert _run(shell, words, "> /dev/full") == (ANSWER_LOST, lost)
     assert _run_without_reader(shell, words) == (ANSWER_LOST, "")
 
 
 @pytest.mark.parametrize("words", [["list"], ["jobs", "list", "--json"], ["status"]])
-def test_a_reader_of_a_command_that_only_prints_may_end(shell: Shell, words: list[str]) -> None:
+def test_a_closed_pipe_of_a_command_that_only_prints_is_no_error_message(shell: Shell, words: list[str]) -> None:
     code, said = _run_without_reader(shell, words)
 
     assert code == ANSWER_LOST
@@ -68,7 +68,7 @@ def test_a_reader_of_a_command_that_only_prints_may_end(shell: Shell, words: lis
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
-def test_a_change_whose_reader_has_ended_says_that_its_answer_is_lost(shell: Shell, form: list[str]) -> None:
+def test_a_change_with_a_closed_pipe_reports_its_lost_answer(shell: Shell, form: list[str]) -> None:
     ended = _run_without_reader(shell, [*SCHEDULE, *form])
 
     assert ended == (ANSWER_LOST, f"shardclock: standard output can't be written: Broken pipe; {LOST}\n")
@@ -91,18 +91,18 @@ def _run_without_reader(shell: Shell, words: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2> /dev/full"])
-def test_a_refusal_that_can_t_be_written_keeps_its_exit_code(shell: Shell, redirection: str) -> None:
+def test_a_lost_refusal_keeps_its_exit_code(shell: Shell, redirection: str) -> None:
     assert _run(replace(shell, dsn=DOWN), ["schedule", "--in", "nine"], redirection) == (BAD_INPUT, "")
 
 
-def test_a_command_without_standard_error_does_its_work(shell: Shell) -> None:
+def test_a_command_works_without_standard_error(shell: Shell) -> None:
     assert _run(shell, SCHEDULE, "2>&-") == (DONE, "")
     assert count(shell) == 1
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
 @pytest.mark.parametrize("bad", ["bad", "b" * 100_000], ids=["short", "longer than the buffer"])
-def test_refused_lines_that_can_t_be_written_leave_the_report_and_the_timers(
+def test_a_failed_write_of_refused_lines_keeps_the_report_and_the_timers(
     shell: Shell, form: list[str], bad: str
 ) -> None:
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Prove that the targets are listed, and that timers are listed and changed by their target."""
+"""Targets are listed, and timers are listed and changed by their target."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def targets(shell: Shell) -> None:
 
 @pytest.fixture
 def timers(shell: Shell) -> None:
-    """Schedule a timer of each of three targets."""
+    """Schedule one timer for each of three targets."""
     asyncio.run(declare(shell.dsn, HANDLER, OTHER))
     for target in ("log", HANDLER, OTHER):
         shell("schedule", "--at", "2031-01-01T00:00:00Z", "--target", target, "--name", target)
 
 
 def names(shell: Shell, *options: object) -> list[str]:
-    """List timers, for the names."""
+    """Return the names of listed timers."""
     return [timer["name"] for timer in shell("list", *options, "--json").json["timers"]]
 
 
 @pytest.mark.usefixtures("targets")
-def test_each_target_is_listed_with_its_tenant_its_state_and_what_it_has_left(shell: Shell) -> None:
+def test_each_target_is_listed_with_its_tenant_its_state_and_its_deliveries_and_dead_letters(shell: Shell) -> None:
     asyncio.run(add_deliveries(shell.dsn, 2))
     asyncio.run(bury(shell.dsn, 3))
 
@@ -75,7 +75,7 @@ def test_timers_are_listed_by_target_in_each_state(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("timers")
-def test_timers_of_a_target_are_changed_alone(shell: Shell) -> None:
+def test_a_change_by_target_affects_only_its_timers(shell: Shell) -> None:
     of_target = ("--all", "--target", HANDLER, "--yes", "--json")
     one = {"matched": 1, "changed": 1}
 
@@ -88,13 +88,13 @@ def test_timers_of_a_target_are_changed_alone(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("timers")
-def test_many_timers_of_a_target_are_all_meant(shell: Shell) -> None:
+def test_a_change_by_target_affects_all_its_timers(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 20, "date '2031-01-01'", target=f"'{HANDLER}'"))
 
     assert shell("cancel", "--all", "--target", HANDLER, "--json").json["matched"] == 21
 
 
-def test_a_target_alone_does_not_say_that_many_are_meant(shell: Shell) -> None:
-    sentence = "--name-prefix, --target, --due-from and --due-before choose among many timers; add --all"
+def test_a_target_without_all_is_refused(shell: Shell) -> None:
+    sentence = "a filter, such as --name-prefix or --target, chooses among many timers; add --all"
     assert_refused(shell("cancel", "--target", HANDLER), sentence)
     assert_refused(shell("cancel", 7, "--target", HANDLER), "not both")

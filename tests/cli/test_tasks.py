@@ -1,4 +1,4 @@
-"""Prove that commands about user tasks say what they did, and whose a task is that they leave as it is."""
+"""Commands about user tasks report their effect, or the assignee of a task that they leave unchanged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from shardclock.api.refusals.processes import TASK_ASSIGNED, TASK_CANCELED, TASK_COMPLETED, UNKNOWN_TASK
+from tests.support.cli_asserts import BAD_INPUT, DONE, assert_code
 from tests.support.factories import query
 from tests.support.program import Shell
 
@@ -33,7 +34,7 @@ NAMED = "insert into shardclock.business_keys (instance_key, tenant_id, business
 
 @pytest.fixture
 def task(shell: Shell) -> Shell:
-    """Open one task, of key 7."""
+    """Open one task with key 7."""
 
     async def make() -> None:
         for statement in (DEFINITION, INSTANCE, TASK, NAMED):
@@ -43,32 +44,27 @@ def task(shell: Shell) -> Shell:
     return shell
 
 
-def test_what_was_done_with_a_task_is_said(task: Shell) -> None:
+def test_a_change_of_a_task_is_reported(task: Shell) -> None:
     claimed = task("tasks", "claim", 7, "--assignee", "ann")
     assert (claimed.code, claimed.err) == (DONE, "task 7 is assigned to 'ann' now\n")
-    assert task("tasks", "unclaim", 7).err == "task 7 is assigned to nobody now\n"
+    assert task("tasks", "unclaim", 7).err == "task 7 has no assignee now\n"
     assert task("tasks", "unclaim", 7, "--json").json == {"task_key": 7, "state": "CREATED"}
     completed = task("tasks", "complete", 7)
     assert (completed.code, completed.err) == (DONE, "task 7 is completed; its instance goes on\n")
 
 
-def test_why_a_task_is_not_completed_is_said(task: Shell) -> None:
+def test_a_task_that_can_t_be_completed_is_reported_with_the_reason(task: Shell) -> None:
     task("tasks", "complete", 7)
     again = task("tasks", "complete", 7, "--json")
     assert (again.code, again.json) == (DONE, {"task_key": 7, "state": "COMPLETED_BEFORE"})
 
-    gone = "insert into shardclock.task_acts (task_key, instance_key, act, who) values (8, 1, 'CANCELED', 'engine')"
+    gone = "insert into shardclock.task_acts (task_key, instance_key, act, actor) values (8, 1, 'CANCELED', 'engine')"
     asyncio.run(query(task.dsn, gone))
-    canceled = task("tasks", "complete", 8)
-    assert canceled.code == NOT_DONE
-    assert canceled.err == "shardclock: task 8 is CANCELED: its instance waits for it no more\n"
-
-    unknown = task("tasks", "complete", 9)
-    assert unknown.code == NOT_DONE
-    assert unknown.err == "shardclock: task 9 is unknown: it never was, or its instance is forgotten\n"
+    assert_code(task("tasks", "complete", 8, "--json"), TASK_CANCELED, state="CANCELED")
+    assert_code(task("tasks", "complete", 9, "--json"), UNKNOWN_TASK, state="NOT_FOUND")
 
 
-def test_tasks_are_listed_by_who_may_do_them_and_who_has_them(task: Shell) -> None:
+def test_tasks_are_listed_by_candidate_and_by_assignee(task: Shell) -> None:
     others = """
         insert into shardclock.tasks
             (task_key, instance_key, token, tenant_id, process_id, node_id, name, assignee, candidate_users)
@@ -96,7 +92,7 @@ def test_tasks_are_listed_by_who_may_do_them_and_who_has_them(task: Shell) -> No
     assert refused.err == "shardclock: --assignee 'ann' and unassigned exclude each other; give one of the two\n"
 
 
-def test_a_task_is_shown_with_what_it_sees_and_what_became_of_it(task: Shell) -> None:
+def test_a_task_is_shown_with_its_variables_and_its_history(task: Shell) -> None:
     task("tasks", "claim", 7, "--assignee", "ann")
 
     table, shown = task("tasks", "show", 7), task("tasks", "show", 7, "--json").json
@@ -109,31 +105,20 @@ def test_a_task_is_shown_with_what_it_sees_and_what_became_of_it(task: Shell) ->
     assert [line.split() for line in (names, order, who)] == [["name", "value"], ["order", "42"], ["who", '"one"']]
     assert (act.split()[2], act.split()[-1]) == ("ASSIGNED", "ann")
 
-    unknown = task("tasks", "show", 9)
-    assert unknown.code == BAD_INPUT
-    assert unknown.err == "shardclock: task 9 is unknown: it never was, or its instance is forgotten\n"
+    assert_code(task("tasks", "show", 9, "--json"), UNKNOWN_TASK)
 
 
-def test_a_task_that_is_another_s_says_whose_and_the_way_out(task: Shell) -> None:
+def test_a_task_of_another_person_is_reported_with_the_assignee_and_the_way_out(task: Shell) -> None:
     task("tasks", "claim", 7, "--assignee", "ann")
 
-    taken = task("tasks", "claim", 7, "--assignee", "bob")
-
-    assert taken.code == NOT_DONE
-    assert taken.err == "shardclock: task 7 is assigned to 'ann': `shardclock tasks unclaim 7` takes it away\n"
-    as_json = task("tasks", "claim", 7, "--assignee", "bob", "--json")
-    assert (as_json.code, as_json.json) == (NOT_DONE, {"task_key": 7, "state": "TAKEN", "assignee": "ann"})
-    completed = task("tasks", "complete", 7, "--assignee", "bob")
-    assert (completed.code, completed.err) == (NOT_DONE, taken.err)
+    for verb in ("claim", "complete"):
+        taken = task("tasks", verb, 7, "--assignee", "bob", "--json")
+        assert_code(taken, TASK_ASSIGNED, state="TAKEN", assignee="ann")
     assert task("tasks", "complete", 7, "--assignee", "ann").code == DONE
 
 
-def test_why_a_task_is_not_claimed_is_said(task: Shell) -> None:
+def test_a_task_that_can_t_be_claimed_is_reported_with_the_reason(task: Shell) -> None:
     task("tasks", "complete", 7)
-    for which, why in (
-        (7, "task 7 was completed already"),
-        (8, "task 8 is unknown: it never was, or its instance is forgotten"),
-    ):
+    for which, code, state in ((7, TASK_COMPLETED, "COMPLETED_BEFORE"), (8, UNKNOWN_TASK, "NOT_FOUND")):
         for verb in (("claim", which, "--assignee", "bob"), ("unclaim", which)):
-            refused = task("tasks", *verb)
-            assert (refused.code, refused.err) == (NOT_DONE, f"shardclock: {why}\n")
+            assert_code(task("tasks", *verb, "--json"), code, state=state)

@@ -1,4 +1,4 @@
-"""Prove that commands list, show, set and remove what tenants may have, and that what is wrong sets nothing."""
+"""Commands list, show, set and remove the limits of tenants, and a refused command sets nothing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from shardclock.api.refusals.tenants import NO_OWN_LIMITS
 from shardclock_server.sql.tenants.tenants import NO_LIMIT
-from tests.support.cli_asserts import DONE, assert_refused
+from tests.support.cli_asserts import DONE, assert_code, assert_refused
 from tests.support.factories import add_timers
 from tests.support.program import Shell
 
@@ -36,7 +37,7 @@ def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
     assert shell("tenants", "set", "acme", "--rate", 4, "--json").json["limits"]["rate_per_s"] == 4.0
 
 
-def test_what_a_tenant_has_is_shown_beside_what_it_may_have(shell: Shell) -> None:
+def test_a_tenant_s_usage_is_shown_beside_its_limits(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'", payload="'[1]'"))
 
     shown = shell("tenants", "show", "acme")
@@ -55,12 +56,12 @@ def test_what_a_tenant_has_is_shown_beside_what_it_may_have(shell: Shell) -> Non
     )  # fmt: skip
 
 
-def test_removed_limits_are_gone_and_nothing_else_is(shell: Shell) -> None:
+def test_removing_limits_removes_nothing_else(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'"))
     shell("tenants", "set", "acme", "--timers", 1)
 
     assert shell("tenants", "remove", "acme").err == "tenant 'acme' has the limits of the gateways' settings\n"
-    assert_refused(shell("tenants", "remove", "acme"), "'acme' has no limits of its own: `shardclock tenants` lists")
+    assert_code(shell("tenants", "remove", "acme", "--json"), NO_OWN_LIMITS)
     assert shell("tenants", "--json").json == []
     assert shell("tenants", "show", "acme", "--json").json["used"]["timers"] == 3
 
@@ -76,6 +77,6 @@ def test_removed_limits_are_gone_and_nothing_else_is(shell: Shell) -> None:
         (["--rate", "nan"], "rate_per_s"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence_and_sets_nothing(shell: Shell, wrong: list[str], sentence: str) -> None:
+def test_a_wrong_limit_is_refused_in_a_sentence_and_sets_nothing(shell: Shell, wrong: list[str], sentence: str) -> None:
     assert_refused(shell("tenants", "set", "acme", *wrong), sentence)
     assert shell("tenants", "--json").json == []

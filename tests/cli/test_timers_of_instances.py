@@ -1,4 +1,4 @@
-"""Prove that commands leave the timers of jobs and processes alone, and that an operator changes them."""
+"""Clients' commands don't change the timers of jobs and processes; an operator's command does."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ OF_INSTANCE = {"target": "'process:instance'", "process_instance_key": "1200"}
 
 
 def add(shell: Shell, number: int, **columns: str) -> list[int]:
-    """Add timers that are due one after the other, the first one in an hour."""
+    """Add timers that are due one hour apart, the first one in an hour."""
     due = "now() + i * interval '1 hour'"
     return asyncio.run(add_timers(shell.dsn, number, due, **columns))
 
 
-def test_no_command_of_a_client_changes_one(shell: Shell) -> None:
+def test_no_command_of_a_client_changes_a_timer_of_an_instance(shell: Shell) -> None:
     (key,) = add(shell, 1, **OF_INSTANCE)
     for command in (("cancel",), ("pause",), ("resume",), ("run-now",), ("reschedule", "--in", "PT5M")):
         done = shell(command[0], key, *command[1:])
         assert_refused(done, f"timer {key} belongs to instance 1200", "shardclock operate", code=NOT_DONE)
 
 
-def test_an_operator_changes_one_and_the_audit_has_it(shell: Shell) -> None:
+def test_an_operator_changes_a_timer_of_an_instance_and_the_audit_records_it(shell: Shell) -> None:
     (key,) = add(shell, 1, **OF_INSTANCE)
 
     assert shell("operate", "pause", key, "--reason", "month-end").code == DONE
@@ -32,14 +32,14 @@ def test_an_operator_changes_one_and_the_audit_has_it(shell: Shell) -> None:
     assert shell("operate", "resume", key).code == DONE
 
     acts = shell("audit", "--json").json
-    assert [(act["verb"], act["what"]["verb"], act["outcome"]) for act in reversed(acts)] == [
+    assert [(act["verb"], act["parameters"]["verb"], act["outcome"]) for act in reversed(acts)] == [
         ("operate", "pause", "done"), ("operate", "reschedule", "done"), ("operate", "resume", "done"),
     ]  # fmt: skip
     assert_refused(shell("operate", "pause", key, "--in", "5m"), "--in", "goes with reschedule", code=BAD_INPUT)
     assert_refused(shell("operate", "cancel", key), "verb 'cancel' is unknown", code=BAD_INPUT)
 
 
-def test_many_are_changed_without_those_and_they_are_counted(shell: Shell) -> None:
+def test_a_bulk_change_leaves_out_timers_of_instances_and_counts_them(shell: Shell) -> None:
     add(shell, 2, **OF_INSTANCE)
     add(shell, 3)
 
@@ -55,7 +55,7 @@ def test_many_are_changed_without_those_and_they_are_counted(shell: Shell) -> No
     assert "no other timer matches" in none.err
 
 
-def test_of_a_process_instance_only_others_timers_are_cancelled(shell: Shell) -> None:
+def test_a_cancel_of_a_process_instance_leaves_out_the_process_s_own_timers(shell: Shell) -> None:
     add(shell, 2, **OF_INSTANCE)
     add(shell, 1, process_instance_key="1200")
 

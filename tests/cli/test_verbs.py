@@ -1,4 +1,4 @@
-"""Prove that each verb does to one timer what it says, and tells the truth when it comes too late."""
+"""Each verb changes one timer as stated, and reports truthfully if it comes too late."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from unittest import mock
 
 import pytest
 
+from shardclock.api.refusals.timers import TIMER_ENDED, TIMER_PAUSED, UNKNOWN_TIMER
 from shardclock.backoff import Backoff
 from shardclock_server.cli import verbs
-from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
-from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count, end_all
+from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_code, assert_refused, count, end_all
 from tests.support.program import Shell
 
 VERBS: list[list[Any]] = [
@@ -20,16 +21,16 @@ VERBS: list[list[Any]] = [
 ]  # fmt: skip
 
 
-AT_ONCE = Retry(attempts=5, backoff=Backoff(0.0, 0.0))
+AT_ONCE = StoreRetry(attempts=5, backoff=Backoff(0.0, 0.0))
 
 
 def schedule(shell: Shell, *options: object) -> int:
-    """Schedule a timer, for its key."""
+    """Schedule a timer, and return its key."""
     return int(shell("schedule", *options, "--json").json["timer_key"])
 
 
 def shown(shell: Shell, *which: object) -> dict[str, Any]:
-    """Read what is remembered of a timer."""
+    """Read a stored timer."""
     timer: dict[str, Any] = shell("show", *which, "--json").json["timer"]
     return timer
 
@@ -39,23 +40,22 @@ def shown(shell: Shell, *which: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 @pytest.mark.parametrize("ended", ["TRIGGERED", "SKIPPED"])
-def test_says_how_a_timer_has_ended_already(shell: Shell, verb: list[Any], ended: str) -> None:
+def test_a_verb_on_an_ended_timer_reports_its_end(shell: Shell, verb: list[Any], ended: str) -> None:
     key = schedule(shell, "--at", "2020-01-01T00:00:00Z")
     end_all(shell, ended)
 
     assert_refused(shell(*verb, key), "too late", str(key), f"{ended} already", code=NOT_DONE)
-    done = shell(*verb, key, "--json")
-    assert (done.code, done.json, done.err) == (NOT_DONE, {"state": ended}, "")
+    assert_code(shell(*verb, key, "--json"), TIMER_ENDED, state=ended)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_says_that_there_is_no_such_timer(shell: Shell, verb: list[Any]) -> None:
-    assert_refused(shell(*verb, 42), "no timer 42", code=NOT_DONE)
+def test_a_verb_on_an_unknown_timer_reports_that(shell: Shell, verb: list[Any]) -> None:
+    assert_code(shell(*verb, 42, "--json"), UNKNOWN_TIMER, state="UNKNOWN")
     assert_refused(shell(*verb, "--name", "x", "--tenant", "acme"), "no timer 'x' of tenant 'acme'", code=NOT_DONE)
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_wants_exactly_one_timer(capsys: pytest.CaptureFixture[str], verb: list[Any]) -> None:
+def test_a_verb_needs_exactly_one_timer(capsys: pytest.CaptureFixture[str], verb: list[Any]) -> None:
     shell = Shell(DOWN, capsys)
 
     assert_refused(shell(*verb), "either its key or --name")
@@ -65,7 +65,7 @@ def test_wants_exactly_one_timer(capsys: pytest.CaptureFixture[str], verb: list[
 # cancel
 
 
-def test_cancels_by_key_and_by_name(shell: Shell) -> None:
+def test_a_timer_is_cancelled_by_key_and_by_name(shell: Shell) -> None:
     key = schedule(shell, "--in", "PT1H")
     schedule(shell, "--in", "PT1H", "--name", "b", "--tenant", "acme")
 
@@ -77,7 +77,7 @@ def test_cancels_by_key_and_by_name(shell: Shell) -> None:
 # pause, resume
 
 
-def test_a_paused_timer_keeps_its_due_date_and_goes_on_when_resumed(shell: Shell) -> None:
+def test_a_paused_timer_keeps_its_due_date_and_continues_after_a_resume(shell: Shell) -> None:
     key = schedule(shell, "--at", "2031-01-31T08:00:00Z", "--name", "rests")
 
     assert shell("pause", key, "--reason", "holiday", "--json").json == {"state": "PAUSED"}
@@ -92,7 +92,7 @@ def test_a_paused_timer_keeps_its_due_date_and_goes_on_when_resumed(shell: Shell
 # run-now
 
 
-def test_makes_a_timer_due_now_once(shell: Shell) -> None:
+def test_run_now_makes_a_timer_due_once(shell: Shell) -> None:
     key = schedule(shell, "--at", "2031-01-31T08:00:00Z")
 
     first, second = shell("run-now", key), shell("run-now", key)
@@ -104,7 +104,7 @@ def test_makes_a_timer_due_now_once(shell: Shell) -> None:
     assert shell("run-now", key, "--json").json == {"state": "PENDING"}
 
 
-def test_asks_again_under_one_operation_when_an_answer_is_lost(shell: Shell) -> None:
+def test_run_now_retries_a_lost_answer_under_one_operation(shell: Shell) -> None:
     schedule(shell, "--every", "R/PT1H", "--name", "beat")
     rows, operations = Session.call, []
 
@@ -126,20 +126,19 @@ def test_asks_again_under_one_operation_when_an_answer_is_lost(shell: Shell) -> 
     assert len(shell("show", "--name", "beat", "--json").json["records"]) == 1
 
 
-def test_says_how_to_ask_again_when_no_answer_comes(shell: Shell) -> None:
+def test_run_now_without_an_answer_names_its_operation(shell: Shell) -> None:
     gone = mock.patch("shardclock_server.cli.verbs.run_timer", side_effect=StoreUnavailable("gone"))
 
     with gone, mock.patch.object(verbs, "PAGE_RETRY", AT_ONCE):
         assert_refused(shell("run-now", 1, "--operation", "deploy"), "gone", "--operation deploy", code=NOT_THERE)
 
 
-def test_runs_no_paused_timer_but_says_what_to_do(shell: Shell) -> None:
+def test_run_now_refuses_a_paused_timer_with_the_way_out(shell: Shell) -> None:
     key = schedule(shell, "--in", "PT1H")
     shell("pause", key)
 
     assert_refused(shell("run-now", key), str(key), "paused", "resume it first", code=NOT_DONE)
-    done = shell("run-now", key, "--json")
-    assert (done.code, done.json) == (NOT_DONE, {"state": "PAUSED"})
+    assert_code(shell("run-now", key, "--json"), TIMER_PAUSED, state="PAUSED")
     assert shown(shell, key)["state"] == "PAUSED"
 
 
@@ -156,20 +155,20 @@ def test_runs_no_paused_timer_but_says_what_to_do(shell: Shell) -> None:
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else None,
 )
-def test_moves_a_timer(shell: Shell, to: list[str], due_date: str) -> None:
+def test_reschedule_moves_a_timer(shell: Shell, to: list[str], due_date: str) -> None:
     key = schedule(shell, "--at", "2030-01-31T00:00:00Z")
 
     assert shell("reschedule", key, *to, "--json").json == {"state": "RESCHEDULED", "due_date": due_date}
     assert shown(shell, key)["due_date"] == due_date
 
 
-def test_shows_people_the_new_date(shell: Shell) -> None:
+def test_reschedule_prints_the_new_date(shell: Shell) -> None:
     key = schedule(shell, "--at", "2030-01-31T00:00:00Z")
 
     assert "2031-01-31 08:00:00.000Z" in shell("reschedule", key, "--at", "2031-01-31T08:00:00Z").out
 
 
-def test_shows_the_date_of_a_new_rule_that_no_shard_has_planned_yet(shell: Shell) -> None:
+def test_reschedule_prints_the_date_of_a_new_rule_that_no_shard_has_planned_yet(shell: Shell) -> None:
     key = schedule(shell, "--at", "2030-01-31T00:00:00Z", "--zone", "Europe/Berlin")
 
     done = shell("reschedule", key, "--every", "R/2099-01-31T08:00[Europe/Berlin]/P1D", "--json")
@@ -187,7 +186,7 @@ def test_shows_the_date_of_a_new_rule_that_no_shard_has_planned_yet(shell: Shell
     ],
     ids=lambda item: " ".join(item) if isinstance(item, list) else None,
 )
-def test_moves_a_timer_to_another_rule_that_keeps_what_is_not_said(
+def test_a_new_rule_keeps_the_zone_and_the_policy_that_are_not_given(
     shell: Shell, rule: list[str], schedule_now: str, zone: str, missed: str
 ) -> None:
     schedule(shell, "--every", "R/P1D", "--zone", "Europe/Berlin", "--missed", "skip", "--name", "beat")
@@ -218,7 +217,9 @@ def test_moves_a_timer_to_another_rule_that_keeps_what_is_not_said(
     ],
     ids=lambda item: " ".join(item)[:40],
 )
-def test_moves_no_timer_where_it_makes_no_sense(shell: Shell, options: list[str], words: list[str]) -> None:
+def test_an_invalid_reschedule_is_refused_and_moves_no_timer(
+    shell: Shell, options: list[str], words: list[str]
+) -> None:
     key = schedule(shell, "--at", "2030-01-31T08:00:00Z")
 
     assert_refused(shell("reschedule", key, *options), *words)
@@ -226,7 +227,7 @@ def test_moves_no_timer_where_it_makes_no_sense(shell: Shell, options: list[str]
     assert (timer["due_date"], timer["schedule"]) == ("2030-01-31T08:00:00Z", None)
 
 
-def test_says_where_to_look_when_the_answer_to_a_shift_is_lost(shell: Shell) -> None:
+def test_a_lost_answer_to_a_shift_is_reported_with_the_way_out(shell: Shell) -> None:
     key = schedule(shell, "--at", "2030-01-31T08:00:00Z")
     rows = Session.call
 

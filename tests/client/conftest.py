@@ -23,7 +23,7 @@ def only_now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def declare() -> Callable[..., handlers.Handler]:
-    """Declare a function of a test as if it stood at the top level of its module."""
+    """Declare a test's function as a handler, as if the function were at the top level of its module."""
 
     def declare(function: Callable[..., Any], **limits: Any) -> handlers.Handler:
         function.__qualname__ = function.__name__
@@ -36,7 +36,7 @@ def declare() -> Callable[..., handlers.Handler]:
 
 @pytest.fixture
 def declare_job() -> Callable[..., jobs.Job]:
-    """Declare a function of a test as a job, as if it stood at the top level of its module."""
+    """Declare a test's function as a job, as if the function were at the top level of its module."""
 
     def declare(function: Callable[..., Any], **said: Any) -> jobs.Job:
         function.__qualname__ = function.__name__
@@ -49,7 +49,7 @@ def declare_job() -> Callable[..., jobs.Job]:
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
-    """Write modules into a folder of the Python path; what they import is forgotten after the test."""
+    """Write modules into a folder of the Python path; forget the imported modules after the test."""
     monkeypatch.syspath_prepend(tmp_path)
     before = set(sys.modules)
 
@@ -66,13 +66,13 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[s
 
 @pytest.fixture
 async def gateway(dsn: str) -> AsyncIterator[Api]:
-    """Run a gateway of the test's own, on its database."""
+    """Serve the test's own gateway on its database."""
     async with serving(dsn) as api:
         yield api
 
 
 @pytest.fixture
 async def client(gateway: Api) -> AsyncIterator[AsyncClient]:
-    """Ask that gateway as users do."""
+    """Open a client of this gateway."""
     async with AsyncClient(gateway.url) as client:
         yield client

@@ -1,4 +1,4 @@
-"""An app's handlers are found by the names of modules and functions; what another process could not find is refused."""
+"""Test that an app's handlers are found by module and function names, and that unusable ones are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refusal(*apps: str) -> str:
     return str(refused.value)
 
 
-def test_a_module_has_its_handlers_by_target(app: App) -> None:
+def test_a_modules_handlers_are_found_by_target(app: App) -> None:
     app("reminders.py", REMINDERS)
 
     handlers = find_handlers(["reminders"])
@@ -81,7 +81,7 @@ def test_several_apps_are_found_together(app: App) -> None:
     assert list(find_handlers(["one", "other", "one:act"])) == ["one", "other"]
 
 
-def test_a_module_that_also_runs_as_a_program_has_its_handlers_once(app: App) -> None:
+def test_a_module_that_also_runs_as_main_has_each_handler_once(app: App) -> None:
     app("reminders.py", handler("a", "act"))
     running: dict[str, object] = {"__name__": "__main__"}
     exec(handler("a", "act"), running)
@@ -102,18 +102,18 @@ def test_a_module_that_is_reloaded_has_its_new_handlers(app: App) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b.py", ".a", "a:", "a:b:c", "a:b.c", "1a", "a,b", "a\nb"])
-def test_what_is_no_name_of_a_module_is_refused(name: str) -> None:
+def test_an_invalid_module_name_is_refused(name: str) -> None:
     assert refusal(name) == (
         f"app {name!r} is refused: it must be package.module or package.module:function, as in an import"
     )
 
 
 @pytest.mark.parametrize("name", ["no_such.module", "no_such:act"])
-def test_a_package_that_is_not_there_is_refused(name: str) -> None:
+def test_a_missing_package_is_refused(name: str) -> None:
     assert refusal(name).startswith(f"app '{name}' can't be imported: there is no module 'no_such'; check its name")
 
 
-def test_a_module_that_is_not_there_is_refused() -> None:
+def test_a_missing_module_is_refused() -> None:
     assert refusal("no_such") == (
         "app 'no_such' can't be imported: there is no module 'no_such'; check its name, and that its folder is on the"
         " Python path"
@@ -124,7 +124,7 @@ def test_a_module_that_is_not_there_is_refused() -> None:
     ("name", "missing", "meant"),
     [("shop.py", "shop.py", "shop"), ("shop.py:act", "shop.py", "shop:act"), ("no_such.py", "no_such", "no_such")],
 )
-def test_a_file_instead_of_its_module_is_refused_and_the_module_named(
+def test_a_file_instead_of_its_module_is_refused_with_the_modules_name(
     app: App, name: str, missing: str, meant: str
 ) -> None:
     app("shop.py", handler("a", "act"))
@@ -146,7 +146,7 @@ def test_a_file_instead_of_its_module_is_refused_and_the_module_named(
     ],
     ids=["module", "error", "syntax", "exit", "deeper"],
 )
-def test_a_module_that_fails_is_refused_with_the_last_line_of_its_error_and_where_it_is(
+def test_a_failing_module_is_refused_with_its_error_and_its_line(
     app: App, tmp_path: Path, text: str, last_line: str
 ) -> None:
     app("broken.py", text)
@@ -156,7 +156,7 @@ def test_a_module_that_fails_is_refused_with_the_last_line_of_its_error_and_wher
     assert said.endswith(f", in {tmp_path / 'broken.py'}:2; mend that first")
 
 
-def test_of_a_module_that_another_one_imports_its_own_line_is_told(app: App, tmp_path: Path) -> None:
+def test_an_error_in_an_imported_module_is_reported_with_that_modules_line(app: App, tmp_path: Path) -> None:
     app("deep.py", "\n\n1 / 0")
     app("broken.py", "import deep")
 
@@ -172,7 +172,7 @@ def test_a_module_without_handlers_is_refused(app: App) -> None:
     )
 
 
-def test_a_function_that_is_not_there_is_refused_with_those_that_are(app: App) -> None:
+def test_a_missing_function_is_refused_with_the_names_of_the_handlers(app: App) -> None:
     app("reminders.py", REMINDERS)
 
     assert refusal("reminders:remember") == (
@@ -210,7 +210,7 @@ def test_a_handler_that_its_module_hides_is_refused(app: App, text: str) -> None
     )
 
 
-def test_a_description_is_json_for_those_who_do_not_import_the_app(app: App) -> None:
+def test_a_description_of_handlers_is_json(app: App) -> None:
     app("reminders.py", REMINDERS)
 
     described = describe(find_handlers(["reminders"]).values())
@@ -249,5 +249,5 @@ def test_installed_packages_name_their_apps(tmp_path: Path, monkeypatch: pytest.
     assert installed_apps() == ["shop.orders", "shop:act"]
 
 
-def test_the_package_brings_its_public_names() -> None:
+def test_each_public_name_of_the_package_exists() -> None:
     assert [name for name in shardclock.__all__ if not hasattr(shardclock, name)] == []

@@ -1,4 +1,4 @@
-"""A batch has an outcome for each timer: all the same, or by `Partly` each its own."""
+"""Test the outcomes of a batch: one outcome for all timers, or with `Partly` one for each timer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Order(BaseModel):
 
 
 def ends(declare: Declare, act: Callable[[], Any]) -> list[Outcome]:
-    """Let a plain and an async handler do the same with three timers, and find the same outcomes."""
+    """Run the same code in a plain and an async handler for three timers, and compare the outcomes."""
 
     def plain(timers: list[Timer]) -> Any:
         return act()
@@ -45,19 +45,19 @@ def test_a_batch_that_returns_has_completed(declare: Declare) -> None:
     assert ends(declare, lambda: None) == [Completed()] * 3
 
 
-def test_what_a_batch_returns_is_told_to_be_lost(declare: Declare) -> None:
+def test_a_result_of_a_whole_batch_is_dropped_with_a_note(declare: Declare) -> None:
     note = "what a batch returns is not recorded; raise shardclock.Partly for single timers"
     assert ends(declare, lambda: [2]) == [Completed(note=note)] * 3
 
 
-def test_what_a_batch_raises_counts_for_all(declare: Declare) -> None:
+def test_an_exception_of_a_batch_counts_for_each_timer(declare: Declare) -> None:
     assert ends(declare, raising(Discard("closed"))) == [Discarded("closed")] * 3
     assert ends(declare, raising(RetryIn("PT5S", "busy"))) == [RetryLater(5.0, "busy")] * 3
     outcomes = ends(declare, raising(KeyError("a")))
     assert [outcome.reason for outcome in outcomes if isinstance(outcome, Failed)] == ["KeyError: 'a'"] * 3
 
 
-def test_partly_names_those_that_were_not_handled(declare: Declare) -> None:
+def test_partly_names_the_timers_that_were_not_handled(declare: Declare) -> None:
     outcomes = ends(declare, raising(Partly({1: Discard("paid"), 3: ValueError("no")})))
 
     assert outcomes[:2] == [Discarded("paid"), Completed()]
@@ -65,7 +65,7 @@ def test_partly_names_those_that_were_not_handled(declare: Declare) -> None:
     assert (outcomes[2].reason, outcomes[2].kind) == ("ValueError: no", "error")
 
 
-def test_partly_takes_what_gather_returns(declare: Declare) -> None:
+def test_partly_takes_the_results_of_gather(declare: Declare) -> None:
     async def send(timer: Timer) -> int:
         if timer.payload == "bad":
             raise RetryIn("PT1M", "busy")
@@ -80,7 +80,7 @@ def test_partly_takes_what_gather_returns(declare: Declare) -> None:
     assert outcomes == [Completed(7), RetryLater(60.0, "busy"), Completed(7)]
 
 
-def test_partly_that_names_a_stranger_fails_the_batch(declare: Declare) -> None:
+def test_partly_with_a_timer_outside_the_batch_fails_the_batch(declare: Declare) -> None:
     outcomes = ends(declare, raising(Partly({1: None, 8: None, 7: None})))
 
     assert [outcome.reason for outcome in outcomes if isinstance(outcome, Failed)] == [
@@ -89,7 +89,7 @@ def test_partly_that_names_a_stranger_fails_the_batch(declare: Declare) -> None:
 
 
 @pytest.mark.parametrize("named", [{"1": None}, {True: None}], ids=repr)
-def test_partly_by_something_else_than_keys_is_refused(named: Mapping[Any, object]) -> None:
+def test_partly_without_integer_keys_is_refused(named: Mapping[Any, object]) -> None:
     with pytest.raises(TypeError, match=r"^Partly takes a dict of timer_key: exception, not \{"):
         Partly(named)
 
@@ -124,7 +124,7 @@ def test_a_batch_without_a_fitting_payload_is_not_called(declare: Declare) -> No
     assert called == []
 
 
-def test_a_batch_that_takes_too_long_fails_as_a_whole(declare: Declare) -> None:
+def test_a_batch_that_exceeds_its_timeout_fails_as_a_whole(declare: Declare) -> None:
     async def waits(timers: list[Timer]) -> None:
         await asyncio.Event().wait()
 
@@ -133,7 +133,7 @@ def test_a_batch_that_takes_too_long_fails_as_a_whole(declare: Declare) -> None:
     assert [outcome.kind for outcome in outcomes if isinstance(outcome, Failed)] == ["timeout"] * 2
 
 
-def test_one_timer_is_a_batch_too(declare: Declare) -> None:
+def test_a_batch_handler_gets_a_single_timer_as_a_batch(declare: Declare) -> None:
     def aggregate(timers: list[Timer]) -> None:
         assert [timer.payload for timer in timers] == [7]
 

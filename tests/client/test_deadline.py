@@ -1,4 +1,4 @@
-"""An async handler is cancelled when its timeout is over, and only then; the caller's own cancellation goes through."""
+"""Test that an async handler is cancelled at its timeout, and that the caller's own cancellation is passed on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOUND_S = 10
 
 
 async def call_bounded(handler: Handler) -> Outcome:
-    """Call a handler in a task of its own, so that a test of what never ends does end."""
+    """Call a handler in a separate task, so that a test of an endless handler ends."""
     task = asyncio.create_task(call_async(handler, timer()))
     await asyncio.wait([task], timeout=BOUND_S)
     assert task.done(), "it never ended"
@@ -25,7 +25,7 @@ async def call_bounded(handler: Handler) -> Outcome:
     return task.result()
 
 
-async def test_a_handler_that_takes_too_long_is_cancelled_and_told_where_it_was(declare: Declare) -> None:
+async def test_a_handler_that_exceeds_its_timeout_is_cancelled_and_its_place_reported(declare: Declare) -> None:
     ended: list[str] = []
 
     async def waits_for_ever(timer: Timer) -> None:
@@ -44,7 +44,7 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_told_where_it_was(
     assert ended == ["cleaned up"]
 
 
-async def test_a_handler_that_swallows_its_cancellation_has_taken_too_long_when_it_returns(declare: Declare) -> None:
+async def test_a_handler_that_catches_its_cancellation_has_exceeded_its_timeout(declare: Declare) -> None:
     async def swallows(timer: Timer) -> None:
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -62,7 +62,7 @@ async def test_a_handler_that_swallows_its_cancellation_has_taken_too_long_when_
 
 
 async def test_each_of_many_calls_has_its_own_time(declare: Declare) -> None:
-    # Given calls that began one after another, of which every second one ends at once
+    # Given calls that began one after another; every second call ends at once
     loop, begun_s, ended_s = asyncio.get_running_loop(), dict[int, float](), dict[int, float]()
 
     async def waits(timer: Timer) -> None:
@@ -78,11 +78,11 @@ async def test_each_of_many_calls_has_its_own_time(declare: Declare) -> None:
         ended_s[key] = loop.time()
         return outcome.kind if isinstance(outcome, Failed) else outcome
 
-    # When all have ended
+    # When all calls have ended
     async with asyncio.timeout(BOUND_S):
         outcomes = await asyncio.gather(*(one(key) for key in range(30)))
 
-    # Then those that wait were ended after the timeout, not before
+    # Then the waiting calls ended after the timeout, not before
     assert outcomes == [Completed(), "timeout"] * 15
     assert all(ended_s[key] - begun_s[key] >= 0.05 for key in range(1, 30, 2))
 
@@ -106,7 +106,7 @@ async def test_calls_of_one_timeout_share_one_alarm(declare: Declare, monkeypatc
     assert len(alarms) == 1
 
 
-async def test_the_callers_cancellation_goes_through(declare: Declare) -> None:
+async def test_a_cancellation_by_the_caller_is_passed_on(declare: Declare) -> None:
     begun = asyncio.Event()
 
     async def waits(timer: Timer) -> None:
@@ -121,7 +121,7 @@ async def test_the_callers_cancellation_goes_through(declare: Declare) -> None:
     assert task.cancelled()
 
 
-async def test_the_callers_own_timeout_goes_through(declare: Declare) -> None:
+async def test_a_timeout_of_the_caller_is_passed_on(declare: Declare) -> None:
     async def waits(timer: Timer) -> None:
         await asyncio.Event().wait()
 
@@ -130,7 +130,7 @@ async def test_the_callers_own_timeout_goes_through(declare: Declare) -> None:
             await call_async(declare(waits), timer())
 
 
-async def test_the_callers_cancellation_goes_through_also_when_the_time_is_over(declare: Declare) -> None:
+async def test_a_cancellation_by_the_caller_is_passed_on_after_the_timeout(declare: Declare) -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def is_slow_to_end(timer: Timer) -> None:
@@ -151,7 +151,7 @@ async def test_the_callers_cancellation_goes_through_also_when_the_time_is_over(
     assert task.cancelled()
 
 
-async def test_a_handler_that_is_closed_ends_at_once(declare: Declare) -> None:
+async def test_a_closed_handler_ends_at_once(declare: Declare) -> None:
     ended: list[str] = []
 
     async def waits(timer: Timer) -> None:
@@ -178,7 +178,7 @@ def test_each_event_loop_has_its_own_deadlines(declare: Declare) -> None:
         assert outcome.kind == "timeout"
 
 
-async def test_a_discard_in_time_is_a_discard(declare: Declare) -> None:
+async def test_a_discard_within_the_timeout_is_a_discard(declare: Declare) -> None:
     async def discards(timer: Timer) -> None:
         await asyncio.sleep(0)
         raise Discard("paid")

@@ -1,4 +1,4 @@
-"""A handler that can't work is refused when it is declared: one sentence with the value, the rule and the way out."""
+"""Test that an invalid handler is refused at its declaration, with the value, the rule and the way out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def expire(timer: Timer) -> None: ...
 def expire_too(timer: Timer) -> None: ...
 
 
-def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> None:
+def test_a_declared_function_is_unchanged_and_its_policy_is_in_seconds() -> None:
     given_back = on_timer(
         "order.expired",
         max_attempts=3,
@@ -139,14 +139,14 @@ def test_a_number_out_of_bounds_is_refused(limits: dict[str, Any], refusal: str)
     assert str(refused.value) == refusal
 
 
-def test_one_attempt_needs_no_time_for_a_second() -> None:
+def test_a_policy_with_one_attempt_needs_no_time_for_a_retry() -> None:
     assert on_timer("order.expired", give_up_after="PT0.5S", max_attempts=1)(expire) is expire
 
 
 @pytest.mark.parametrize(
     "target", ["", "a" * 201, "Order.Expired", "order expired", "-order", ".order", "ärger", "a\n", "a/b", 7, None]
 )
-def test_a_target_that_is_no_name_is_refused(target: Any) -> None:
+def test_an_invalid_target_name_is_refused(target: Any) -> None:
     with pytest.raises(
         InvalidHandler, match=r"must be 1 to 200 characters of a-z, 0-9, _ \. : and -, and begin with a"
     ):
@@ -154,12 +154,12 @@ def test_a_target_that_is_no_name_is_refused(target: Any) -> None:
 
 
 @pytest.mark.parametrize("target", ["a", "7", "a" * 200, "order.expired", "a_b:c-d.e", "logs", "webhooks"])
-def test_a_target_that_is_a_name_is_taken(target: str) -> None:
+def test_a_valid_target_name_is_accepted(target: str) -> None:
     assert on_timer(target)(expire) is expire
 
 
 @pytest.mark.parametrize("target", ["log", "webhook:", "webhook:https", "job:refresh"])
-def test_a_target_that_is_built_in_is_refused(target: str) -> None:
+def test_a_built_in_target_is_refused(target: str) -> None:
     refusal = rf"^target '{target}' is no handler's: log, webhook:…, job:… and process:… are built in; choose another$"
     with pytest.raises(InvalidHandler, match=refusal):
         on_timer(target)
@@ -170,7 +170,7 @@ def test_a_decorator_without_its_target_is_refused() -> None:
         on_timer(expire)  # type: ignore[arg-type]
 
 
-def test_a_target_of_another_function_is_refused_with_both_names() -> None:
+def test_a_taken_target_is_refused_with_both_functions() -> None:
     on_timer("order.expired")(expire)
 
     with pytest.raises(InvalidHandler) as refused:
@@ -192,7 +192,7 @@ def test_a_function_that_is_imported_again_replaces_itself(declare: Declare) -> 
     assert [handler.function for handler in declared() if handler.target == "order.expired"] == [expire]
 
 
-def test_what_is_only_inside_a_function_is_refused() -> None:
+def test_a_function_within_a_function_is_refused() -> None:
     def expire(timer: Timer) -> None: ...
 
     for function in (expire, lambda _: None):
@@ -206,7 +206,7 @@ def test_a_method_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [functools.partial(expire), Order, print, 7], ids=lambda value: type(value).__name__)
-def test_what_is_not_a_function_is_refused(value: Any) -> None:
+def test_a_value_that_is_not_a_function_is_refused(value: Any) -> None:
     with pytest.raises(InvalidHandler, match=r"of target 'tested' is not a function; write a def, or an async def"):
         on_timer("tested")(value)
 
@@ -219,7 +219,7 @@ def test_a_generator_is_refused(declare: Declare) -> None:
         yield 1
 
     for function in (plain, asynchronous):
-        with pytest.raises(InvalidHandler, match=f"{function.__name__} is a generator, which nobody would run; take"):
+        with pytest.raises(InvalidHandler, match=f"{function.__name__} is a generator, which would never run; take"):
             declare(function)
 
 
@@ -234,7 +234,7 @@ def test_a_function_that_can_not_be_called_with_one_argument_is_refused(declare:
             declare(function)
 
 
-def test_parameters_with_a_default_are_left_alone(declare: Declare) -> None:
+def test_parameters_with_a_default_are_ignored(declare: Declare) -> None:
     def one(timer: Timer, *, other: int = 7) -> None: ...
     def any_(*timers: Timer) -> None: ...
 
@@ -242,7 +242,7 @@ def test_parameters_with_a_default_are_left_alone(declare: Declare) -> None:
         assert not declare(function).takes_batch
 
 
-def test_an_annotation_says_whether_it_takes_a_batch_and_what_payload(declare: Declare) -> None:
+def test_the_annotation_decides_about_batches_and_the_payload_type(declare: Declare) -> None:
     def bare(timer) -> None: ...  # type: ignore[no-untyped-def]
     def plain(timer: Timer) -> None: ...
     def typed(timer: Timer[Order]) -> None: ...
@@ -279,7 +279,7 @@ def test_a_batch_and_its_annotation_must_agree(declare: Declare) -> None:
         declare(some)
 
 
-def test_an_annotation_that_only_type_checkers_know_is_refused(declare: Declare) -> None:
+def test_an_annotation_imported_only_for_type_checkers_is_refused(declare: Declare) -> None:
     def pay(timer: Timer[Decimal]) -> None: ...
 
     with pytest.raises(
@@ -288,7 +288,7 @@ def test_an_annotation_that_only_type_checkers_know_is_refused(declare: Declare)
         declare(pay)
 
 
-def test_a_result_that_only_type_checkers_know_is_nobodys_business(declare: Declare) -> None:
+def test_a_result_annotation_imported_only_for_type_checkers_is_ignored(declare: Declare) -> None:
     def pay(timer: Timer) -> Decimal: ...  # type: ignore[empty-body]
 
     assert declare(pay).payload is None
@@ -301,7 +301,7 @@ def test_a_payload_that_pydantic_can_not_read_is_refused(declare: Declare) -> No
         declare(pay)
 
 
-def test_a_refusal_is_one_bounded_line_whatever_is_refused() -> None:
+def test_a_refusal_of_any_value_is_one_line_of_limited_length() -> None:
     class Shy:
         def __repr__(self) -> str:
             raise RuntimeError

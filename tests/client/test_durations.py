@@ -1,4 +1,4 @@
-"""A duration is read exactly, or refused by its value."""
+"""Test that a duration is parsed exactly, or refused with its value."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_duration_has_a_length_in_seconds(length: str | timedelta, seconds: fl
     ],
     ids=ascii,
 )
-def test_what_is_not_a_duration_is_refused_by_its_value(text: str) -> None:
+def test_an_invalid_duration_is_refused_with_its_value(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not an ISO 8601 duration; write one such as PT30S") as refused:
         seconds_of(text)
     assert str(refused.value).isprintable()
@@ -63,7 +63,7 @@ def test_what_is_not_a_duration_is_refused_by_its_value(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "iso"), [("15m", "PT15M"), ("2h30m", "PT2H30M"), ("90s", "PT90S"), ("3d", "P3D"), ("1d12h", "P1DT12H")]
 )
-def test_a_short_form_is_told_as_iso_8601_writes_it(text: str, iso: str) -> None:
+def test_a_short_form_is_refused_with_its_iso_8601_form(text: str, iso: str) -> None:
     with pytest.raises(ValueError, match=rf"^'{text}' is not an ISO 8601 duration; write {iso}$"):
         seconds_of(text)
     assert seconds_of(iso) > 0
@@ -76,7 +76,7 @@ def test_years_and_months_are_refused_because_they_differ_in_length(text: str) -
 
 
 @pytest.mark.parametrize("value", [30, 0.5, None, b"PT1S", ["PT1S"]], ids=repr)
-def test_a_bare_number_has_no_unit_and_is_refused(value: Any) -> None:
+def test_a_number_without_a_unit_is_refused(value: Any) -> None:
     refusal = re.escape(f"{value!r} is neither an ISO 8601 duration nor a timedelta; write one such as PT30S")
     with pytest.raises(ValueError, match=f"^{refusal}$"):
         seconds_of(value)
@@ -91,7 +91,7 @@ def test_a_negative_timedelta_is_refused() -> None:
     parts=st.tuples(*[st.integers(0, 999_999_999)] * 5),
     microseconds=st.integers(0, 999_999),
 )
-def test_each_part_counts_for_its_length(parts: tuple[int, ...], microseconds: int) -> None:
+def test_each_part_of_a_duration_has_its_length(parts: tuple[int, ...], microseconds: int) -> None:
     weeks, days, hours, minutes, seconds = parts
     text = f"P{weeks}W{days}DT{hours}H{minutes}M{seconds}.{microseconds:06}S"
     whole_s = weeks * 604_800 + days * 86_400 + hours * 3_600 + minutes * 60 + seconds
@@ -100,7 +100,7 @@ def test_each_part_counts_for_its_length(parts: tuple[int, ...], microseconds: i
 
 
 @given(length=st.timedeltas(timedelta(0), timedelta(days=365)))
-def test_a_timedelta_and_its_text_are_of_the_same_length(length: timedelta) -> None:
+def test_a_timedelta_and_its_iso_8601_text_are_equal(length: timedelta) -> None:
     days, rest = divmod(length, timedelta(days=1))
     text = f"P{days}DT{rest.seconds}.{rest.microseconds:06}S"
 

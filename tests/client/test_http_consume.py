@@ -1,4 +1,4 @@
-"""Prove that a group's member over HTTP gets each record at least once, and returns what it has not done."""
+"""Test that a group's member over HTTP gets each record at least once, and returns unfinished records."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ NAMES = [f"n{number}" for number in range(7)]
 
 
 def consuming(client: AsyncClient, **how: Any) -> AbstractAsyncContextManager[AsyncIterator[Record]]:
-    """Work as a member during a block; it is a generator, which says so to nobody."""
+    """Work as a member during a block; the result is a generator, although its type does not show it."""
     return aclosing(client.consume("billing", **how))  # type: ignore[type-var]
 
 
 async def consumed(client: AsyncClient, count: int, *, limit: int = 3) -> list[str | None]:
-    """Do the work for some records, and leave."""
+    """Process some records, and end the membership."""
     names: list[str | None] = []
     async with consuming(client, limit=limit) as records:
         async for record in records:
@@ -35,7 +35,7 @@ async def consumed(client: AsyncClient, count: int, *, limit: int = 3) -> list[s
     return names
 
 
-async def test_records_are_done_when_the_next_is_asked_for_and_what_is_left_is_given_back(
+async def test_a_record_is_done_when_the_next_is_requested_and_the_rest_is_given_back(
     gateway: Api, client: AsyncClient
 ) -> None:
     await canceled(gateway, *NAMES)
@@ -44,17 +44,17 @@ async def test_records_are_done_when_the_next_is_asked_for_and_what_is_left_is_g
     assert await consumed(client, 3) == NAMES[4:]
 
 
-async def test_a_member_that_has_done_all_waits_for_more(gateway: Api, client: AsyncClient) -> None:
+async def test_a_member_without_records_waits_for_more(gateway: Api, client: AsyncClient) -> None:
     await canceled(gateway, "first")
     working = asyncio.create_task(consumed(client, 2))
-    await eventually(lambda: gateway.gateway.stream_places.taken == 1)
+    await eventually(lambda: gateway.gateway.stream_limit.in_use == 1)
 
     await canceled(gateway, "second")
 
     assert await asyncio.wait_for(working, BOUND_S) == ["first", "second"]
 
 
-async def test_a_lease_is_kept_while_its_records_are_worked_on(
+async def test_a_lease_is_renewed_during_the_work(
     gateway: Api, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await canceled(gateway, *NAMES)
@@ -64,13 +64,13 @@ async def test_a_lease_is_kept_while_its_records_are_worked_on(
         first = await anext(records)
         now_s += 5.0
         await anext(records)
-        assert await _place(gateway) == 0, "there is time"
+        assert await _address(gateway) == 0, "there is time"
         now_s += 6.0
         third = await anext(records)
-        assert first.position < await _place(gateway) < third.position
+        assert first.position < await _address(gateway) < third.position
 
 
-async def test_what_another_member_has_is_not_worked_on(gateway: Api, client: AsyncClient) -> None:
+async def test_records_of_another_member_are_not_processed(gateway: Api, client: AsyncClient) -> None:
     await canceled(gateway, *NAMES)
     seen = list[Record]()
     async with consuming(client, limit=3, lease="PT1H") as records:
@@ -93,7 +93,7 @@ async def test_a_group_with_other_partitions_is_refused(gateway: Api, client: As
         await anext(client.consume("billing", partitions=7))
 
 
-async def _place(gateway: Api) -> int:
+async def _address(gateway: Api) -> int:
     (group,) = (await gateway.get("/v1/consumers")).json["groups"]
     position: int = group["position"]
     return position

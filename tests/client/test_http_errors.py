@@ -1,4 +1,4 @@
-"""Each sort of problem has a class, and what is no gateway's answer is told as such."""
+"""Test that each type of problem has an error class, and that responses of other servers are reported as such."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 
 from shardclock import ApiError, AsyncClient
 from shardclock import http as api_client
-from shardclock.api.errors import BY_NAME, PREFIX, UNKNOWN
+from shardclock.api.codes import GENERAL, IN_FLIGHT, PREFIX
+from shardclock.api.errors import BY_NAME, UNKNOWN
+from shardclock.api.refusals import code_of
 from shardclock_server.gateway.combining import Combiner
-from shardclock_server.gateway.requests.problems import KINDS
 from shardclock_server.service import keys as use_cases
-from shardclock_server.sql.clients.outcomes import RequestInFlight
+from shardclock_server.sql.clients.outcomes import Untried
 from shardclock_server.sql.keys.keys import WantedKey
 from tests.support.factories import pending_rows
 from tests.support.gateways import Api, serving
@@ -24,8 +25,8 @@ from tests.support.lossy import answering, raw
 from tests.support.sql_client import session as session_of
 
 Ask = Callable[[AsyncClient], Awaitable[object]]
-# A problem of ours that a program can decide nothing on has no class of its own.
-WITHOUT_CLASS = {"unreadable", "wrong-method", "too-slow", "wrong-media-type"}
+# Problems that a program can't handle have no class of their own.
+WITHOUT_CLASS = {"unreadable", "wrong_method", "too_slow", "wrong_media_type"}
 HOSTILE = ["", "[]", "{", "null", '{"type": 7, "detail": "x"}', '{"type": "x"}', "<html>", "[" * 100_000]
 
 
@@ -56,27 +57,29 @@ async def more_match(client: AsyncClient) -> None:
 
 
 PROVOKED: dict[str, tuple[int, Ask]] = {
-    "not-found": (404, lambda client: client.get(name="nobody")),
-    "too-late": (409, late),
-    "name-taken": (409, taken),
-    "more-match": (409, more_match),
-    "stale": (412, stale),
-    "too-large": (413, lambda client: client.schedule(delay="PT1H", payload="x" * 200_000)),
-    "refused": (422, lambda client: client.schedule(delay="soon")),
-    "other-request": (422, other_request),
+    "unknown_timer": (404, lambda client: client.get(name="nobody")),
+    "timer_ended": (409, late),
+    "name_taken": (409, taken),
+    "more_match": (409, more_match),
+    "etag_differs": (412, stale),
+    "too_large": (413, lambda client: client.schedule(delay="PT1H", payload="x" * 200_000)),
+    "invalid_delay": (422, lambda client: client.schedule(delay="soon")),
+    "other_request": (422, other_request),
 }
 
 
-@pytest.mark.parametrize("kind", PROVOKED)
-async def test_a_problem_has_the_class_of_its_sort(client: AsyncClient, kind: str) -> None:
-    status, ask = PROVOKED[kind]
+@pytest.mark.parametrize("name", PROVOKED)
+async def test_each_problem_type_has_its_error_class(client: AsyncClient, name: str) -> None:
+    status, ask = PROVOKED[name]
+    code = code_of(name)
+    assert code is not None
     await client.schedule(delay="PT1H", name="n")
 
-    with pytest.raises(BY_NAME[kind]) as refused:
+    with pytest.raises(BY_NAME[code.general]) as refused:
         await ask(client)
 
     error = refused.value
-    assert (error.type, error.status) == (f"{PREFIX}{kind}", status)
+    assert (error.code, error.type, error.status) == (name, f"{PREFIX}{name}", status)
     assert str(error) == error.detail
     assert error.detail.isprintable()
     if isinstance(error, api_client.TooLate):
@@ -85,7 +88,7 @@ async def test_a_problem_has_the_class_of_its_sort(client: AsyncClient, kind: st
         assert error.matched == 2
 
 
-async def test_keys_that_are_none_or_may_not_are_told_apart(dsn: str) -> None:
+async def test_missing_unknown_and_insufficient_keys_have_different_errors(dsn: str) -> None:
     async with session_of(dsn, "owner") as owner:
         key = (await use_cases.make(owner, WantedKey("ada", "reader", ("read",)))).text
     async with serving(dsn, needs_keys=True) as gateway:
@@ -99,7 +102,7 @@ async def test_keys_that_are_none_or_may_not_are_told_apart(dsn: str) -> None:
     assert await pending_rows(dsn) == []
 
 
-async def test_a_gateway_that_fails_is_not_asked_again(gateway: Api, client: AsyncClient) -> None:
+async def test_a_failed_gateway_gets_no_retry(gateway: Api, client: AsyncClient) -> None:
     with (
         mock.patch.object(Combiner, "schedule", side_effect=RuntimeError("a bug")) as schedule,
         pytest.raises(api_client.Broken, match="its log says why; it may be done"),
@@ -108,21 +111,33 @@ async def test_a_gateway_that_fails_is_not_asked_again(gateway: Api, client: Asy
     assert schedule.call_count == 1
 
 
-async def test_the_same_request_that_stays_in_flight_is_told_at_last(gateway: Api) -> None:
-    with mock.patch.object(Combiner, "schedule", return_value=RequestInFlight("in flight")):
+async def test_a_request_that_stays_in_flight_ends_with_in_flight(gateway: Api) -> None:
+    with mock.patch.object(Combiner, "schedule", return_value=Untried.of(IN_FLIGHT, key="k")):
         async with AsyncClient(gateway.url, retry_for="PT1.5S") as client:
             with pytest.raises(api_client.InFlight):
                 await client.schedule(delay="PT1H")
 
 
-def test_each_sort_that_a_program_decides_on_has_a_class() -> None:
-    assert {kind.name for kind in KINDS} == (BY_NAME.keys() - {"no-answer"}) | WITHOUT_CLASS
+def test_each_problem_that_programs_handle_has_a_class() -> None:
+    assert {code.name for code in GENERAL} == (BY_NAME.keys() - {"no_answer"}) | WITHOUT_CLASS
     assert all(error.__name__ in api_client.__all__ for error in BY_NAME.values())
 
 
-async def test_a_sort_that_is_not_known_is_an_api_error_with_its_members() -> None:
+@pytest.mark.parametrize(
+    ("status", "kind"), [(404, "not_found"), (409, "conflict"), (422, "refused"), (503, "unavailable")]
+)
+async def test_an_unknown_code_has_the_error_class_of_its_status(status: int, kind: str) -> None:
+    body = json.dumps({"type": f"{PREFIX}on_holiday", "title": "", "status": status, "detail": "back on Monday"})
+    async with answering(raw(status, body)) as stub, AsyncClient(stub.url, retry_for="PT0S") as client:
+        with pytest.raises(BY_NAME[kind], match=r"^back on Monday") as refused:
+            await client.get(name="n")
+
+    assert refused.value.code == "on_holiday"
+
+
+async def test_an_unknown_problem_type_is_an_api_error_with_its_members() -> None:
     body = json.dumps(
-        {"type": f"{PREFIX}on-holiday", "title": "", "status": 418, "detail": "back on Monday", "until": 7}
+        {"type": f"{PREFIX}on_holiday", "title": "", "status": 418, "detail": "back on Monday", "until": 7}
     )
     async with answering(raw(418, body)) as stub, AsyncClient(stub.url) as client:
         with pytest.raises(ApiError, match=r"^back on Monday$") as refused:
@@ -130,13 +145,13 @@ async def test_a_sort_that_is_not_known_is_an_api_error_with_its_members() -> No
 
     error = refused.value
     assert type(error) is ApiError
-    assert (error.type, error.status, error.members) == (f"{PREFIX}on-holiday", 418, {"until": 7})
+    assert (error.type, error.status, error.members) == (f"{PREFIX}on_holiday", 418, {"until": 7})
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 @pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
 @pytest.mark.parametrize("status", [200, 204, 302, 404, 500])
-async def test_what_is_no_gateways_answer_is_told_as_such(status: int, body: str) -> None:
+async def test_a_response_of_another_server_is_reported_as_such(status: int, body: str) -> None:
     said = raw(status, "" if status == 204 else body)
     async with answering(said) as stub, AsyncClient(stub.url) as client:
         asks: list[Awaitable[Any]] = [
@@ -154,7 +169,7 @@ async def test_what_is_no_gateways_answer_is_told_as_such(status: int, body: str
                 assert found.outcome in ("unknown", "untried")
 
 
-async def test_an_answer_of_a_newer_gateway_is_read_without_what_is_new() -> None:
+async def test_unknown_fields_of_a_newer_gateway_are_ignored() -> None:
     scheduled = {"timer_key": 7, "due_date": "2027-01-31T08:00:00Z", "outcome": "created", "shard": {"of": [1]}}
     async with answering(raw(201, json.dumps(scheduled))) as stub, AsyncClient(stub.url) as client:
         made = await client.schedule(delay="PT1H")

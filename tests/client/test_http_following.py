@@ -1,4 +1,4 @@
-"""Prove that a reader of the log gets each record once, though connections break. If none lasts, it gives up."""
+"""Test that a reader gets each record once, although connections break, and gives up if each one ends at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def positions(client: AsyncClient, count: int, *, after: int = 0) -> list[
     return found
 
 
-async def test_a_connection_that_ends_is_followed_by_one_that_begins_behind_the_last_record() -> None:
+async def test_a_lost_stream_is_resumed_behind_the_last_record() -> None:
     async with (
         answering(stream(event(11), event(12)), b"", raw(503), stream(event(15))) as stub,
         AsyncClient(stub.url) as client,
@@ -51,7 +51,7 @@ async def test_a_connection_that_ends_is_followed_by_one_that_begins_behind_the_
     assert asked_after(stub) == [7, 12, 12, 12]
 
 
-async def test_a_record_that_comes_again_is_not_given_twice() -> None:
+async def test_a_repeated_record_is_yielded_once() -> None:
     async with (
         answering(stream(event(1), event(2)), stream(event(2), event(3))) as stub,
         AsyncClient(stub.url) as client,
@@ -59,7 +59,7 @@ async def test_a_record_that_comes_again_is_not_given_twice() -> None:
         assert await positions(client, 3) == [1, 2, 3]
 
 
-async def test_half_an_event_is_none() -> None:
+async def test_an_incomplete_event_is_ignored() -> None:
     half = event(2)
     for cut in (half[:-1], half[:-2], half[:20]):
         async with answering(stream(event(1), cut), stream(event(2))) as stub, AsyncClient(stub.url) as client:
@@ -67,13 +67,13 @@ async def test_half_an_event_is_none() -> None:
         assert asked_after(stub) == [0, 1]
 
 
-async def test_comments_and_places_are_no_records() -> None:
+async def test_comments_and_positions_are_no_records() -> None:
     said = stream(": the log follows\n\n", "id: 7\n\n", ": still there\n\n", event(8))
     async with answering(said) as stub, AsyncClient(stub.url) as client:
         assert await positions(client, 1) == [8]
 
 
-async def test_streams_that_always_end_at_once_are_given_up() -> None:
+async def test_streams_that_always_end_at_once_end_the_reader() -> None:
     async with answering(stream(": the log follows\n\n")) as stub, AsyncClient(stub.url, retry_for="PT0.5S") as client:
         with pytest.raises(NoAnswer, match="the stream has ended"):
             await positions(client, 1)
@@ -83,7 +83,7 @@ async def test_streams_that_always_end_at_once_are_given_up() -> None:
 @pytest.mark.parametrize(
     "answer", [raw(200, "<html>", "text/html"), stream("data: {}\n\n"), stream("data: <html>\n\n")]
 )
-async def test_a_stream_that_is_none_is_told_and_not_asked_for_again(answer: bytes) -> None:
+async def test_a_response_that_is_no_stream_is_an_error_without_a_retry(answer: bytes) -> None:
     async with answering(answer) as stub, AsyncClient(stub.url) as client:
         with pytest.raises(ApiError, match="not by a gateway"):
             await positions(client, 1)

@@ -1,4 +1,4 @@
-"""Each method of the client does through a gateway what its name says."""
+"""Test that each method of the client does its work through a gateway."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from shardclock import AsyncClient
 from shardclock.api.fields import Length, New
-from shardclock.http import Conflict, NotFound, asked, async_sending
+from shardclock.http import Conflict, NotFound, async_sending, requests
 from tests.support.factories import BOUND_S, HolderClient, add_timers, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually
@@ -30,7 +30,7 @@ class Order(BaseModel):
 
 
 async def fire(shard: HolderClient) -> None:
-    """Fire a timer, once one is due."""
+    """Fire a timer as soon as it is due."""
 
     async def has_fired() -> bool:
         claimed = (await shard.take(horizon_s=0.0)).claimed
@@ -63,7 +63,7 @@ async def test_moments_and_lengths_are_pythons_own_or_text(client: AsyncClient) 
     assert abs(due[1] - due[0]) < timedelta(seconds=BOUND_S)
 
 
-async def test_a_payload_may_be_anything_that_json_has(client: AsyncClient) -> None:
+async def test_a_payload_may_be_any_json_value(client: AsyncClient) -> None:
     for payload in (None, False, 0, "", "ä\n", [1, {"a": None}], {"at": MORNING, "order": Order(order=1)}):
         made = await client.schedule(delay="PT1H", payload=payload)
         found = (await client.get(timer_key=made.timer_key)).payload
@@ -74,7 +74,7 @@ async def test_a_payload_may_be_anything_that_json_has(client: AsyncClient) -> N
         await client.schedule(delay="PT1H", payload=float("nan"))
 
 
-async def test_put_makes_the_timer_of_a_name_and_then_replaces_it(client: AsyncClient) -> None:
+async def test_put_creates_the_timer_of_a_name_and_then_replaces_it(client: AsyncClient) -> None:
     rules = ["0 9 * * MON", "0 8 * * MON", "0 8 * * MON"]
     made = [await client.put("standup", schedule=rule, zone="Europe/Berlin", missed="skip") for rule in rules]
 
@@ -84,7 +84,7 @@ async def test_put_makes_the_timer_of_a_name_and_then_replaces_it(client: AsyncC
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-async def test_a_name_that_is_odd_in_a_url_names_its_timer(client: AsyncClient, name: str) -> None:
+async def test_a_name_with_special_characters_of_urls_finds_its_timer(client: AsyncClient, name: str) -> None:
     made = await client.schedule(delay="PT1H", name=name)
 
     assert (await client.get(name=name)).timer_key == made.timer_key
@@ -92,7 +92,7 @@ async def test_a_name_that_is_odd_in_a_url_names_its_timer(client: AsyncClient, 
 
 
 async def test_a_list_has_all_pages(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "PAGE", 2)
+    monkeypatch.setattr(requests, "PAGE", 2)
     for number in range(5):
         await client.schedule(due_date=MORNING + timedelta(hours=number), name=f"order-{number}")
     await client.schedule(delay="PT1H", name="other")
@@ -108,6 +108,9 @@ async def test_a_list_has_all_pages(client: AsyncClient, monkeypatch: pytest.Mon
         "order-2",
     ]
     assert await names(state="paused") == ["order-4"]
+    assert await names(state="paused", order_by="change", changed_from=MORNING - timedelta(days=36_500)) == ["order-4"]
+    assert await names(name_contains="RDER-3") == ["order-3"]
+    assert await names(only_schedules=True) == []
     assert await names(name="nobody") == []
 
 
@@ -131,7 +134,7 @@ async def test_a_timer_is_moved_paused_resumed_run_and_cancelled(client: AsyncCl
     assert explained.why
 
 
-async def test_who_schedules_can_wait_for_the_end(client: AsyncClient, shard: HolderClient) -> None:
+async def test_a_create_can_wait_for_the_timers_end(client: AsyncClient, shard: HolderClient) -> None:
     task = asyncio.create_task(client.schedule(delay="PT0S", wait=timedelta(seconds=30)))
     await fire(shard)
 
@@ -141,7 +144,7 @@ async def test_who_schedules_can_wait_for_the_end(client: AsyncClient, shard: Ho
     assert (await client.schedule(delay="PT1H", wait="PT0.1S")).end is None
 
 
-async def test_an_end_is_waited_for_again_and_again(
+async def test_a_long_wait_for_an_end_is_split_into_several_requests(
     client: AsyncClient, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(async_sending, "WAIT_S_MAX", 0.1)
@@ -156,7 +159,7 @@ async def test_an_end_is_waited_for_again_and_again(
         assert (end.intent, end.timer_key) == ("TRIGGERED", made.timer_key)
 
 
-async def test_who_waits_in_vain_gets_none(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wait_without_an_end_returns_none(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(async_sending, "WAIT_S_MAX", 0.1)
     await client.schedule(delay="PT1H", name="n")
 
@@ -166,7 +169,7 @@ async def test_who_waits_in_vain_gets_none(client: AsyncClient, monkeypatch: pyt
         await client.wait_for_end(name="nobody", within="PT1S")
 
 
-async def test_a_gateway_that_stops_is_not_asked_without_a_pause(
+async def test_a_stopping_gateway_is_polled_with_a_pause(
     gateway: Api, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.schedule(delay="PT1H", name="n")
@@ -177,14 +180,14 @@ async def test_a_gateway_that_stops_is_not_asked_without_a_pause(
     assert 1 <= asked <= 4
 
 
-async def test_a_preview_shows_what_the_clock_does_to_a_rule(client: AsyncClient) -> None:
+async def test_a_preview_shows_the_effect_of_clock_changes(client: AsyncClient) -> None:
     foreseen = await client.preview("R/P1D", zone="Europe/Berlin", count=3, start=datetime(2030, 3, 30, tzinfo=UTC))
 
     assert [one.number for one in foreseen] == [1, 2, 3]
     assert all(one.due_date.tzinfo is not None for one in foreseen)
 
 
-async def test_many_timers_are_changed_in_two_steps(dsn: str, client: AsyncClient) -> None:
+async def test_a_bulk_change_counts_first_and_then_commits(dsn: str, client: AsyncClient) -> None:
     for number in range(3):
         await client.schedule(due_date=MORNING, name=f"order-{number}")
     await client.schedule(due_date=MORNING, name="other")
@@ -195,20 +198,23 @@ async def test_many_timers_are_changed_in_two_steps(dsn: str, client: AsyncClien
     assert counted.matched == 3
     assert {row["due_date"] for row in await pending_rows(dsn)} == {MORNING}
     assert (await counted.commit()).changed == 3
-    assert (await counted.commit()).changed == 0  # the same count moves none twice
+    assert (await counted.commit()).changed == 0  # a repeated request with the same count moves no timer twice
+    assert (await client.bulk("cancel", state="paused", name_prefix="order-")).matched == 0
     cancelled = await (await client.bulk("cancel", reason="strike", name_prefix="order-")).commit()
     assert (cancelled.matched, cancelled.changed, cancelled.unsure) == (3, 3, 0)
     assert [row["name"] for row in await pending_rows(dsn)] == ["other"]
 
 
-async def test_what_an_instance_waits_for_is_left_out_and_alone_is_a_conflict(dsn: str, client: AsyncClient) -> None:
+async def test_timers_of_instances_are_left_out_of_a_bulk_cancel_and_a_single_cancel_is_a_conflict(
+    dsn: str, client: AsyncClient
+) -> None:
     (key,) = await add_timers(
         dsn, 1, "now() + interval '1 hour'", target="'process:instance'", process_instance_key="1200"
     )
 
     counted = await client.bulk("cancel")
     assert (counted.matched, counted.left_out, (await counted.commit()).left_out) == (0, 1, 1)
-    with pytest.raises(Conflict, match=f"^timer {key} belongs to instance 1200: cancel that"):
+    with pytest.raises(Conflict, match=f"^timer {key} belongs to instance 1200: cancel the instance"):
         await client.cancel(timer_key=key)
 
 
@@ -228,7 +234,7 @@ async def test_many_timers_have_an_outcome_each_in_their_order(dsn: str, client:
 
 
 @pytest.mark.parametrize("part_lines", [0, 10_001])
-async def test_a_part_has_bounds(client: AsyncClient, part_lines: int) -> None:
+async def test_part_lines_out_of_bounds_is_refused(client: AsyncClient, part_lines: int) -> None:
     with pytest.raises(ValueError, match=r"it must be a whole number from 1 to 10,000"):
         [line async for line in client.schedule_many([], part_lines=part_lines)]
 
@@ -236,7 +242,7 @@ async def test_a_part_has_bounds(client: AsyncClient, part_lines: int) -> None:
 async def test_the_log_is_read_to_its_end_and_then_followed(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asked, "PAGE", 2)
+    monkeypatch.setattr(requests, "PAGE", 2)
     for name in "abc":
         await client.schedule(delay="PT1H", name=name)
         await client.cancel(name=name)
@@ -263,7 +269,7 @@ async def test_a_client_of_a_tenant_finds_its_own_timers(dsn: str, gateway: Api,
     assert await value(dsn, "select tenant_id from shardclock.timers") == "Müller & Söhne"
 
 
-async def test_a_timer_is_named_in_exactly_one_way(client: AsyncClient) -> None:
+async def test_a_timer_must_be_named_by_exactly_one_of_key_and_name(client: AsyncClient) -> None:
     which: list[dict[str, Any]] = [{}, {"timer_key": 7, "name": "n"}]
     methods: list[Callable[..., Awaitable[Any]]] = [
         client.get, client.move, client.cancel, client.pause, client.resume, client.run, client.records, client.explain,
@@ -298,13 +304,13 @@ async def test_a_key_that_is_no_whole_number_is_refused(client: AsyncClient, key
 
 
 @pytest.mark.parametrize("timers", [{"delay": "PT1H"}, "PT1H", b"PT1H", 7, None], ids=repr)
-async def test_many_timers_are_an_iterable_of_them(client: AsyncClient, timers: Any) -> None:
+async def test_schedule_many_refuses_a_value_that_is_no_iterable_of_timers(client: AsyncClient, timers: Any) -> None:
     rule = f"timers {timers!r} is refused: it must be an iterable of timers; for one, write [timer]"
     with pytest.raises(TypeError, match=f"^{re.escape(rule)}"):
         await anext(client.schedule_many(timers))
 
 
-async def test_each_of_many_timers_is_a_mapping(dsn: str, client: AsyncClient) -> None:
+async def test_schedule_many_refuses_a_timer_that_is_no_mapping(dsn: str, client: AsyncClient) -> None:
     rule = "timer 2, 'PT1H', is refused: it must be a mapping of a timer's fields, such as {'delay': 'PT1H'}"
     many: list[Any] = [{"delay": "PT1H"}, "PT1H"]
     with pytest.raises(TypeError, match=f"^{re.escape(rule)}$"):

@@ -1,4 +1,4 @@
-"""An operator's methods of the client: dead letters, and jobs."""
+"""Test the client's methods for operators: dead letters, and jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.jobs import job_spec
 
 @pytest.fixture
 async def letters(dsn: str) -> list[int]:
-    """Let four deliveries die, one after the other; return their keys."""
+    """Make four dead letters, one after the other; return their keys."""
     return await let_die(dsn, 4)
 
 
@@ -23,6 +23,12 @@ async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: A
     found = await client.dead_letters(target=HANDLER)
     assert [letter.timer_key for letter in found] == letters[::-1]
     assert await client.dead_letters(target="other") == ()
+    grouped = await client.dead_letter_groups()
+    assert [(it.target, it.dead_letters, it.reason_line) for it in grouped.groups] == [(HANDLER, 4, found[0].reason)]
+    assert (grouped.counted, grouped.is_all) == (4, True)
+    assert (await client.dead_letter_groups(target="other")).groups == ()
+    assert len(await client.dead_letters(reason_line=found[0].reason)) == 4
+    assert (await client.redrive(reason_line="another", dry_run=True)).timer_keys == ()
 
     would = await client.redrive(every=True, limit=2, dry_run=True)
     assert (len(would.timer_keys), would.more) == (2, True)
@@ -47,7 +53,7 @@ async def test_dead_letters_are_read_page_by_page_if_they_are_large(
     assert [letter.timer_key for letter in await client.dead_letters(limit=3)] == letters[:0:-1]
 
 
-async def test_one_dead_letter_or_those_that_are_chosen(client: AsyncClient) -> None:
+async def test_a_key_together_with_a_filter_of_dead_letters_is_refused(client: AsyncClient) -> None:
     with pytest.raises(TypeError, match="redrive takes a timer_key alone, or what chooses dead letters"):
         await client.redrive(7, target=HANDLER)
     with pytest.raises(TypeError, match="discard takes a timer_key alone"):

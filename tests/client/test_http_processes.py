@@ -1,4 +1,4 @@
-"""The client's methods about processes, through a real gateway, on a cluster whose clock the test moves."""
+"""Test the client's methods for processes, with a real gateway, on a cluster whose clock the test moves."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ async def sc() -> AsyncIterator[SteppedCluster]:
 
 @pytest.fixture
 async def client(sc: SteppedCluster) -> AsyncIterator[AsyncClient]:
-    """Ask its gateway."""
+    """Open a client of the cluster's gateway."""
     async with AsyncClient(sc.url) as made:
         yield made
 
 
-async def test_a_process_is_deployed_started_and_told_what_happens(sc: SteppedCluster, client: AsyncClient) -> None:
+async def test_a_process_is_deployed_started_and_gets_messages_and_signals(
+    sc: SteppedCluster, client: AsyncClient
+) -> None:
     text = model(START + CATCH + STOP, connected="s>m1 m1>g1", beside=SHARED)
     (deployed,) = await client.processes.deploy(text, resource="p.bpmn")
     (again,) = await client.processes.deploy(text.decode(), resource="p.bpmn")
@@ -86,7 +88,7 @@ async def test_an_instance_is_found_by_its_business_key(sc: SteppedCluster, clie
     assert [(one.instance_key, one.business_key) for one in found] == [(started.instance_key, "order-42")]
 
 
-async def test_a_caller_waits_no_longer_than_it_says(sc: SteppedCluster, client: AsyncClient) -> None:
+async def test_a_wait_for_an_instance_ends_in_time(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + USER, connected="s>u"))
     key = (await client.processes.start("p", wait="PT0.1S")).instance_key
     await sc.advance("PT0S")
@@ -97,7 +99,7 @@ async def test_a_caller_waits_no_longer_than_it_says(sc: SteppedCluster, client:
     await client.processes.cancel(key)
     await sc.advance("PT0S")
     assert (await client.processes.show(key)).state == "CANCELED"
-    await client.processes.cancel(key)  # it is so already
+    await client.processes.cancel(key)  # the instance is cancelled already
 
 
 async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, client: AsyncClient) -> None:
@@ -154,7 +156,7 @@ async def test_the_instances_of_a_business_key_are_cancelled(sc: SteppedCluster,
     assert (await client.processes.cancel_many("o")).instance_keys == ()
 
 
-async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, client: AsyncClient) -> None:
+async def test_a_program_leases_and_answers_service_tasks(sc: SteppedCluster, client: AsyncClient) -> None:
     (deployed,) = await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
     assert deployed.undeclared == ("pack",)
     keys = [(await client.processes.start("p", {"n": n})).instance_key for n in range(3)]
@@ -174,8 +176,9 @@ async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, cli
     assert (await client.tasks.throw_error(taken[2], "E7", reason="why")).state == "DISCARDED"
     (retried,) = await client.tasks.activate("pack")
     assert (retried.claim, retried.failed_attempts) == (2, 1)
-    with pytest.raises(Conflict, match="another has taken it since") as lost:
+    with pytest.raises(Conflict) as lost:
         await client.tasks.extend(taken[1])
+    assert lost.value.code == "service_task_taken"
     assert lost.value.state == "TAKEN"
     with pytest.raises(Conflict, match="was completed already") as lost:
         await client.tasks.complete_service_task(taken[0])
@@ -193,9 +196,7 @@ async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, cli
     assert "E7" in of[keys[2]]
 
 
-async def test_a_program_that_says_nothing_of_retries_has_those_of_the_model(
-    sc: SteppedCluster, client: AsyncClient
-) -> None:
+async def test_a_failure_without_retries_uses_the_models_retries(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + job("pack", retries="2"), connected="s>pack"))
     await client.processes.start("p")
     await sc.advance("PT0S")
@@ -215,11 +216,11 @@ async def test_incidents_are_found_and_resolved(sc: SteppedCluster, client: Asyn
         await client.processes.set_variables(key, {"fails": False})
     await client.processes.resolve(keys[0], first.token)
     await sc.advance("PT0S")
-    would = await client.processes.resolve_many(saying="card is expired", dry_run=True)
+    would = await client.processes.resolve_many(containing="card is expired", dry_run=True)
     assert (len(would.tokens), would.more) == (2, False)
-    assert len(await client.processes.incidents(saying="EXPIRED", limit=1)) == 1
+    assert len(await client.processes.incidents(containing="EXPIRED", limit=1)) == 1
     done = await client.processes.resolve_many(process_id="p", limit=1)
-    assert (done.said, done.more) == ("1 incident resolved", True)
+    assert (done.message, done.more) == ("1 incident resolved", True)
     await client.processes.resolve_many(every=True)
     await sc.advance("PT0S")
     assert [(await client.processes.show(key)).state for key in keys] == ["COMPLETED"] * 3
@@ -227,7 +228,7 @@ async def test_incidents_are_found_and_resolved(sc: SteppedCluster, client: Asyn
         await client.processes.resolve(keys[0], first.token)
 
 
-async def test_a_call_that_is_made_again_with_its_key_is_done_once(sc: SteppedCluster, client: AsyncClient) -> None:
+async def test_a_repeated_call_with_the_same_key_is_done_once(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
     one, two = [await client.processes.start("p", {"n": 1}, idempotency_key="order-1") for _ in range(2)]
     assert one.instance_key == two.instance_key
@@ -240,7 +241,9 @@ async def test_a_call_that_is_made_again_with_its_key_is_done_once(sc: SteppedCl
     assert await value(sc.dsn, "select count(*) from shardclock.instances") == 1
 
 
-async def test_that_there_was_nothing_to_take_is_no_answer_to_keep(sc: SteppedCluster, client: AsyncClient) -> None:
+async def test_an_empty_lease_of_service_tasks_is_not_stored_for_its_key(
+    sc: SteppedCluster, client: AsyncClient
+) -> None:
     await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
     assert await client.tasks.activate("pack", idempotency_key="take-1") == ()
     await client.processes.start("p", {"n": 1})
@@ -250,7 +253,7 @@ async def test_that_there_was_nothing_to_take_is_no_answer_to_keep(sc: SteppedCl
     assert await value(sc.dsn, kept) == 1
 
 
-async def test_an_answer_that_was_lost_is_asked_for_again_and_starts_nothing_more(
+async def test_a_start_with_a_lost_answer_is_retried_and_starts_one_instance(
     sc: SteppedCluster, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await client.processes.deploy(model(START, connected=""))
@@ -273,8 +276,8 @@ async def test_an_answer_that_was_lost_is_asked_for_again_and_starts_nothing_mor
     assert [row["instance_key"] for row in rows] == [started.instance_key]
 
 
-async def test_what_can_t_be_is_refused_in_a_sentence(client: AsyncClient) -> None:
+async def test_an_invalid_model_or_process_is_refused_in_a_sentence(client: AsyncClient) -> None:
     with pytest.raises(Refused, match=r"^t: "):
         await client.processes.deploy(model(START + '<transaction id="t"/>', connected=""))
-    with pytest.raises(NotFound, match='process "none" is unknown'):
+    with pytest.raises(NotFound, match="process 'none' is unknown"):
         await client.processes.start("none")

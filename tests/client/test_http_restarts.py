@@ -1,4 +1,4 @@
-"""A gateway that is killed and started again costs its callers neither a timer nor a record, and doubles none."""
+"""Test that a gateway which is killed and restarted loses and doubles no timer and no record of its callers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNT = "select count(*) from shardclock.timers"
 
 
 @pytest.mark.exhaustive
-async def test_each_of_many_timers_is_scheduled_once_though_the_gateway_is_killed(dsn: str) -> None:
+async def test_many_timers_are_scheduled_once_each_although_the_gateway_is_killed(dsn: str) -> None:
     async def kill_in_the_second_part(gateway: RestartingGateway) -> None:
         async def has_begun() -> bool:
             return bool(await value(dsn, COUNT) > PART_LINES)
@@ -36,7 +36,7 @@ async def test_each_of_many_timers_is_scheduled_once_though_the_gateway_is_kille
             await killing
 
     assert [line.line for line in lines] == list(range(1, TIMERS + 1))
-    assert {line.outcome for line in lines} == {"created", "unchanged"}  # what was stored before the kill stays
+    assert {line.outcome for line in lines} == {"created", "unchanged"}  # unchanged: stored before the kill
     stored = {
         row["name"]: row["timer_key"] for row in await query(dsn, "select name, timer_key from shardclock.timers")
     }
@@ -45,7 +45,9 @@ async def test_each_of_many_timers_is_scheduled_once_though_the_gateway_is_kille
 
 
 @pytest.mark.exhaustive
-async def test_a_follower_of_the_log_gets_each_record_once_though_its_gateway_is_killed(dsn: str, gateway: Api) -> None:
+async def test_a_reader_of_the_stream_gets_each_record_once_although_its_gateway_is_killed(
+    dsn: str, gateway: Api
+) -> None:
     got: list[Record] = []
 
     async def follow(url: str) -> None:
@@ -76,7 +78,7 @@ async def test_a_follower_of_the_log_gets_each_record_once_though_its_gateway_is
 
 
 @pytest.mark.exhaustive
-async def test_who_waits_for_an_end_bears_a_gateway_that_is_killed(dsn: str, gateway: Api, client: AsyncClient) -> None:
+async def test_a_wait_for_an_end_survives_a_killed_gateway(dsn: str, gateway: Api, client: AsyncClient) -> None:
     made = await client.schedule(delay="PT1H")
     with RestartingGateway(dsn) as killed:
         async with AsyncClient(killed.url) as other:

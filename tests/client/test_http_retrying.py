@@ -1,4 +1,4 @@
-"""A request is sent again only where that is safe and may help; then it has its effect once."""
+"""Test that a request is retried only if a retry is safe and may help; the request then has its effect once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pause(
 
 
 @given(attempt=st.integers(1, 10_000), draw=st.floats(0, 1))
-def test_a_pause_is_drawn_from_nothing_to_twice_as_much_each_time(attempt: int, draw: float) -> None:
+def test_a_pause_is_random_and_its_maximum_doubles(attempt: int, draw: float) -> None:
     pause_s = pause(AWAY, attempt=attempt, draw=draw)
 
     assert pause_s is not None
@@ -52,7 +52,7 @@ def test_a_pause_is_drawn_from_nothing_to_twice_as_much_each_time(attempt: int, 
     assert pause(AWAY, attempt=attempt, draw=0.0) == 0.0
 
 
-def test_a_pause_is_at_least_what_the_gateway_asks_for() -> None:
+def test_a_pause_is_at_least_the_gateways_retry_after() -> None:
     asked = Problem("x", 503, "away", retry_after_s=3.0, may_pass=True)
 
     assert pause(asked, draw=0.0) == 3.0
@@ -60,7 +60,7 @@ def test_a_pause_is_at_least_what_the_gateway_asks_for() -> None:
     assert pause(Problem("x", 429, "slowly", retry_after_s=3_600.0, may_pass=True)) is None
 
 
-def test_what_can_not_pass_or_may_be_done_twice_or_takes_too_long_is_given_up() -> None:
+def test_permanent_unsafe_and_overdue_retries_are_given_up() -> None:
     assert pause(Problem("x", 422, "no")) is None
     assert pause(AWAY, safe=False) is None
     assert pause(Problem("x", 0, "not reached", may_pass=True), safe=False) == PAUSE_S
@@ -75,12 +75,12 @@ def test_what_can_not_pass_or_may_be_done_twice_or_takes_too_long_is_given_up() 
         ("Sun, 31 Jan 2027 08:00:30 GMT", 30.0), ("Sun, 31 Jan 2027 07:00:00 GMT", 0.0), ("9" * 400, 999_999_999.0),
     ],
 )  # fmt: skip
-def test_retry_after_is_a_number_of_seconds_or_a_moment(text: str | None, seconds: float | None) -> None:
+def test_retry_after_may_be_a_number_of_seconds_or_a_moment(text: str | None, seconds: float | None) -> None:
     assert retry_after_s_of(text, NOW) == seconds
 
 
 @pytest.mark.parametrize("method", ["schedule", "put", "move", "cancel", "pause", "run"])
-async def test_a_change_whose_answer_is_lost_is_done_once(dsn: str, gateway: Api, method: str) -> None:
+async def test_a_change_with_a_lost_answer_is_done_once(dsn: str, gateway: Api, method: str) -> None:
     async with losing(gateway.url, answers=0) as proxy, AsyncClient(proxy.url) as client:
         await client.schedule(due_date=NOW + timedelta(days=3_650), name="n")
         proxy.to_lose = 2
@@ -108,7 +108,7 @@ async def test_a_change_whose_answer_is_lost_is_done_once(dsn: str, gateway: Api
             assert answer.state == "PAUSED"
 
 
-async def test_a_timer_without_a_name_whose_answer_is_lost_exists_once(dsn: str, gateway: Api) -> None:
+async def test_a_timer_without_a_name_exists_once_after_a_lost_answer(dsn: str, gateway: Api) -> None:
     async with losing(gateway.url, answers=3) as proxy, AsyncClient(proxy.url) as client:
         made = await client.schedule(delay="PT1H")
 
@@ -116,7 +116,7 @@ async def test_a_timer_without_a_name_whose_answer_is_lost_exists_once(dsn: str,
     assert [row["timer_key"] for row in await pending_rows(dsn)] == [made.timer_key]
 
 
-async def test_a_job_whose_answer_is_lost_is_not_started_twice(dsn: str, gateway: Api) -> None:
+async def test_a_job_is_not_started_twice_after_a_lost_answer(dsn: str, gateway: Api) -> None:
     await declare_jobs(dsn, job_spec("refresh", every_s=3600.0))
     async with losing(gateway.url, answers=1) as proxy, AsyncClient(proxy.url) as client:
         with pytest.raises(NoAnswer, match="it may be done, so look before you ask for it again") as lost:
@@ -126,7 +126,7 @@ async def test_a_job_whose_answer_is_lost_is_not_started_twice(dsn: str, gateway
     assert await value(dsn, "select count(*) from shardclock.timers where name is null") == 1
 
 
-async def test_of_many_only_lines_with_a_name_that_ignore_conflicts_are_sent_again(dsn: str, gateway: Api) -> None:
+async def test_lines_with_a_name_that_ignore_conflicts_are_retried_and_others_are_not(dsn: str, gateway: Api) -> None:
     timers: list[New] = [
         {"delay": "PT1H", "name": f"n{n}", "on_conflict": "ignore"} if n % 2 else {"delay": "PT1H"} for n in range(6)
     ]
@@ -135,10 +135,10 @@ async def test_of_many_only_lines_with_a_name_that_ignore_conflicts_are_sent_aga
 
     assert [line.outcome for line in lines] == ["unknown", "unchanged"] * 3 + ["created"]
     assert "ReadError" in str(lines[0].why) or "RemoteProtocolError" in str(lines[0].why)
-    assert len(await pending_rows(dsn)) == 7  # each once: the unknown ones were stored before the answer was lost
+    assert len(await pending_rows(dsn)) == 7  # each timer once, also a timer with a lost answer
 
 
-async def test_of_many_lines_with_an_idempotency_key_are_sent_again_and_scheduled_once(dsn: str, gateway: Api) -> None:
+async def test_lines_with_an_idempotency_key_are_retried_and_scheduled_once(dsn: str, gateway: Api) -> None:
     timers: list[NewLine] = [{"delay": "PT1H", "idempotency_key": f"k{n}"} for n in range(4)]
     async with losing(gateway.url, answers=1) as proxy, AsyncClient(proxy.url) as client:
         lines = [line async for line in client.schedule_many(timers)]
@@ -147,7 +147,7 @@ async def test_of_many_lines_with_an_idempotency_key_are_sent_again_and_schedule
     assert len(await pending_rows(dsn)) == 4
 
 
-async def test_lines_that_postgres_did_not_answer_are_sent_again_if_that_is_safe() -> None:
+async def test_lines_without_an_answer_of_postgres_are_retried_if_that_is_safe() -> None:
     timers: list[New] = [HOUR, HOUR, HOUR, {"delay": "PT1H", "name": "n", "on_conflict": "ignore"}]
     said = [(1, "created"), (2, "unknown"), (3, "untried"), (4, "unknown")]
     first = "".join(Line(line=line, outcome=outcome).model_dump_json() + "\n" for line, outcome in said)
@@ -159,7 +159,7 @@ async def test_lines_that_postgres_did_not_answer_are_sent_again_if_that_is_safe
     assert [len(body.splitlines()) for body in stub.bodies] == [4, 2]
 
 
-async def test_many_timers_that_no_gateway_takes_are_told_before_the_error() -> None:
+async def test_without_a_gateway_the_lines_of_a_part_come_before_the_error() -> None:
     async with answering(b"") as stub:
         nobody = stub.url
     async with AsyncClient(nobody, retry_for="PT0.3S") as client:
@@ -169,19 +169,19 @@ async def test_many_timers_that_no_gateway_takes_are_told_before_the_error() -> 
             await anext(lines)
 
 
-async def test_a_gateway_that_asks_for_a_pause_gets_it() -> None:
+async def test_a_retry_waits_for_the_gateways_retry_after() -> None:
     busy = problem("unavailable", 503, Retry_After="1")
-    async with answering(busy, problem("in-flight", 409), raw(429), raw(502), raw(201, SCHEDULED)) as stub:
+    async with answering(busy, problem("in_flight", 409), raw(429), raw(502), raw(201, SCHEDULED)) as stub:
         begun_s = asyncio.get_running_loop().time()
         async with AsyncClient(stub.url) as client:
             assert (await client.schedule(delay="PT1H")).timer_key == 7
 
     assert asyncio.get_running_loop().time() - begun_s >= 1.0
     keys = {line for head in stub.heads for line in head.splitlines() if line.lower().startswith("idempotency-key")}
-    assert (len(stub.heads), len(keys)) == (5, 1)  # always under the same key
+    assert (len(stub.heads), len(keys)) == (5, 1)  # each request had the same key
 
 
-async def test_each_call_draws_a_key_of_its_own_or_takes_the_one_that_is_given() -> None:
+async def test_each_call_uses_a_new_idempotency_key_or_the_given_one() -> None:
     async with answering(raw(201, SCHEDULED)) as stub, AsyncClient(stub.url) as client:
         await client.schedule(delay="PT1H")
         await client.schedule(delay="PT1H")
@@ -194,22 +194,22 @@ async def test_each_call_draws_a_key_of_its_own_or_takes_the_one_that_is_given()
     assert keys[2] == "mine"
 
 
-async def test_what_is_refused_is_not_sent_again() -> None:
+async def test_a_refused_request_is_not_retried() -> None:
     async with answering(problem("refused", 422)) as stub, AsyncClient(stub.url) as client:
         with pytest.raises(Refused, match=r"^not now$"):
             await client.schedule(delay="soon")
     assert len(stub.heads) == 1
 
 
-async def test_the_last_problem_is_told_when_the_time_is_over() -> None:
-    for answer, error in ((problem("unavailable", 503), Unavailable), (problem("in-flight", 409), InFlight)):
+async def test_the_last_problem_is_raised_when_the_time_is_over() -> None:
+    for answer, error in ((problem("unavailable", 503), Unavailable), (problem("in_flight", 409), InFlight)):
         async with answering(answer) as stub, AsyncClient(stub.url, retry_for="PT0.5S") as client:
             with pytest.raises(error, match="it may be done"):
                 await client.schedule(delay="PT1H")
         assert len(stub.heads) > 1
 
 
-async def test_an_answer_that_does_not_come_in_time_is_asked_for_again(dsn: str, gateway: Api) -> None:
+async def test_a_request_that_times_out_is_retried(dsn: str, gateway: Api) -> None:
     schedule = Combiner.schedule
     slow = [5.0]
 
@@ -224,7 +224,7 @@ async def test_an_answer_that_does_not_come_in_time_is_asked_for_again(dsn: str,
     assert [row["timer_key"] for row in await pending_rows(dsn)] == [made.timer_key]
 
 
-async def test_postgres_that_comes_back_is_asked_again(dsn: str, gateway: Api, client: AsyncClient) -> None:
+async def test_a_request_succeeds_when_postgres_comes_back(dsn: str, gateway: Api, client: AsyncClient) -> None:
     schedule = Combiner.schedule
     failures = [StoreUnavailable("Postgres is away")] * 2
 

@@ -1,4 +1,4 @@
-"""Prove that who starts a job over HTTP hears how its run ended, as soon as it has."""
+"""Test that a client which starts a job over HTTP gets the outcome of the run as soon as the run ends."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.support.jobs import job_spec
 from tests.support.waiting import eventually
 
 
-async def test_a_run_is_waited_for(dsn: str, gateway: Api, client: AsyncClient) -> None:
+async def test_a_client_waits_for_the_run_of_a_job(dsn: str, gateway: Api, client: AsyncClient) -> None:
     await declare(dsn, job_spec(every_s=3600.0))
     await add_holder(dsn, 1)
     start = await client.run_job("refresh")
     assert await client.wait_for_run("refresh", start, within="PT0.1S") is None
     waits = asyncio.create_task(client.wait_for_run("refresh", start, within="PT30S"))
-    await eventually(lambda: gateway.gateway.stream_places.taken == 1)
+    await eventually(lambda: gateway.gateway.stream_limit.in_use == 1)
 
     async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
         await fire(shard)
-        for _ in range(2):  # its first start was due, too
+        for _ in range(2):  # the job's first scheduled start was due, too
             await worker.end(await worker.one(), RunOutcome.SUCCEEDED)
 
     run = await asyncio.wait_for(waits, BOUND_S)

@@ -1,4 +1,4 @@
-"""The client without an event loop is written from the other one, and does the same."""
+"""Test that the client without an event loop is generated from the async client, and does the same."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from tools.unasync import read_files
 GATEWAY = "http://127.0.0.1:9841"
 MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
 BY_HAND = {"sync_keeping", "sync_timing"}
-OF_SQLALCHEMY = {"sync_connection"}  # an attribute of its connections
+OF_SQLALCHEMY = {"sync_connection"}  # an attribute of SQLAlchemy's connections
 
 
 @pytest.fixture
 def url(dsn: str) -> Iterator[str]:
-    """Run a gateway beside the test, which has no event loop."""
+    """Serve a gateway beside the test, which has no event loop."""
     with serving_beside(as_role(dsn, "gateway")) as url:
         yield url
 
 
-def test_writing_it_again_changes_nothing() -> None:
+def test_the_generated_clients_are_up_to_date() -> None:
     written = read_files()
 
     assert sorted(path.name for path in written) == [
@@ -62,7 +62,7 @@ def test_both_have_the_same_methods() -> None:
 
 
 @pytest.mark.slow
-def test_a_timer_lives_through_all_that_is_done_to_one(url: str) -> None:
+def test_a_timer_is_scheduled_found_moved_paused_resumed_run_and_cancelled(url: str) -> None:
     with shardclock.Client(url) as client:
         made = client.schedule(due_date=MORNING, name="n", payload={"order": 42})
         etag = client.get(name="n").etag
@@ -90,7 +90,7 @@ def test_a_timer_lives_through_all_that_is_done_to_one(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_many_are_scheduled_changed_and_read_from_the_log(url: str) -> None:
+def test_many_timers_are_scheduled_changed_and_read_from_the_log(url: str) -> None:
     with shardclock.Client(url) as client:
         lines = list(client.schedule_many(({"delay": "PT1H", "name": f"n{n}"} for n in range(250)), part_lines=100))
         assert [(line.line, line.outcome) for line in lines] == [(n, "created") for n in range(1, 251)]

@@ -1,4 +1,4 @@
-"""Prove that the HTTP client refuses values that JSON would change or can't hold, with their place."""
+"""Test that the HTTP client refuses values that JSON would change or can't hold, with their place."""
 
 from __future__ import annotations
 
@@ -52,9 +52,11 @@ class Ratio(BaseModel):
         ({(1, 2): 3}, "payload {(1, 2): 3} has no form in JSON: keys must be str, int, float, bool or None, not tuple"),
         (LOOP, "payload [[...]] has no form in JSON: Circular reference detected"),
     ],
-    ids=lambda it: repr(it).partition(" at 0x")[0][:40],  # an address differs in each process
+    ids=lambda it: repr(it).partition(" at 0x")[0][:40],  # the printed address differs in each process
 )
-async def test_what_has_no_form_in_json_is_refused(dsn: str, client: AsyncClient, payload: Any, sentence: str) -> None:
+async def test_a_value_without_a_json_form_is_refused(
+    dsn: str, client: AsyncClient, payload: Any, sentence: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
         await client.schedule(delay="PT1H", payload=payload)
     with pytest.raises(ValueError, match=f"^timer 1: {re.escape(sentence)}"):
@@ -100,13 +102,13 @@ async def test_a_name_with_half_of_a_surrogate_pair_is_refused_wherever_it_is_wr
 
 
 async def test_a_local_time_in_a_payload_stays_local(client: AsyncClient) -> None:
-    made = await client.schedule(delay="PT1H", payload={"at": datetime(2030, 1, 31, 9)})  # noqa: DTZ001 - so it is
+    made = await client.schedule(delay="PT1H", payload={"at": datetime(2030, 1, 31, 9)})  # noqa: DTZ001 - the test is about a local time
 
     assert (await client.get(timer_key=made.timer_key)).payload == {"at": "2030-01-31T09:00:00"}
 
 
-def test_the_page_names_what_is_an_async_generator() -> None:
-    page = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
+def test_the_page_of_the_client_names_each_async_generator() -> None:
+    page = (ROOT / "docs" / "http-client.md").read_text(encoding="utf-8")
     named = page.partition("is an async generator, for `async for`:")[2].partition(";")[0]
     for of, prefix in ((AsyncClient, ""), (AsyncProcesses, "processes."), (AsyncTasks, "tasks.")):
         public = [name for name, _ in inspect.getmembers(of, inspect.isasyncgenfunction) if not name.startswith("_")]

@@ -1,4 +1,4 @@
-"""A job that can't work is refused when it is declared: one sentence with the value, the rule and the way out."""
+"""Test that an invalid job is refused at its declaration, with the value, the rule and the way out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def with_settings(run: Run[Settings]) -> None: ...
 def with_defaults(run: Run[Defaults]) -> None: ...
 
 
-def test_a_declared_function_stays_as_it_is_and_has_its_rule_and_policy_in_seconds() -> None:
+def test_a_declared_job_function_is_unchanged_and_its_rule_and_policy_are_in_seconds() -> None:
     given_back = shardclock.job(every="PT15M", max_runtime=timedelta(minutes=5), max_retries=5, num_gpus=0.5)(refresh)
 
     assert given_back is refresh
@@ -70,7 +70,7 @@ def test_a_declared_function_stays_as_it_is_and_has_its_rule_and_policy_in_secon
     )
 
 
-def test_a_rule_on_a_grid_is_kept_as_it_was_written(declare_job: Declare) -> None:
+def test_a_cron_or_repeat_rule_is_kept_as_written(declare_job: Declare) -> None:
     assert declare_job(refresh, cron="0 3 * * *", zone="Europe/Berlin").schedule == "0 3 * * *"
     assert declare_job(refresh, repeat="R/PT1H").schedule == "R/PT1H"
     on_request = declare_job(refresh)
@@ -99,9 +99,7 @@ def test_a_rule_on_a_grid_is_kept_as_it_was_written(declare_job: Declare) -> Non
         ({"config": "x" * 70_000}, "more than 65,536 bytes"),
     ],
 )
-def test_what_can_be_no_job_is_refused_in_one_sentence(
-    declare_job: Declare, said: dict[str, Any], refusal: str
-) -> None:
+def test_an_invalid_job_is_refused_in_one_sentence(declare_job: Declare, said: dict[str, Any], refusal: str) -> None:
     with pytest.raises(InvalidHandler) as refused:
         declare_job(refresh, **said)
 
@@ -109,7 +107,7 @@ def test_what_can_be_no_job_is_refused_in_one_sentence(
     assert "\n" not in str(refused.value)
 
 
-def test_a_decorator_without_parentheses_and_a_name_that_is_taken_are_refused(declare_job: Declare) -> None:
+def test_a_decorator_without_parentheses_and_a_taken_name_are_refused(declare_job: Declare) -> None:
     with pytest.raises(InvalidHandler, match="written without its schedule above"):
         shardclock.job(refresh)  # type: ignore[arg-type]
     declare_job(refresh, name="one")
@@ -117,7 +115,7 @@ def test_a_decorator_without_parentheses_and_a_name_that_is_taken_are_refused(de
         declare_job(refresh_too, name="one")
 
 
-def test_a_function_that_takes_no_run_is_refused(declare_job: Declare) -> None:
+def test_a_function_without_a_run_parameter_is_refused(declare_job: Declare) -> None:
     def takes_a_timer(timer: Timer) -> None: ...
 
     def takes_nothing() -> None: ...
@@ -135,7 +133,7 @@ def test_a_function_that_takes_no_run_is_refused(declare_job: Declare) -> None:
         shardclock.job()(lambda run: run)
 
 
-def test_a_config_is_checked_by_the_type_that_the_function_takes(declare_job: Declare) -> None:
+def test_a_config_is_checked_against_the_functions_type(declare_job: Declare) -> None:
     assert declare_job(with_settings, config={"region": "eu"}).config == '{"region": "eu"}'
     assert declare_job(with_settings, config=Settings(region="eu")).config == '{"region": "eu", "depth": 3}'
     assert declare_job(with_defaults).config == "{}", "all its fields have a default"
@@ -145,12 +143,12 @@ def test_a_config_is_checked_by_the_type_that_the_function_takes(declare_job: De
         declare_job(with_settings, config={"region": "eu", "depth": "deep"})
 
 
-def test_a_handler_has_no_target_of_a_job() -> None:
+def test_a_handler_can_not_have_a_jobs_target() -> None:
     with pytest.raises(InvalidHandler, match="log, webhook:…, job:… and process:… are built in"):
         on_timer("job:refresh")
 
 
-def test_an_app_s_jobs_are_found_and_written_as_json(app: Callable[[str, str], None]) -> None:
+def test_an_apps_jobs_are_found_and_described_as_json(app: Callable[[str, str], None]) -> None:
     app("of_jobs.py", APP)
 
     found = find_declared(["of_jobs"])
@@ -165,7 +163,7 @@ def test_an_app_s_jobs_are_found_and_written_as_json(app: Callable[[str, str], N
     assert (list(single.jobs), single.handlers) == (["nightly"], {})
 
 
-def test_an_app_may_have_jobs_alone_and_one_that_is_hidden_is_refused(app: Callable[[str, str], None]) -> None:
+def test_an_app_may_have_only_jobs_and_a_hidden_job_is_refused(app: Callable[[str, str], None]) -> None:
     app("jobs_alone.py", "import shardclock\n@shardclock.job(every='PT1H')\ndef tidy(run): ...\n")
     assert list(find_declared(["jobs_alone"]).jobs) == ["tidy"]
     assert find_declared(["jobs_alone"]).handlers == {}

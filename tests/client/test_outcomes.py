@@ -1,4 +1,4 @@
-"""Each way in which a handler can end has one outcome, and nothing that it raises comes out."""
+"""Test that each end of a handler has one outcome, and that its exceptions never leave the call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unspeakable(Exception):
 
 
 def ends(declare: Declare, act: Callable[[], Any]) -> Outcome:
-    """Let a plain and an async handler do the same, and find the same outcome."""
+    """Run the same code in a plain and an async handler, and compare the outcomes."""
 
     def plain(timer: Timer) -> Any:
         return act()
@@ -64,7 +64,7 @@ def test_a_handler_that_returns_has_completed(declare: Declare) -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_a_result_in_json_is_recorded_as_json_has_it(declare: Declare, result: Any, recorded: Any) -> None:
+def test_a_result_is_recorded_in_its_json_form(declare: Declare, result: Any, recorded: Any) -> None:
     assert ends(declare, lambda: result) == Completed(recorded)
 
 
@@ -105,7 +105,7 @@ def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:
         ("x" * 16_383, "… is not recorded: it has 16,385 bytes as JSON, more than 16,384; store it, give its key"),
         (deep(101), "is not recorded: it is nested deeper than 100 levels; flatten it"),
         (deep(5_000), "is not recorded: it "),
-        (10**5_000, "the result a value of type int is not recorded: it has no form in JSON"),
+        (10**5_000, "the result an integer of over 50 digits is not recorded: it has no form in JSON"),
         ("x" * 1_000_001, "the result <class 'str'> is not recorded: it has over 1,000,000 characters or"),
         ({"rows": [b"x" * 1_000_001]}, "it has over 1,000,000 characters or parts"),
         ([0] * 1_000_001, "it has over 1,000,000 characters or parts"),
@@ -113,7 +113,7 @@ def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:
     ],
     ids=lambda value: str(type(value)),
 )
-def test_another_result_is_dropped_with_a_note_and_is_no_fault(declare: Declare, result: Any, note: str) -> None:
+def test_a_result_that_can_not_be_recorded_is_dropped_with_a_note(declare: Declare, result: Any, note: str) -> None:
     outcome = ends(declare, lambda: result)
 
     assert isinstance(outcome, Completed)
@@ -135,28 +135,28 @@ def test_a_large_result_is_not_copied(declare: Declare) -> None:
     assert peak < 5_000_000
 
 
-def test_discard_asks_for_no_further_attempt(declare: Declare) -> None:
+def test_a_discard_ends_the_retries(declare: Declare) -> None:
     def act() -> None:
         raise Discard("paid\n already\0")
 
     assert ends(declare, act) == Discarded("paid already\N{REPLACEMENT CHARACTER}")
 
 
-def test_discard_needs_no_reason(declare: Declare) -> None:
+def test_a_discard_needs_no_reason(declare: Declare) -> None:
     def act() -> None:
         raise Discard
 
     assert ends(declare, act) == Discarded("the handler discarded it")
 
 
-def test_retry_in_needs_no_reason(declare: Declare) -> None:
+def test_a_retry_in_needs_no_reason(declare: Declare) -> None:
     def act() -> None:
         raise RetryIn("PT0S")
 
     assert ends(declare, act) == RetryLater(0.0, "the handler asked for another attempt")
 
 
-def test_retry_in_says_when(declare: Declare) -> None:
+def test_a_retry_in_sets_the_pause(declare: Declare) -> None:
     def act() -> None:
         raise RetryIn(timedelta(minutes=5), "closed")
 
@@ -173,7 +173,7 @@ def test_retry_in_says_when(declare: Declare) -> None:
         ("P366D", "ValueError: RetryIn 'P366D' is refused: it must be a duration up to P365D"),
     ],
 )
-def test_a_retry_in_that_is_no_duration_is_a_failed_attempt(declare: Declare, delay: str, reason: str) -> None:
+def test_a_retry_in_with_an_invalid_duration_is_a_failed_attempt(declare: Declare, delay: str, reason: str) -> None:
     def act() -> None:
         raise RetryIn(delay)
 
@@ -196,21 +196,21 @@ def test_an_exception_is_a_failed_attempt_with_its_place(declare: Declare) -> No
 @pytest.mark.parametrize(
     "error", [SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), TimeoutError()]
 )
-def test_an_exception_that_usually_ends_more_is_a_failed_attempt(declare: Declare, error: BaseException) -> None:
+def test_an_exception_that_usually_ends_the_process_is_a_failed_attempt(declare: Declare, error: BaseException) -> None:
     outcome = failing(declare, error)
 
     assert outcome.kind == "error"
     assert outcome.reason.startswith(type(error).__name__)
 
 
-def test_an_exception_without_words_is_told_by_its_type(declare: Declare) -> None:
+def test_an_exception_without_a_text_is_reported_by_its_type(declare: Declare) -> None:
     assert failing(declare, ValueError()).reason == "ValueError"
     outcome = failing(declare, Unspeakable())
     assert outcome.reason == "Unspeakable, whose text can't be shown: its __str__ raised ValueError"
     assert "Unspeakable" in outcome.traceback
 
 
-def test_what_is_raised_with_ten_megabytes_is_told_in_one_line(declare: Declare) -> None:
+def test_an_exception_with_a_huge_text_is_reported_in_one_line(declare: Declare) -> None:
     outcome = failing(declare, ValueError("x\n\0\ud800" * 3_000_000))
 
     assert len(outcome.reason) == 300
@@ -223,7 +223,7 @@ def test_what_is_raised_with_ten_megabytes_is_told_in_one_line(declare: Declare)
     assert "in act" in outcome.traceback
 
 
-def test_a_recursion_is_told_with_its_innermost_lines(declare: Declare) -> None:
+def test_a_recursion_is_reported_with_its_innermost_frames(declare: Declare) -> None:
     def dig(depth: int) -> int:
         return dig(depth + 1) + 1
 
@@ -235,7 +235,7 @@ def test_a_recursion_is_told_with_its_innermost_lines(declare: Declare) -> None:
     assert "in dig" in outcome.traceback
 
 
-def test_of_a_long_traceback_the_innermost_lines_are_told(declare: Declare) -> None:
+def test_a_long_traceback_keeps_its_innermost_frames(declare: Declare) -> None:
     names = ["innermost", *(f"at_{depth}_{'x' * 200}" for depth in range(30))]
     functions: dict[str, Any] = {}
     exec("def innermost(): 1 / 0", functions)
@@ -249,7 +249,7 @@ def test_of_a_long_traceback_the_innermost_lines_are_told(declare: Declare) -> N
     assert outcome.traceback.endswith("in innermost\nZeroDivisionError: division by zero\n")
 
 
-def test_a_group_is_told_with_the_first_that_it_holds(declare: Declare) -> None:
+def test_an_exception_group_is_reported_with_its_first_exceptions(declare: Declare) -> None:
     inner = ExceptionGroup("inner", [KeyError("a"), ExceptionGroup("deep", [ValueError("b")])])
     group = BaseExceptionGroup("outer", [inner, SystemExit(3), OSError("c")])
 
@@ -258,7 +258,7 @@ def test_a_group_is_told_with_the_first_that_it_holds(declare: Declare) -> None:
     assert reason == ("BaseExceptionGroup: outer (3 sub-exceptions): KeyError: 'a'; ValueError: b; SystemExit: 3")
 
 
-def test_a_task_group_that_holds_one_exception_ends_as_if_raised_without_it(declare: Declare) -> None:
+def test_a_single_exception_of_a_task_group_counts_by_itself(declare: Declare) -> None:
     async def discards() -> None:
         raise Discard("paid")
 
@@ -278,10 +278,10 @@ def test_a_plain_handler_that_returns_a_coroutine_has_failed(declare: Declare) -
     outcome = call(declare(expire))
 
     assert isinstance(outcome, Failed)
-    assert outcome.reason == "TypeError: it returned a coroutine, which nobody awaits; declare it by async def"
+    assert outcome.reason == "TypeError: it returned a coroutine that is not awaited; declare it by async def"
 
 
-async def test_what_was_cancelled_by_itself_is_a_failed_attempt(declare: Declare) -> None:
+async def test_awaiting_a_cancelled_future_is_a_failed_attempt(declare: Declare) -> None:
     async def expire(timer: Timer) -> None:
         lost = asyncio.get_running_loop().create_future()
         lost.cancel()

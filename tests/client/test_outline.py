@@ -1,4 +1,4 @@
-"""An outline refuses what its type refuses for its form alone, and nothing that the type reads."""
+"""Test that an outline refuses only values of the wrong form, and accepts each value that its type accepts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Settings(BaseModel):
     names: Annotated[list[str], Field(max_length=2)] = []
     is_dry: bool = False
     since: datetime | None = None
-    token: str = "hunter2"  # a default is not written
+    token: str = "hunter2"  # an outline must not contain a default
 
 
 class Aliased(Enum):
@@ -216,7 +216,7 @@ def misfit(config: Any, of: Any = Settings) -> str | None:
         (Settings, {"regoin": "eu"}, "region: Field required; regoin: Extra inputs are not permitted"),
     ],
 )  # fmt: skip
-def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, config: Any, why: str) -> None:
+def test_an_outline_reports_a_misfit_without_the_value(of: Any, config: Any, why: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(of).validate_json(json.dumps(config))
     said = misfit(config, of) or ""
@@ -255,7 +255,7 @@ def test_what_a_type_refuses_for_its_form_is_told_without_its_value(of: Any, con
         (dict[Annotated[str, Field(pattern="^([a-z]+)+$")], int], {"abcdefghijklmnopqrstuvwxyzabcdefghijkl": 1}),
     ],
 )  # fmt: skip
-def test_what_a_type_reads_passes(of: Any, config: Any) -> None:
+def test_an_outline_accepts_each_value_that_its_type_accepts(of: Any, config: Any) -> None:
     TypeAdapter(of).validate_json(json.dumps(config))
     assert misfit(config, of) is None
 
@@ -274,7 +274,7 @@ def test_an_outline_is_the_same_in_each_process_and_has_no_defaults() -> None:
     assert "hunter2" not in (outline_of(TypeAdapter(Settings)) or "")
 
 
-def test_what_has_no_outline_refuses_nothing() -> None:
+def test_a_type_without_an_outline_refuses_nothing() -> None:
     class Held(BaseModel):
         model_config = ConfigDict(arbitrary_types_allowed=True)
         handle: Callable[[], None] | None = None

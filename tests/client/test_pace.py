@@ -1,4 +1,4 @@
-"""Prove that a consumer's batch follows how fast its work is."""
+"""Test that a consumer's batch follows the speed of its work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shardclock.log.pace import RECORDS_MAX, TARGET_S, Pace
 
 
 def after(each_s: float, batches: int, pace: Pace | None = None) -> tuple[Pace, list[int]]:
-    """Work some full batches at so many seconds a record."""
+    """Work on some full batches, each record in `each_s` seconds."""
     pace = pace or Pace()
     sizes = []
     for _ in range(batches):
@@ -18,7 +18,7 @@ def after(each_s: float, batches: int, pace: Pace | None = None) -> tuple[Pace, 
 
 
 @pytest.mark.parametrize("each_s", [0.00001, 0.0003, 0.004, 0.07, 0.9])
-def test_the_batch_comes_to_a_second_of_work_and_never_far_beyond(each_s: float) -> None:
+def test_the_batch_grows_to_a_second_of_work_and_not_beyond(each_s: float) -> None:
     pace, sizes = after(each_s, 10)
 
     assert sizes[0] == 1
@@ -26,7 +26,7 @@ def test_the_batch_comes_to_a_second_of_work_and_never_far_beyond(each_s: float)
     assert pace.records == min(RECORDS_MAX, int(TARGET_S / each_s)) or abs(pace.records * each_s - TARGET_S) < each_s
 
 
-def test_work_that_is_slower_than_a_second_goes_record_by_record() -> None:
+def test_slow_work_stays_at_one_record_per_batch() -> None:
     _, sizes = after(20.0, 5)
 
     assert sizes == [1] * 5

@@ -1,4 +1,4 @@
-"""A handler gets its payload as its annotation says; a payload that doesn't fit fails at once, by its field."""
+"""Test that a handler's payload is parsed by its annotation, and that an unfit payload fails at once, by its field."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Row:
     id: int
 
 
-def test_a_payload_is_json_as_it_was_written(declare: Declare) -> None:
+def test_an_untyped_payload_is_its_parsed_json(declare: Declare) -> None:
     seen: list[Any] = []
 
     def expire(timer: Timer) -> None:
@@ -57,7 +57,7 @@ def test_a_payload_is_json_as_it_was_written(declare: Declare) -> None:
     assert seen == [None, None, 7, "7", {"a": [1, 2.5, None, True]}]
 
 
-def test_a_typed_payload_is_read_as_json_even_by_a_strict_model(declare: Declare) -> None:
+def test_a_strict_model_reads_a_payload_as_json(declare: Declare) -> None:
     seen: list[Strict] = []
 
     def expire(timer: Timer[Strict]) -> None:
@@ -71,7 +71,7 @@ def test_a_typed_payload_is_read_as_json_even_by_a_strict_model(declare: Declare
     assert seen == [payload] * 2
 
 
-def test_the_rest_of_the_timer_stays_as_it_is(declare: Declare) -> None:
+def test_parsing_a_payload_changes_no_other_field(declare: Declare) -> None:
     seen: list[Timer[Any]] = []
 
     def expire(timer: Timer[int]) -> None:
@@ -87,7 +87,7 @@ def test_the_rest_of_the_timer_stays_as_it_is(declare: Declare) -> None:
     assert seen == [timer(7, **facts)]
 
 
-def test_other_types_than_models_are_read_too(declare: Declare) -> None:
+def test_a_payload_may_have_other_types_than_models(declare: Declare) -> None:
     seen: list[Any] = []
 
     def row(timer: Timer[Row]) -> None:
@@ -120,7 +120,7 @@ def test_other_types_than_models_are_read_too(declare: Declare) -> None:
     ],
     ids=str,
 )
-def test_a_payload_that_does_not_fit_fails_by_its_field(declare: Declare, payload: Any, reason: str) -> None:
+def test_an_unfit_payload_fails_with_the_name_of_its_field(declare: Declare, payload: Any, reason: str) -> None:
     called: list[Timer[Order]] = []
 
     def expire(timer: Timer[Order]) -> None:
@@ -130,7 +130,7 @@ def test_a_payload_that_does_not_fit_fails_by_its_field(declare: Declare, payloa
     assert called == []
 
 
-def test_of_several_misfits_three_are_named_and_the_others_counted(declare: Declare) -> None:
+def test_the_first_three_misfits_are_named_and_the_others_counted(declare: Declare) -> None:
     def expire(timer: Timer[list[Order]]) -> None: ...
 
     outcome = call(declare(expire), [{"order": 1}, {"order": "secret"}, {}, {}, {}, {}])
@@ -141,7 +141,7 @@ def test_of_several_misfits_three_are_named_and_the_others_counted(declare: Decl
     assert "secret" not in outcome.reason
 
 
-def test_what_a_validator_raises_counts_as_if_the_handler_had(declare: Declare) -> None:
+def test_an_exception_of_a_validator_counts_as_the_handlers_own(declare: Declare) -> None:
     def expire(timer: Timer[Checked]) -> None: ...
 
     failed = call(declare(expire), {"order": 0})
@@ -152,7 +152,7 @@ def test_what_a_validator_raises_counts_as_if_the_handler_had(declare: Declare) 
 
 
 @pytest.mark.parametrize("text", ["{", "1" * 5_000, "[" * 100_000], ids=["cut", "long", "deep"])
-def test_a_payload_that_python_can_not_read_is_a_failure_too(declare: Declare, text: str) -> None:
+def test_a_payload_that_python_can_not_parse_is_a_failure(declare: Declare, text: str) -> None:
     def expire(timer: Timer) -> None: ...
 
     outcome = call_plain(declare(expire), timer(text))

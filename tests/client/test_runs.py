@@ -1,6 +1,6 @@
-"""Whatever a job's function does, its run ends with an outcome that can be stored, and can be looked at meanwhile."""
+"""Test that each run of a job ends with a storable outcome, and that its reports are readable during the run."""
 
-# ruff: noqa: T201 - what a run prints is kept
+# ruff: noqa: T201 - printed text of a run is kept
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def call_of(job: Job, config: str | None = None) -> JobCall:
 
 
 def in_a_thread(call: JobCall) -> tuple[threading.Thread, list[Any]]:
-    """Let a run go on in a thread; its outcome comes into the list."""
+    """Make a run in a thread; its outcome is appended to the list."""
     ended: list[Any] = []
     thread = threading.Thread(target=lambda: ended.append(call.run()), daemon=True)
     thread.start()
@@ -70,7 +70,7 @@ def test_a_function_gets_its_run_and_its_result_is_recorded(declare_job: Declare
     assert call_of(declare_job(async_one)).run() == Completed()
 
 
-def test_a_config_that_does_not_fit_any_more_fails_without_a_call(declare_job: Declare) -> None:
+def test_an_unfit_config_fails_without_a_call(declare_job: Declare) -> None:
     def plain(run: Run[Settings]) -> None:
         raise AssertionError("it is not called")
 
@@ -80,7 +80,7 @@ def test_a_config_that_does_not_fit_any_more_fails_without_a_call(declare_job: D
 
 
 class Unpicklable(Exception):
-    """An exception that can't cross to another process."""
+    """An exception that can't be sent to another process."""
 
     def __init__(self) -> None:
         super().__init__("no")
@@ -94,7 +94,7 @@ class Unpicklable(Exception):
         (RetryIn("PT5M", "the source is down"), RetryLater(300.0, "the source is down")),
     ],
 )
-def test_a_function_may_say_what_becomes_of_its_start(declare_job: Declare, error: Exception, outcome: Any) -> None:
+def test_a_job_function_may_raise_discard_or_retry_in(declare_job: Declare, error: Exception, outcome: Any) -> None:
     def plain(run: Run) -> None:
         raise error
 
@@ -102,7 +102,7 @@ def test_a_function_may_say_what_becomes_of_its_start(declare_job: Declare, erro
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), Unpicklable(), RunCanceled()])
-def test_whatever_a_function_raises_is_its_run_s_failure(declare_job: Declare, error: BaseException) -> None:
+def test_any_exception_of_a_job_function_is_its_runs_failure(declare_job: Declare, error: BaseException) -> None:
     def plain(run: Run) -> None:
         raise error
 
@@ -113,7 +113,7 @@ def test_whatever_a_function_raises_is_its_run_s_failure(declare_job: Declare, e
     assert "in plain" in outcome.traceback
 
 
-def test_what_can_not_be_recorded_is_dropped_with_a_note(declare_job: Declare) -> None:
+def test_a_runs_result_that_can_not_be_recorded_is_dropped_with_a_note(declare_job: Declare) -> None:
     def huge(run: Run) -> str:
         return "x" * 100_000
 
@@ -126,10 +126,10 @@ def test_what_can_not_be_recorded_is_dropped_with_a_note(declare_job: Declare) -
     assert isinstance(outcome, Completed)
     assert outcome.result is None
     assert "more than 16,384" in (outcome.note or "")
-    assert "which nobody awaits" in getattr(call_of(declare_job(forgotten)).run(), "reason", "")
+    assert "that is not awaited" in getattr(call_of(declare_job(forgotten)).run(), "reason", "")
 
 
-def test_progress_and_lines_are_seen_while_it_runs(declare_job: Declare) -> None:
+def test_progress_and_lines_can_be_read_during_the_run(declare_job: Declare) -> None:
     reached, go_on = threading.Event(), threading.Event()
 
     def plain(run: Run) -> None:
@@ -143,21 +143,21 @@ def test_progress_and_lines_are_seen_while_it_runs(declare_job: Declare) -> None
         print("no newline", end="")
 
     call = call_of(declare_job(plain))
-    assert call.look().said == 0
+    assert call.poll().report_count == 0
     thread, ended = in_a_thread(call)
     assert reached.wait(BOUND_S)
-    seen = call.look()
+    seen = call.poll()
     go_on.set()
     thread.join(BOUND_S)
 
-    assert (seen.progress, seen.message, seen.said) == (0.25, "epoch 1", 1)
+    assert (seen.progress, seen.message, seen.report_count) == (0.25, "epoch 1", 1)
     assert seen.log.splitlines() == ["begins", "by hand", "WARNING mine: by logging", "to stderr"]
-    assert call.look().log.splitlines()[-1] == "no newline"
+    assert call.poll().log.splitlines()[-1] == "no newline"
     assert ended == [Completed()]
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), True, "half"])
-def test_a_progress_that_is_none_is_refused(declare_job: Declare, fraction: Any) -> None:
+def test_an_invalid_progress_is_refused(declare_job: Declare, fraction: Any) -> None:
     def plain(run: Run) -> None:
         run.progress(fraction)
 
@@ -183,7 +183,7 @@ def test_an_async_run_is_cancelled_where_it_waits(declare_job: Declare) -> None:
     assert ended == [Canceled("it ended when it was told to")]
 
 
-def test_a_plain_run_ends_at_its_next_progress_and_may_look_by_itself(declare_job: Declare) -> None:
+def test_a_plain_run_ends_at_its_next_progress_or_checks_for_a_cancel_itself(declare_job: Declare) -> None:
     reached, told = threading.Event(), threading.Event()
 
     def tells(run: Run) -> None:
@@ -191,7 +191,7 @@ def test_a_plain_run_ends_at_its_next_progress_and_may_look_by_itself(declare_jo
         assert told.wait(BOUND_S)
         try:
             run.progress(0.5)
-        except Exception as error:  # what it proves: a function's own handling does not catch it
+        except Exception as error:  # the cancellation must not be caught by a function's own error handling
             raise AssertionError from error
 
     def looks(run: Run) -> str:
@@ -220,7 +220,7 @@ def test_an_async_run_that_is_cancelled_before_it_begins_does_not_begin(declare_
     assert call.run() == Canceled("it ended when it was told to")
 
 
-async def test_a_test_makes_a_run_as_production_does_also_where_a_loop_runs(declare_job: Declare) -> None:
+async def test_run_of_works_within_an_event_loop_too(declare_job: Declare) -> None:
     async def rows(run: Run[Settings]) -> str:
         return f"{run.config.region} {run.attempt}"
 
@@ -232,7 +232,7 @@ async def test_a_test_makes_a_run_as_production_does_also_where_a_loop_runs(decl
         run_of(call_of)
 
 
-def test_of_what_is_printed_without_end_the_last_lines_are_kept() -> None:
+def test_the_last_lines_of_endless_output_are_kept() -> None:
     lines = Lines()
     with captured(lines):
         for number in range(10_000):

@@ -1,4 +1,4 @@
-"""The client finds the cluster whose clock a test moves, and says what is missing where there is none."""
+"""Test that the client finds the server's stepped cluster, and names the missing distribution without a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ except ImportError as error:
 """
 
 
-def test_the_server_says_by_an_entry_point_where_its_cluster_is(
+def test_the_stepped_cluster_is_found_by_the_servers_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell_installed(tmp_path)
@@ -37,7 +37,7 @@ def test_the_server_says_by_an_entry_point_where_its_cluster_is(
     assert asked == [("reminders", {"now": begin, "seed": 7})]
 
 
-def test_without_the_server_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_server_the_error_names_the_missing_distribution(tmp_path: Path) -> None:
     tell_installed(tmp_path)
     (points,) = tmp_path.glob("*.dist-info/entry_points.txt")
     points.write_text("")

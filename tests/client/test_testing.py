@@ -1,4 +1,4 @@
-"""A user's test calls a handler in a line, with a timer made up for it."""
+"""Test that a user's test calls a handler in one line, with a timer made for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def asynchronous(timer: Timer) -> Any:
     return timer.payload
 
 
-def test_a_timer_that_is_made_up_fired_just_now_for_the_first_time() -> None:
+def test_a_test_timer_fired_just_now_for_the_first_time() -> None:
     before = datetime.now(UTC)
 
     made_up = timer({"order": 7}, name="a")
@@ -51,7 +51,7 @@ def test_a_timer_that_is_made_up_fired_just_now_for_the_first_time() -> None:
     assert timer(due_date=before).fired_at == before
 
 
-def test_a_fact_that_a_timer_does_not_have_is_refused() -> None:
+def test_an_unknown_field_of_a_timer_is_refused() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'key'"):
         call(plain, key=7)
 
@@ -77,7 +77,7 @@ def test_a_function_is_called_with_facts_and_its_own_target(declare: Declare) ->
 
 
 @pytest.mark.parametrize("function", [plain, asynchronous])
-def test_a_payload_goes_through_json(function: Callable[..., Any]) -> None:
+def test_a_tests_payload_is_converted_through_json(function: Callable[..., Any]) -> None:
     assert call(function, (1, {2: None})) == Completed([1, {"2": None}])
     assert call(function, Order(order=7)) == Completed({"order": 7})
     assert call(function, datetime(2026, 1, 31, tzinfo=UTC)) == Completed("2026-01-31T00:00:00Z")
@@ -93,7 +93,7 @@ async def test_in_a_running_loop_a_call_is_awaited() -> None:
         call(asynchronous, 7)
 
 
-def test_the_traceback_of_what_an_async_handler_raises_begins_with_it(declare: Declare) -> None:
+def test_the_traceback_of_an_async_handler_begins_with_its_own_error(declare: Declare) -> None:
     async def fails(timer: Timer) -> None:
         raise ValueError("no such order")
 

@@ -1,4 +1,4 @@
-"""What a handler returns for a service task becomes variables, or fails the attempt with a sentence."""
+"""Test that a handler's result for a service task becomes variables, or fails the attempt with a sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rows(BaseModel):
 
 
 def returning(declare: Declare, result: Any) -> Outcome:
-    """Let a plain and an async handler return the same for a service task, and find the same outcome."""
+    """Return the same from a plain and an async handler for a service task, and compare the outcomes."""
 
     def plain(_: Timer) -> Any:
         return result
@@ -40,7 +40,7 @@ def returning(declare: Declare, result: Any) -> Outcome:
     return one
 
 
-def test_an_object_and_nothing_are_fine(declare: Declare) -> None:
+def test_a_service_task_may_return_an_object_or_none(declare: Declare) -> None:
     assert returning(declare, None) == Completed()
     assert returning(declare, {"receipt": "R-42", 1: (2,)}) == Completed({"receipt": "R-42", "1": [2]})
     assert returning(declare, Receipt(amount=Decimal("1.50"))) == Completed({"amount": "1.50"})
@@ -75,7 +75,7 @@ def test_an_object_and_nothing_are_fine(declare: Declare) -> None:
     ],
     ids=lambda value: str(type(value)),
 )
-def test_what_can_t_become_variables_fails_the_attempt(declare: Declare, result: Any, why: str) -> None:
+def test_a_result_that_can_not_become_variables_fails_the_attempt(declare: Declare, result: Any, why: str) -> None:
     outcome = returning(declare, result)
 
     assert isinstance(outcome, Failed)
@@ -84,14 +84,14 @@ def test_what_can_t_become_variables_fails_the_attempt(declare: Declare, result:
     assert len(outcome.reason) < 300
 
 
-def test_for_another_timer_it_is_no_fault(declare: Declare) -> None:
+def test_the_same_result_of_another_timer_is_no_failure(declare: Declare) -> None:
     def act(_: Timer) -> Any:
         return {"amount": Decimal(1)}
 
     assert isinstance(call(declare(act)), Completed)
 
 
-def test_of_a_batch_single_results_become_variables_and_one_for_all_fails(declare: Declare) -> None:
+def test_single_results_of_a_batch_become_variables_and_one_for_all_fails(declare: Declare) -> None:
     def each(_: list[Timer]) -> Any:
         raise Partly({1: {"n": 1}, 2: [2]})
 
@@ -119,7 +119,7 @@ def throwing(declare: Declare, variables: Any) -> Outcome:
     return call(declare(handler), timer_type=TASK)
 
 
-def test_the_code_of_an_error_of_bpmn_is_a_plain_text_also_if_it_is_of_an_enum(declare: Declare) -> None:
+def test_the_code_of_a_bpmn_error_is_plain_text_also_for_an_enum(declare: Declare) -> None:
     class Code(StrEnum):
         NO_STOCK = "no stock"
 
@@ -132,7 +132,7 @@ def test_the_code_of_an_error_of_bpmn_is_a_plain_text_also_if_it_is_of_an_enum(d
     assert (outcome.code, type(outcome.code)) == ("no stock", str)
 
 
-def test_what_an_error_of_bpmn_gives_is_kept_as_its_json_gives_it_back(declare: Declare) -> None:
+def test_the_variables_of_a_bpmn_error_are_kept_in_their_json_form(declare: Declare) -> None:
     assert throwing(declare, None) == Discarded("no money", "E1", None)
     assert throwing(declare, {"missing": (12,)}) == Discarded("no money", "E1", {"missing": [12]})
     assert throwing(declare, Receipt(amount=Decimal("1.50"))) == Discarded("no money", "E1", {"amount": "1.50"})
@@ -146,7 +146,9 @@ def test_what_an_error_of_bpmn_gives_is_kept_as_its_json_gives_it_back(declare: 
         ({"text": "x" * 20_000}, "has 20,011 bytes as JSON, more than 16,384"),
     ],
 )
-def test_what_can_not_be_recorded_fails_where_it_is_raised(declare: Declare, variables: Any, why: str) -> None:
+def test_variables_that_can_not_be_recorded_fail_where_they_are_raised(
+    declare: Declare, variables: Any, why: str
+) -> None:
     outcome = throwing(declare, variables)
 
     assert isinstance(outcome, Failed)

@@ -1,4 +1,4 @@
-"""Prove that each test gets a database, and that the next one stops what a killed test has left."""
+"""Each test gets a database, and the next test run stops a Postgres server that a killed run has left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_server_of_a_killed_test_is_stopped_and_its_files_are_removed(
 
 
 def day(number: int) -> datetime:
-    """Give a moment of a day on which no other test begins."""
+    """Return a moment on a day when no other test begins."""
     return datetime(2031, 1, number, 8, tzinfo=UTC)
 
 

@@ -1,4 +1,4 @@
-"""Prove that a record's detail is an object in each way to read it."""
+"""A record's detail is a JSON object in each way to read the record."""
 
 from __future__ import annotations
 

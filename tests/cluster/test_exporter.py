@@ -1,4 +1,4 @@
-"""Prove that metrics that can't be served are refused or said, and that timers fire all the same."""
+"""Metrics that can't be served are refused or reported, and timers fire nevertheless."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import pytest
 
 from shardclock_server.cluster.exporter import Exporting
 from shardclock_server.cluster.settings import load_settings
-from shardclock_server.metrics.report import Report, Sample
+from shardclock_server.metrics.report import MetricsReport, Sample
 from shardclock_server.sql.dsn import Dsn
 from tests.support.cli_asserts import BAD_INPUT, DOWN, NOT_THERE, SECRET, assert_refused
 from tests.support.exporting import Exporting as Node
 from tests.support.exporting import get, short_dir
 from tests.support.program import PROGRAM, Shell, run
 
-FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
+FIRED = MetricsReport("a", "3", [Sample("timers_fired", (), 5)])
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def shell(dsn: str, capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def taken() -> Iterator[socket.socket]:
-    """Take some port, as somebody else would."""
+    """Occupy a free port, as another program would."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other
 
@@ -48,7 +48,7 @@ def port(server: socket.socket) -> str:
 
 @contextmanager
 def exporter(**environment: str) -> Iterator[tuple[Node, subprocess.Popen[str]]]:
-    """Run `shardclock exporter` in a process of its own, once it says where it serves."""
+    """Run `shardclock exporter` in a separate process; begin the block when it has printed its address."""
     with short_dir() as place:
         path = str(place / "e.sock")
         settings = os.environ | {"SHARDCLOCK_METRICS_SOCKET": path, "SHARDCLOCK_METRICS_PORT": "0"} | environment
@@ -64,7 +64,7 @@ def exporter(**environment: str) -> Iterator[tuple[Node, subprocess.Popen[str]]]
 
 
 class _Served(Node):
-    """An exporter that is a process of its own."""
+    """An exporter in a separate process."""
 
     def __init__(self, address: str, socket_path: str) -> None:
         self._address, self.socket_path, self.told = address, socket_path, 0
@@ -138,7 +138,7 @@ def test_settings_that_can_not_be_are_refused_by_name(
 
 
 def refused(**environment: str) -> Any:
-    """Run `shardclock exporter` where it must end at once."""
+    """Run `shardclock exporter` with arguments that make it end at once."""
     with short_dir() as place:
         socket_path = {"SHARDCLOCK_METRICS_SOCKET": str(place / "e.sock")}
         done = run("exporter", environment={"SHARDCLOCK_DSN": DOWN, **socket_path, **environment}, timeout_s=60)
@@ -163,7 +163,7 @@ def test_keep_running_is_refused_without_a_ray_that_lives_on(shell: Shell) -> No
 
 @pytest.fixture
 def told() -> list[str]:
-    """Hear what the cluster says."""
+    """Collect the cluster's messages."""
     return []
 
 

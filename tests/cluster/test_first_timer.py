@@ -1,4 +1,4 @@
-"""Prove that docs/first-timer.md works on a running cluster, with its commands typed in their order."""
+"""The commands of docs/first-timer.md work on a running cluster, in the order of the page."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.support.program import run, until
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 PAGE = [block for block in blocks() if block.where.startswith("docs/first-timer.md")]
-# What a reader does once, and what this test has done in another way.
+# Commands that a reader runs once; this test has prepared their results in another way.
 DONE_ALREADY = ("make setup", ". .venv/bin/activate", "shardclock up")
 
 
 def typed(text: str, up: ClusterProcess) -> str:
-    """Type a block's commands, as a reader does in a second terminal; return what they print."""
+    """Run a block's commands, as a reader does in a second terminal; return their output."""
     commands = [line[2:] for line in text.splitlines() if line.startswith("$ ") and line[2:] not in DONE_ALREADY]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(

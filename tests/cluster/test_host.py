@@ -1,4 +1,4 @@
-"""Prove that the host process tells its parent its events, and nothing else."""
+"""The host process sends its events to its parent, and nothing else."""
 
 from __future__ import annotations
 

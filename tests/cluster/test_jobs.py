@@ -1,4 +1,4 @@
-"""Prove on a real cluster that a job has its own process. If that dies, it is counted."""
+"""On a real cluster, a job has its own process, and the death of this process is counted."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Run a cluster with the app above."""
     place = tmp_path_factory.mktemp("jobs")
     (place / "recurring.py").write_text(APP)
-    # Ray counts the declared GPUs, and looks for none: so a machine without a GPU has one here. Our own Ray takes no
-    # variable of the shell, so the host process sets it when it loads `ray`.
+    # Ray does not check a declared GPU, so a machine without a GPU can declare one. Our own Ray reads no variable of
+    # the shell, so the host process sets the variable when it loads `ray`.
     (place / "sitecustomize.py").write_text(GPU)
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring", PYTHONPATH=str(place))
     try:
@@ -101,7 +101,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
 
 
 def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
-    """Ask the cluster's database."""
+    """Query the cluster's database."""
     return [tuple(row) for row in asyncio.run(query(up.dsn, text, *values))]
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_heeds_nothing_is_killed_when_its_job_is_disabled(up: Cluster
 
     ask(up, "select shardclock.disable_job('heeds_nothing')")
 
-    until(lambda: job(up, "heeds_nothing").state == "DISABLED", "its end", within_s=3.0)
+    until(lambda: job(up, "heeds_nothing").state == "DISABLED", "its end")
     (made,) = asyncio.run(runs_of(up.dsn, "heeds_nothing"))
     assert made.outcome == "CANCELED"
     assert "was killed" in (made.reason or "")

@@ -1,4 +1,4 @@
-"""Prove on a real cluster that the page about jobs does what it shows, typed in its order."""
+"""On a real cluster, the commands of the pages about jobs work in the order of the pages."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ from tests.support.program import run, until
 
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
-PAGE = [block for block in blocks() if block.where.startswith("docs/jobs.md")]
+PAGES = ("docs/jobs.md", "docs/job-files.md")
+PAGE = [block for page in PAGES for block in blocks() if block.where.startswith(page)]
 
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Run a cluster with the module of the page."""
+    """Run a cluster with the module of the pages."""
     place = tmp_path_factory.mktemp("page")
     (module,) = [block.text for block in PAGE if block.kind == "python"]
     (place / "recurring.py").write_text(module)
-    (file,) = re.findall(r"^```json\n(.*?)^```$", (ROOT / "docs" / "jobs.md").read_text(), re.MULTILINE | re.DOTALL)
+    (file,) = re.findall(
+        r"^```json\n(.*?)^```$", (ROOT / "docs" / "job-files.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     (place / "jobs.ndjson").write_text(file)
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring")
     try:
@@ -47,7 +50,7 @@ def job(up: ClusterProcess, name: str) -> Job:
 
 
 def is_idle(up: ClusterProcess) -> bool:
-    """Say whether no job runs, and no start of one is under way."""
+    """Return whether no job runs, and no start of a job is due."""
     text = """
         select not exists (select from shardclock.deliveries where target like 'job:%')
             and not exists (select from shardclock.timers where target like 'job:%' and due_date <= now())
@@ -56,7 +59,7 @@ def is_idle(up: ClusterProcess) -> bool:
 
 
 def type_(up: ClusterProcess, block: Block) -> None:
-    """Type a block's commands, or give its SQL to `shardclock psql`."""
+    """Run a block's commands, or send its SQL to `shardclock psql`."""
     if block.kind == "sql":
         typed = run("psql", "-c", block.text, environment=up.environment)
         assert typed.code == DONE, typed.err
@@ -66,17 +69,17 @@ def type_(up: ClusterProcess, block: Block) -> None:
         line, *shown = part.splitlines()
         if line.startswith(("pip", "shardclock up")):
             continue
-        # A start that is due while a run is going is skipped.
+        # A start that falls due during a run is skipped.
         until(lambda: is_idle(up), "the run before to end")
         typed = run(*shlex.split(line)[1:], environment=up.environment, cwd=up.place)
         if shown:
-            assert (typed.code, typed.err.splitlines()) == (BAD_INPUT, shown), "what the page shows is a refusal"
+            assert (typed.code, typed.err.splitlines()) == (BAD_INPUT, shown), "the page shows this refusal"
             continue
-        # No run may be going that `cancel` could end.
+        # `cancel` may find no run that it could end.
         assert typed.code in ((DONE, NOT_DONE) if " cancel " in line else (DONE,)), f"{line}: {typed.out}{typed.err}"
 
 
-def test_the_page_about_jobs_works(up: ClusterProcess) -> None:
+def test_the_pages_about_jobs_work(up: ClusterProcess) -> None:
     assert "2 jobs" in up.said
     until(lambda: job(up, "refresh").successes == 1, "the first run of a new job")
 

@@ -1,4 +1,4 @@
-"""Prove that `shardclock up --local` keeps its promises without Ray, whichever of its processes dies."""
+"""`shardclock up --local` keeps its promises without Ray, even if any one of its processes dies."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from shardclock_server.cluster.kept_host import PAUSES
+from shardclock_server.cluster.local_keepers import ORPHAN_S
 from shardclock_server.sql.cluster.holders import LOCAL_NODE, SHARD
 from tests.support.local_cluster import FORK_SERVER, LocalCluster, kill, lives, local_cluster, without_ray
 from tests.support.program import run, until
 
 pytestmark = pytest.mark.slow
 
-# A dead host costs no firing: its keepers go on until new ones have registered. A dead shard costs a takeover.
+# A dead host delays no firing: its keepers go on until new keepers have registered. A dead shard costs a takeover.
 LATE_S = 2.0
 APP = """
 from pathlib import Path
@@ -29,7 +31,8 @@ def greet(timer):
 def count(run):
     Path("{place}/counted").touch()
 """
-GONE_S = 15.0  # a host drains its keepers within 5 s; keepers without a host end after 10 s
+GONE_S = 15.0  # a host drains its keepers within 5 s
+HOST_START_S = 10.0  # on two cores with a load of ten
 
 
 @pytest.fixture
@@ -108,14 +111,30 @@ def test_a_killed_up_leaves_nothing_behind(up: LocalCluster) -> None:
     assert up.keepers(SHARD) == [], "its host handed back"
 
 
-@pytest.mark.exhaustive  # the keepers wait 10 s for another host
+def test_timers_fire_while_a_killed_up_is_started_again(up: LocalCluster) -> None:
+    before = {it.holder for it in up.shards(2)}
+    up.schedule_many(100, every_s=0.05)
+    until(up.fired, "the first firing")
+
+    kill(up.process.pid)
+    with up.again() as successor:
+        until(lambda: successor.fired() == 100, "all timers to fire")
+        assert successor.worst_lag_s() < LATE_S
+        assert {it.holder for it in successor.shards(2)}.isdisjoint(before)
+
+
+def test_keepers_wait_for_the_next_host_for_longer_than_it_may_take() -> None:
+    assert PAUSES.max_s + HOST_START_S < ORPHAN_S
+
+
+@pytest.mark.exhaustive  # the keepers wait half a minute for another host
 def test_a_killed_up_and_a_killed_host_leave_nothing_behind(up: LocalCluster) -> None:
     host = up.host()
     kill(up.process.pid)
     kill(host.pid)
     up.process.wait()
 
-    until(lambda: not up.processes(), "its processes to end", within_s=GONE_S)
+    until(lambda: not up.processes(), "its processes to end", within_s=ORPHAN_S + GONE_S)
     assert up.keepers(SHARD) == [], "they handed back"
 
 
@@ -158,16 +177,24 @@ def test_an_app_that_asks_for_more_than_the_machine_has_is_refused(place: Path, 
 
     assert done.code == 2
     assert "handler greet (app_of_local:greet) asks for 1024 CPUs" in done.err
-    assert "run `shardclock up` without --local" in done.err
+    assert "run `shardclock up` with Ray, and without --local" in done.err
 
 
-def test_without_ray_a_bare_up_says_how_to_go_on(place: Path, dsn: str) -> None:
-    done = run("up", environment=without_ray(place) | {"SHARDCLOCK_DSN": dsn})
+def test_without_ray_a_bare_up_runs_local_processes(place: Path, dsn: str) -> None:
+    with local_cluster(place, dsn, SHARDCLOCK_LOCAL="false") as up:
+        assert "as local processes; `shardclock status` shows it" in up.said
+        assert up.shards(2)
+
+
+def test_without_ray_an_up_that_shall_join_one_says_how_to_go_on(place: Path, dsn: str) -> None:
+    named = {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn}
+
+    done = run("up", environment=without_ray(place) | named)
 
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "shardclock: Ray is not installed: `shardclock up --local` runs everything as local processes, and"
-        " `pip install 'shardclock[ray]'` installs Ray\n"
+        "shardclock: SHARDCLOCK_RAY_ADDRESS names a Ray to join, and Ray is not installed:"
+        " `pip install 'shardclock[ray]'` installs it, and without the address everything runs as local processes\n"
     )
 
 

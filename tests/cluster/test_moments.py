@@ -1,4 +1,4 @@
-"""Prove to which moment a test's clock goes, and when the rounds of one moment are given up."""
+"""The moments to which a test's clock moves, and the limit of rounds at one moment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def due(timer_key: int, claims: int = 0) -> NextDue:
-    """Make up a timer that is due now, or its delivery."""
+    """Return a made-up timer that is due now, or its delivery."""
     return NextDue(NOW, timer_key, "order-42", "order.expired", claims)
 
 
@@ -50,7 +50,7 @@ def test_the_clock_goes_on_by_a_length_or_to_a_moment(
         ("PT1S", NOW, "give exactly one of them"),
         (timedelta(seconds=-1), None, "2026-01-31T11:59:59.* is before 2026-01-31T12:00:00.*: the clock goes forward"),
         (None, NOW - timedelta(days=1), "the clock goes forward"),
-        (None, datetime(2026, 2, 1), "2026-02-01T00:00:00 has no time zone"),  # noqa: DTZ001 - that is what is refused
+        (None, datetime(2026, 2, 1), "2026-02-01T00:00:00 has no time zone"),  # noqa: DTZ001 - the call refuses it
     ],
 )
 def test_a_target_that_is_none_is_refused(by: str | timedelta | None, to: datetime | None, sentence: str) -> None:
@@ -84,7 +84,7 @@ def test_rounds_that_find_something_new_go_on_without_a_pause_until_there_are_to
 
     assert str(refusal.value) == (
         '2026-01-31T12:00:00+00:00 does not end: after 1,000 rounds of firings timer 7777 "order-42" (target'
-        " order.expired) is due at the same moment; let whatever schedules it again give it a delay, or cancel it"
+        " order.expired) is due at the same moment; schedule it again with a delay, or cancel it"
     )
 
 

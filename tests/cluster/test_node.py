@@ -1,4 +1,4 @@
-"""Prove that no process is sent a password: each finds the database on its own node."""
+"""No process is sent a password: each process reads the DSN on its own node."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import pickle
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import ray
 
 from shardclock_server.cluster.actors import ShardActor
 from shardclock_server.cluster.database import Database
@@ -29,7 +31,7 @@ def _nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Give a file that names a database."""
+    """Return a file with a database's DSN."""
     path = tmp_path / "dsn"
     path.write_text(DOWN)
     return path
@@ -37,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[DSN, DSN_FILE])
 def settings(request: pytest.FixtureRequest, file: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Give what a cluster is told that has a password, in each of the two ways."""
+    """Return the settings of a cluster with a password, given in each of the two ways."""
     monkeypatch.setenv(request.param, DOWN if request.param == DSN else str(file))
     return load_settings()
 
@@ -95,7 +97,11 @@ def test_an_embedded_database_is_what_the_processes_of_up_are_told_whatever_stan
     assert DSN_FILE not in environment
 
 
-def test_a_node_that_knows_no_database_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_that_knows_no_database_says_what_to_set(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without this, the question for the node would start a Ray.
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: "node"))
     with pytest.raises(NoDatabase, match=f"set {DSN_FILE} or {DSN} where its `ray start` runs"):
         dsn_of_node()
 
@@ -108,7 +114,7 @@ def test_a_node_that_knows_no_database_says_what_to_set(capsys: pytest.CaptureFi
 def test_a_dsn_file_is_checked_when_settings_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DSN_FILE, str(file))
     file.write_text(f"mysql://user:{SECRET}@localhost/x")
-    with pytest.raises(InvalidSettings, match=f"{DSN_FILE}: what {file} holds must be a URL") as refused:
+    with pytest.raises(InvalidSettings, match=f"{DSN_FILE}: the text of {file} must be a URL") as refused:
         load_settings()
     assert SECRET not in "".join(traceback.format_exception(refused.value))
 

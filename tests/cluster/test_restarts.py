@@ -1,4 +1,4 @@
-"""When a process that has died is started again: later after each start that failed, however long that start took."""
+"""A dead process is started again, later after each failed start, no matter how long that start took."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shardclock_server.cluster.restarts import STEADY_S, Restarts
 
 @pytest.fixture
 def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Give a clock that only the test moves."""
+    """Return a clock that only the test moves."""
     now_s = 0.0
 
     def advance(seconds: float) -> None:

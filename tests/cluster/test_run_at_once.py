@@ -1,4 +1,4 @@
-"""A schedule that was made a moment ago runs when it is asked to: through SQL, the client and HTTP."""
+"""A new schedule runs at once on request: through SQL, the client and HTTP."""
 
 from __future__ import annotations
 

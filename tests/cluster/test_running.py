@@ -1,4 +1,4 @@
-"""Prove that `shardclock up` fires, stops in order, and outlives the death of each of its processes."""
+"""`shardclock up` fires timers, stops in order, and survives the death of any of its processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.roles import as_role, migrate_with_roles
 FIRE_S = 45.0
 TIMERS = 1_500
 
-# Longer than a shard waits before it sweeps what is anybody's.
+# Longer than the interval in which a shard sweeps all slots.
 WAITED = (
     "select count(*) from shardclock.presence where shardclock.hold_reason(identity) is not null"
     " and identity = 'staging' and seen_at > started_at + interval '5 s'"
@@ -115,7 +115,7 @@ def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) ->
     production, copy = (postgres.dsn.replace("/postgres?", f"/{name}?") for name in ("production", "staging"))
     asyncio.run(migrate_with_roles(production))
     try:
-        # Given a database that a cluster has run on, and a copy of it with a timer that fell due
+        # Given a database on which a cluster has run, and its copy, with a timer that is due
         up = ClusterProcess(place, SHARDCLOCK_DSN=as_role(production, "shard"), SHARDCLOCK_IDENTITY="prod")
         try:
             up.until_running()
@@ -135,13 +135,13 @@ def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) ->
             up.until_running()
             assert "ON HOLD: the database is a copy" in up.said
 
-            # Then it lives and stands by, and fires nothing,
+            # Then the cluster stands by, and fires nothing,
             until(lambda: asyncio.run(query(copy, WAITED))[0][0] == 2, "two shards to have been on hold for a while")
             status = up.status()
             assert "is a copy" in status["hold"]
             assert (status["overdue"], status["leader_alive"], status["shards_wanted"]) == (1, False, 2)
             assert asyncio.run(_fired(copy)) == 0
-            # until it is released.
+            # until an operator releases the copy.
             assert run("release", "--yes", environment=up.environment).code == 0
             until(lambda: asyncio.run(_fired(copy)) == 1, "the timer to fire")
             until(lambda: {it["shard"] for it in up.status()["shards"]} == {0, 1, 2}, "as many shards as it was told")

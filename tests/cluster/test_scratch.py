@@ -1,4 +1,4 @@
-"""Prove that a temporary directory goes when its process was killed, and never one that may be somebody's."""
+"""A killed process's temporary directory is removed; a directory that may be in use is not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HAND_ON = (
 
 @pytest.fixture(autouse=True)
 def temp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give a directory for temporary ones, to this process and those that it starts."""
+    """Let this process and its children make their temporary directories in a directory of this test."""
     with tempfile.TemporaryDirectory(prefix="sc-") as place:
         monkeypatch.setattr(tempfile, "tempdir", place)
         monkeypatch.setenv("TMPDIR", place)
@@ -38,7 +38,7 @@ def temp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def start(program: str, *arguments: Path) -> tuple[subprocess.Popen[str], list[str]]:
-    """Start a process that holds a directory, and read what it says."""
+    """Start a process that holds a temporary directory, and read the process's output."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)], stdin=pipe, stdout=pipe, text=True
@@ -48,7 +48,7 @@ def start(program: str, *arguments: Path) -> tuple[subprocess.Popen[str], list[s
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """Kill it with -9, and see it gone."""
+    """Kill the process with -9, and wait for its end."""
     process.kill()
     process.communicate()
 
@@ -77,7 +77,7 @@ def test_what_was_left_in_memory_is_removed_too(temp: Path) -> None:
 
 def test_a_child_that_was_handed_the_lock_keeps_the_directory(temp: Path) -> None:
     process, (path, child) = start(HAND_ON)
-    held = os.dup(process.stdin.fileno()) if process.stdin else -1  # the child reads from the same pipe, and lives on
+    held = os.dup(process.stdin.fileno()) if process.stdin else -1  # the child reads this pipe, and stays alive
     kill(process)
 
     assert remove_abandoned() == []
@@ -129,7 +129,7 @@ def test_a_directory_that_is_removed_is_gone_and_may_be_removed_again(temp: Path
 
 
 def _eventually_removed(path: Path) -> bool:
-    # The lock falls with the process that had it, which the kernel takes apart by itself.
+    # The kernel releases the dead process's lock a moment after the kill.
     return any(path in remove_abandoned() for _ in range(10_000))
 
 

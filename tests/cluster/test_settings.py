@@ -1,4 +1,4 @@
-"""Prove that settings are read once, checked together, and refused in one line that names what is wrong."""
+"""Settings are read once and checked together; one line names all faults of refused settings."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def test_everything_that_is_wrong_is_told_at_once(monkeypatch: pytest.MonkeyPatc
     assert "hunter2" not in str(refused.value)
 
 
-def test_what_is_no_number_disagrees_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The default of the lease is less than this horizon; but nobody asked for the default.
+def test_a_value_that_is_no_number_disagrees_with_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The lease's default is shorter than this horizon, but the default does not apply to an invalid lease.
     monkeypatch.setenv("SHARDCLOCK_LEASE_S", "2O")
     monkeypatch.setenv("SHARDCLOCK_HORIZON_S", "15")
 
@@ -211,7 +211,7 @@ def test_a_value_from_the_command_line_is_refused_by_its_option(monkeypatch: pyt
 def test_a_variable_that_is_set_to_nothing_is_refused_where_that_means_something_else(
     monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
-    # An empty host would be every address of the machine.
+    # An empty host would mean every address of the machine.
     monkeypatch.setenv(f"SHARDCLOCK_{field.upper()}", "")
 
     with pytest.raises(InvalidSettings, match=f"SHARDCLOCK_{field.upper()} is ''"):

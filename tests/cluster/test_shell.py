@@ -1,4 +1,4 @@
-"""Prove that variables of the shell for another Postgres, Ray or Python have no effect on a cluster of our own."""
+"""The shell's variables for another Postgres, Ray or Python have no effect on our own cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shardclock_server.cli.exits import exit_of
+from shardclock_server.cli.exits import failure_of
 from shardclock_server.cluster.node import environment_with
 from shardclock_server.cluster.ray_cluster import prepare_environment
 from shardclock_server.cluster.settings import load_settings
@@ -88,7 +88,7 @@ PYTHON = {
 
 @pytest.fixture(scope="module")
 def embedded() -> Iterator[EmbeddedPostgres]:
-    """Give an embedded Postgres that runs."""
+    """Yield a running embedded Postgres."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         server = EmbeddedPostgres.start(Path(place) / "data")
         yield server
@@ -114,7 +114,7 @@ async def test_no_variable_of_libpq_reaches_a_session_on_the_embedded_postgres(
 async def test_files_of_libpq_in_the_home_directory_change_nothing(
     embedded: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    # Given files that are no certificates and are readable for all users
+    # Given files that are not certificates, and that all users can read
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".postgresql").mkdir()
     for name in (".pgpass", ".pg_service.conf", *(f".postgresql/{it}" for it in ("root.crt", "postgresql.crt"))):
@@ -150,13 +150,13 @@ def test_a_sentence_names_no_dsn_that_was_not_given(
 ) -> None:
     monkeypatch.setattr(os, "environ", named)
 
-    away = exit_of(StoreUnavailable("no answer"))
-    refused = exit_of(StatementRefused('database "x" does not exist', sqlstate="3D000"))
+    away = failure_of(StoreUnavailable("no answer"))
+    refused = failure_of(StatementRefused('database "x" does not exist', sqlstate="3D000"))
 
     assert away is not None
-    assert away[1].endswith(doubt)
+    assert away.message.endswith(doubt)
     assert refused is not None
-    assert ("DSN" in refused[1]) == bool(named)
+    assert ("DSN" in refused.message) == bool(named)
 
 
 def test_our_own_ray_gets_only_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_processes_of_ours_run_as_python_does_by_default(monkeypatch: pytest.Mon
 
 
 def add_modules_of_our_names(to: Path) -> None:
-    """Write modules that have the names of the server's packages or libraries, and fail if imported."""
+    """Write modules with the names of the server's packages or libraries; importing any of these modules fails."""
     for name in (*PACKAGE_NAMES, "asyncpg", "typing_extensions"):
         (to / f"{name}.py").write_text("raise ImportError('of another project')\n")
 
@@ -215,7 +215,7 @@ def test_a_command_ends_with_its_own_exit_code_where_python_is_to_inspect(words:
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_a_cluster_starts_and_fires_in_a_shell_where_everything_is_set_for_others(place: Path) -> None:
-    # Given a shell with all of them at once, a mask that hides each new file, and an app that stands on PYTHONPATH
+    # Given a shell with all these variables at once, a umask that hides each new file, and an app on PYTHONPATH
     apps = place / "apps"
     apps.mkdir()
     add_modules_of_our_names(apps)
@@ -238,12 +238,12 @@ def test_a_cluster_starts_and_fires_in_a_shell_where_everything_is_set_for_other
     finally:
         os.umask(before)
     try:
-        # When it is started there
+        # When a cluster is started in this shell
         up.until_running()
         ray_dir = up.ray_dir()
         run("schedule", "--in", "0s", "--name", "soon", "--target", "heard", environment=up.environment)
 
-        # Then the handler is called, and no other user of this machine can enter the directory above Ray's
+        # Then the handler is called, and no other user of this machine can enter the parent of Ray's directory
         called = "select 1 from shardclock.command_log where intent = 'DELIVERED'"
         until(lambda: run("psql", "-Atc", called, environment=up.environment).out.strip() == "1", "the call")
         assert ray_dir.stat().st_mode & 0o077 == 0

@@ -1,4 +1,4 @@
-"""Prove that a test which moves the clock sees what a cluster would have done by then."""
+"""A test that moves the clock sees the same results as on a real cluster at that moment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 
 MODULE = "tests.support.stepped_app"
 APP, JOB = f"{MODULE}:note,{MODULE}:note_plainly", f"{MODULE}:refresh"
-BEGIN = datetime(2026, 3, 27, 12, tzinfo=UTC)  # two days before a summer time begins
+BEGIN = datetime(2026, 3, 27, 12, tzinfo=UTC)  # two days before summer time begins
 DAY = timedelta(days=1)
 REFUSE = """
 do $do$
@@ -44,7 +44,7 @@ $do$
 
 @pytest.fixture(autouse=True)
 def page() -> None:
-    """Let the app begin a new page."""
+    """Clear the app's records."""
     stepped_app.clear()
 
 
@@ -68,7 +68,7 @@ async def fired(sc: SteppedCluster) -> list[tuple[str | None, datetime]]:
 
 
 async def ended(sc: SteppedCluster) -> list[tuple[str, datetime]]:
-    """Read how each delivery of a handler ended, and when."""
+    """Read the outcome of each delivery of a handler, with its moment."""
     ends = ("DELIVERED", "DISCARDED", "DEAD")
     return [
         (it.intent, it.recorded_at) for it in await sc.log() if it.intent in ends and it.target.startswith("stepped.")
@@ -105,7 +105,7 @@ async def test_each_timer_fires_at_its_own_moment_in_their_order(sc: SteppedClus
 
 
 async def test_all_timers_of_a_moment_fire_before_one_of_them_is_delivered(sc: SteppedCluster) -> None:
-    for name in ("a", "b", "c"):  # in three slots
+    for name in ("a", "b", "c"):  # the timers are in three slots
         await sc.client.schedule(name=name, delay="PT1H", target="stepped.noted")
 
     await sc.advance("PT1H")
@@ -340,7 +340,7 @@ async def test_sql_sees_the_moved_clock_too(sc: SteppedCluster) -> None:
 async def test_each_day_of_the_log_has_its_partition(sc: SteppedCluster) -> None:
     await sc.client.schedule(name="daily", schedule="R/P1D")
 
-    for length in ("P8D", "P12D"):  # the first goes to the day after those that are made ahead
+    for length in ("P8D", "P12D"):  # the first goes to the day after the days that are made ahead
         await sc.advance(length)
         assert await value(sc.dsn, "select count(*) from shardclock.command_log_default") == 0
 

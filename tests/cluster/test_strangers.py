@@ -1,4 +1,4 @@
-"""Prove that strangers stay strangers: modules beside us, another Ray, and whoever reaches this machine's network."""
+"""A cluster loads no foreign module, joins no other Ray, and listens to no other machine of the network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_no_module_of_the_current_directory_is_taken_for_ours(place: Path) -> No
         (here / name).mkdir()
         (here / name / "__init__.py").write_text(cuckoo)
 
-    # When a cluster is started there
+    # When a cluster is started in this directory
     up = ClusterProcess(place, program=[str(SCRIPT)], cwd=here)
     try:
         up.until_running()
@@ -48,20 +48,20 @@ def test_no_module_of_the_current_directory_is_taken_for_ours(place: Path) -> No
     finally:
         up.end()
 
-    # Then it fires, and none of them was imported
+    # Then the cluster fires, and has imported none of these modules
     assert [timer["name"] for timer in fired] == ["soon"]
     assert not (place / "hatched").exists(), (place / "hatched").read_text()
 
 
 @pytest.fixture(scope="module")
 def rays() -> Iterator[RayOfNodes]:
-    """Start a Ray of our own, here."""
+    """Start our own Ray in the current directory."""
     with closing(RayOfNodes()) as rays:
         yield rays
 
 
 async def test_a_worker_looks_for_no_module_where_its_cluster_was_started(rays: RayOfNodes) -> None:
-    # What it has imported ahead can't be taken for another's; what it imports later could.
+    # A module that Ray has already imported can't be replaced; a later import could find a foreign module.
     path = await rays.module_path()
 
     assert path
@@ -69,7 +69,7 @@ async def test_a_worker_looks_for_no_module_where_its_cluster_was_started(rays: 
 
 
 async def test_a_ray_of_our_own_listens_on_loopback_alone(rays: RayOfNodes) -> None:
-    # Given a Ray with a worker, which listens too
+    # Given a Ray with a worker, which also listens on ports
     await rays.module_path()
     listening = {
         (process.name(), connection.laddr.ip)
@@ -78,22 +78,22 @@ async def test_a_ray_of_our_own_listens_on_loopback_alone(rays: RayOfNodes) -> N
         if connection.status == psutil.CONN_LISTEN
     }
 
-    # Then nobody on another machine reaches any of it
+    # Then no other machine can reach any of its ports
     assert {"gcs_server", "raylet"} <= {name for name, _ in listening}
     assert [it for it in listening if not is_loopback(it[1])] == []
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether an address is this machine's alone, also as IPv6 writes an IPv4 one."""
+    """Return whether an address is a loopback address, including an IPv4 address in IPv6 notation."""
     ip = ip_address(address)
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-# Read at the start of each of a cluster's processes: `up` and its host give up a Ray after 8 s, not 45.
+# Each process of the cluster reads this variable at its start. So `up` and its host wait 8 s for Ray, not 45 s.
 IMPATIENCE = "from shardclock_server.cluster import ray_cluster; ray_cluster.WAIT_S = 8.0"
 
 
-@pytest.mark.parametrize("listens", [False, True], ids=["nobody", "somebody-else"])
+@pytest.mark.parametrize("listens", [False, True], ids=["no-server", "another-server"])
 def test_a_ray_that_does_not_answer_is_said_in_time(place: Path, dsn: str, listens: bool) -> None:
     (place / "sitecustomize.py").write_text(IMPATIENCE)
     with socket.socket() as stranger:
@@ -106,7 +106,7 @@ def test_a_ray_that_does_not_answer_is_said_in_time(place: Path, dsn: str, liste
         try:
             until(lambda: f"no Ray answers at {address}" in up.said, "it to say so", within_s=SAID_WITHIN_S)
             print(f"said after {time.monotonic() - begin:.1f} s")  # noqa: T201 - the figure, under -s
-            assert up.process.wait(30) == 3, "or nobody has made it impatient"
+            assert up.process.wait(30) == 3, "or it is not impatient"
         finally:
             up.end()
     assert f"shardclock: no Ray answers at {address}: does one run there" in up.said.splitlines()[-1]
@@ -128,7 +128,7 @@ def test_a_command_that_waits_for_a_ray_can_be_stopped(place: Path, dsn: str) ->
 
 
 def test_what_a_killed_up_has_left_is_gone_after_the_next_start(place: Path) -> None:
-    # Given an `up` that was killed with everything that it had started
+    # Given an `up` that was killed with all processes that it had started
     up = ClusterProcess(place)
     try:
         up.until_running()
@@ -138,7 +138,7 @@ def test_what_a_killed_up_has_left_is_gone_after_the_next_start(place: Path) -> 
         left = sorted(path.name.rsplit("-", 1)[0] for path in up.temp.glob("shardclock-*"))
         assert left == ["shardclock-metrics", "shardclock-ray"]
 
-        # When another is started and stopped
+        # When another `up` is started and stopped
         again = ClusterProcess(place, program=PROGRAM, TMPDIR=str(up.temp))
         try:
             again.until_running()
@@ -146,7 +146,7 @@ def test_what_a_killed_up_has_left_is_gone_after_the_next_start(place: Path) -> 
         finally:
             again.end()
 
-        # Then nothing is left of either
+        # Then no process or file of either `up` is left
         assert list(up.temp.glob("shardclock-*")) == []
     finally:
         up.end()

@@ -1,4 +1,4 @@
-"""Prove that `up` starts its Ray anew if Ray takes requests for shards and starts none."""
+"""`up` restarts its Ray if Ray accepts requests for shards but starts none."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def test_a_ray_whose_socket_was_renamed_is_started_anew_and_timers_fire(place: P
         until(up.serving, "two shards")
         before = up.ray_dir()
 
-        # When the socket has another name, at which no new worker of Ray finds it, and the shards die
+        # When Ray's socket is renamed, so that no new worker of Ray finds it, and the shards die
         socket = before / "r" / "session_latest" / "sockets" / "raylet"
         socket.rename(socket.with_name("renamed"))
         run("schedule", "--in", "1s", "--name", "soon", environment=up.environment)
         kill(up.processes("ShardActor"))
 
-        # Then Ray is started anew, and the timer fires
+        # Then `up` restarts Ray, and the timer fires
         until(lambda: "no shard comes up" in up.said, "`up` to notice")
         ended = lambda: run("list", "--state", "triggered", "--json", environment=up.environment).json["timers"]  # noqa: E731
         assert [timer["name"] for timer in until(ended, "the timer to fire")] == ["soon"]

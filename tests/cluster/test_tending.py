@@ -1,59 +1,58 @@
-"""Prove that what can't be started ends nothing else, and is tried again ever more seldom."""
+"""A part of a cluster that can't be started ends no other part, and is retried less and less often."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
-from shardclock_server.cluster import restarts, running
+from shardclock_server.cluster import kept_host, restarts
 from shardclock_server.cluster.database import Database
+from shardclock_server.cluster.host_events import LOST, STOP, found
+from shardclock_server.cluster.hosts import Hosts
+from shardclock_server.cluster.kept_host import KeptHost
+from shardclock_server.cluster.local_cluster import _obey
 from shardclock_server.cluster.running import RunningCluster
 from shardclock_server.cluster.settings import load_settings
+from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.embedded.server import EmbeddedPostgresError
 from shardclock_server.sql.dsn import Dsn
+from tests.support.clock import Clock
 
-NOBODY = "/nonexistent/metrics.sock"  # a named socket has no directory of its own, which somebody must remove
-
-
-class Clock:
-    """A clock that the test moves, for the pauses between starts."""
-
-    now_s = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now_s
+NO_SOCKET = "/nonexistent/metrics.sock"  # with a given socket, there is no directory that a test must remove
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Give it to what counts pauses."""
+    """Replace the clock that measures pauses."""
     clock = Clock()
     monkeypatch.setattr(restarts, "time", clock)
     return clock
 
 
 class Parts:
-    """A cluster whose parts only record that they were tended, or fail as they are told."""
+    """A cluster with parts that only record each call, or fail on request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.told: list[str] = []
         self.tended: list[str] = []
         self.faults: dict[str, Exception] = {}
         self.cluster = RunningCluster(
-            load_settings(metrics_socket=NOBODY), Database(Dsn("postgresql://x/x")), tell=self.told.append
+            load_settings(metrics_socket=NO_SOCKET), Database(Dsn("postgresql://x/x")), tell=self.told.append
         )
         for owner, name, part in (
             (self.cluster, "_tend_database", "Postgres"),
             (self.cluster._exporting, "tend", "the exporter"),
             (self.cluster._gateway, "tend", "the HTTP API"),
-            (self.cluster, "_tend_host", "Ray"),
+            *((host, "tend", host.name) for host in self.cluster._hosts),
         ):
             monkeypatch.setattr(owner, name, lambda part=part: self._tend(part))
 
     def tend(self) -> list[str]:
-        """Tend all; list which were."""
+        """Maintain all parts once; list the maintained parts."""
         self.tended.clear()
         self.cluster.tend()
         return list(self.tended)
@@ -66,13 +65,13 @@ class Parts:
 
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Parts]:
-    """Give a cluster that has not been started."""
+    """Return a cluster that has not been started."""
     parts = Parts(monkeypatch)
     yield parts
     parts.cluster.stop()
 
 
-ALL = ["Postgres", "the exporter", "the HTTP API", "Ray"]
+ALL = ["Ray", "the host of the local keepers", "Postgres", "the exporter", "the HTTP API"]
 
 
 @pytest.mark.parametrize("part", ALL)
@@ -99,7 +98,7 @@ def test_it_is_tried_again_ever_more_seldom_until_it_goes_again(parts: Parts, cl
 
 @dataclass
 class SilentHost:
-    """A host process that never says that it is ready."""
+    """A host process that never reports that it is ready."""
 
     clock: Clock
     started_s: float
@@ -112,28 +111,145 @@ class SilentHost:
     def kill(self) -> None:
         self.killed_s = self.clock.now_s
 
+    def events(self, _: float) -> Iterator[dict[str, str]]:
+        yield from ()
+
+    def close(self) -> None:
+        pass
+
+
+class SilentHosts:
+    """A kind of hosts that records each start; its hosts never become ready."""
+
+    name = "Ray"
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.started: list[SilentHost] = []
+
+    def start(self) -> SilentHost:
+        self.started.append(SilentHost(self._clock, self._clock.now_s))
+        return self.started[-1]
+
+    def clear(self) -> None:
+        pass
+
 
 def test_a_host_that_is_never_ready_is_killed_and_later_ones_have_longer(
     monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    cluster = RunningCluster(
-        load_settings(metrics_socket=NOBODY), Database(Dsn("postgresql://x/x")), tell=lambda _: None
-    )
-    hosts: list[SilentHost] = []
-
-    def start() -> None:
-        cluster._restarts.begin()
-        hosts.append(SilentHost(clock, clock.now_s))
-        monkeypatch.setattr(cluster, "_host", hosts[-1])
-
-    monkeypatch.setattr(running, "time", clock)
-    monkeypatch.setattr(cluster, "_start_host", start)
-    monkeypatch.setattr(cluster, "_hears_ready", lambda _: False)
-    monkeypatch.setattr(cluster, "_clear_host", lambda: monkeypatch.setattr(cluster, "_host", None))
-    start()
+    hosts = SilentHosts(clock)
+    kept = KeptHost(cast("Hosts", hosts), tell=lambda _: None)
+    monkeypatch.setattr(kept_host, "time", clock)
+    kept.start()
     for _ in range(1_200):
         clock.now_s += 1.0
-        cluster._tend_host()
+        kept.tend()
 
-    lived_s = [host.killed_s - host.started_s for host in hosts if host.killed_s is not None]
+    lived_s = [host.killed_s - host.started_s for host in hosts.started if host.killed_s is not None]
     assert lived_s == [31.0, 31.0, 61.0, 121.0, 241.0, 241.0, 241.0]
+    assert (kept.starts, kept.losses) == (8, 7)
+
+
+class Lines:
+    """A host process that is ready at once, and records the lines that it receives."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.output_ended = False
+        self.lines: list[bytes] = []
+        self.events_told = ["ready"]
+
+    def events(self, _: float) -> Iterator[dict[str, str]]:
+        yield from ({"event": event, "why": "n1"} for event in self.events_told)
+
+    def send(self, line: bytes) -> None:
+        self.lines.append(line)
+
+    def stop(self, *, within_s: float) -> bool:
+        return within_s > 0
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_local_host_learns_at_its_start_and_at_each_change_whether_ray_is_ready(parts: Parts, clock: Clock) -> None:
+    cluster = parts.cluster
+    local, ray = Lines(), Lines()
+    assert cluster._local is not None
+    assert cluster._ray is not None
+    cluster._local._hosts = cast("Hosts", Starting(local))
+    cluster._ray._hosts = cast("Hosts", Starting(ray))
+    cluster._local.start()
+    cluster._tell_local()
+    assert local.lines == [LOST], "Ray has yet to start"
+
+    def tend() -> list[bytes]:
+        assert cluster._local is not None
+        assert cluster._ray is not None
+        local.lines.clear()
+        for host in (cluster._ray, cluster._local):
+            KeptHost.tend(host)
+        cluster._tell_local()
+        return list(local.lines)
+
+    assert tend() == []
+    assert tend() == [found("n1")]
+    assert cluster._ray.is_ready
+    ray.events_told = ["ending"]
+    assert tend() == [LOST], "before it has ended"
+    ray.has_ended = True
+    assert tend() == [LOST], "a second line changes nothing"
+    clock.now_s += 60.0
+    ray.has_ended, ray.events_told = False, ["ready"]
+    assert [*tend(), *tend()] == [found("n1")]
+    assert tend() == []
+
+    # A local host that dies while Ray serves is started again, and stands by
+    local.has_ended = True
+    assert tend() == [found("n1")]
+    local.has_ended = False
+    assert tend() == []
+
+
+class Starting:
+    """Start the same process again and again."""
+
+    name = "a host"
+
+    def __init__(self, process: Lines) -> None:
+        self._process = process
+
+    def start(self) -> Lines:
+        return self._process
+
+    def clear(self) -> None:
+        pass
+
+
+class Acts:
+    """A coordinator that records the calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.has_ended = asyncio.Event()
+
+    def lead_instead(self) -> None:
+        self.calls.append("lead")
+
+    def lead_until_ready(self, node_id: str) -> None:
+        self.calls.append(f"lead until {node_id} is ready")
+
+    def stop(self, *, is_orphan: bool = False) -> None:
+        self.calls.append("end as an orphan" if is_orphan else "stop")
+        if is_orphan:
+            self.has_ended.set()
+
+
+async def test_the_coordinator_of_local_keepers_acts_on_each_line_in_its_order() -> None:
+    acts = Acts()
+
+    _obey(cast("Reconciler", acts), iter([LOST, found("n1"), STOP]))
+
+    await asyncio.wait_for(acts.has_ended.wait(), 10)
+    assert acts.calls == ["lead", "lead until n1 is ready", "stop", "end as an orphan"]

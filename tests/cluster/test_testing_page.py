@@ -1,4 +1,4 @@
-"""Prove that the page about tests that move the clock says what happens."""
+"""The statements of the page about tests that move the clock are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lend tests a session with the rights of a coordinator, and a fleet that only records."""
+"""Fixtures: a session with a coordinator's rights, a fleet that only records, and two clusters on such fleets."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shardclock_server.coordinator import crew, holders_seen, supervisor
 from shardclock_server.sql.session import Session
-from tests.support.fake_fleet import FakeFleet
+from tests.support.clock import Clock
+from tests.support.factories import query
+from tests.support.fake_fleet import FakeFleet, reconciler_of
 from tests.support.roles import as_role
+from tests.support.two_clusters import LOCAL, NODE, RAY, WANT_ONE, Two
 
 
 @pytest.fixture
@@ -23,3 +27,25 @@ async def fleet() -> AsyncIterator[FakeFleet]:
     yield fleet
     for reconciler in fleet.reconcilers:
         await reconciler._close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock that measures silence and starts; one step of a second is one turn's silence (`UNSEEN_S`)."""
+    clock = Clock()
+    for module in (crew, holders_seen, supervisor):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+async def two(session: Session, dsn: str) -> AsyncIterator[Two]:
+    """Yield the local cluster and Ray's cluster, before their first turn; the host of Ray is ready."""
+    await query(dsn, WANT_ONE)
+    fleets = FakeFleet("local"), FakeFleet("ray")
+    local = reconciler_of(dsn, fleets[0], 1, LOCAL, beside=RAY)
+    local.lead_until_ready(NODE)
+    yield Two(session, dsn, local, reconciler_of(dsn, fleets[1], 2, RAY, node_id=NODE), *fleets)
+    for fleet in fleets:
+        for reconciler in fleet.reconcilers:
+            await reconciler._close()

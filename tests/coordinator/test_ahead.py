@@ -1,4 +1,4 @@
-"""A spike that the table announces is met by shards that were started before it, and given back after it."""
+"""For a spike of stored timers, shards are started before the spike, and removed after it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 AHEAD_S = 12.0
-SPIKE = 2_400  # in the last two seconds, which are one or two of the forecast's steps of ten: 120 to 240 a second
+SPIKE = 2_400  # the timers due within two seconds, in one or two ten-second steps of the forecast: 120 to 240 a second
 TARGET_PER_S = 60
 TRICKLE = 200
-# A trickle from now on, and the spike 20 s later.
+# A few timers from now on, and the spike 20 s later.
 TIMERS = f"""
 insert into shardclock.timers (due_date)
 select now() + interval '2 s' + n * interval '0.1 s' from generate_series(1, {TRICKLE}) as n
@@ -48,7 +48,7 @@ def one_ray() -> Iterator[RayOfNodes]:
 
 @pytest.fixture
 async def ray(one_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
-    """Give a Ray with nothing on it: a coordinator that is left would keep its own database."""
+    """Yield a Ray without actors: a coordinator of an earlier test would keep that test's database."""
     yield one_ray
     await one_ray.clear()
 

@@ -1,4 +1,4 @@
-"""New actors are not started as fast as the last ones failed."""
+"""After failed starts, new actors are started more slowly."""
 
 from shardclock_server.coordinator.backoff import PAUSE_MAX_S, STARTING_S, SpawnBackoff, StartWatch
 

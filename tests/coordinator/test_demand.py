@@ -1,4 +1,4 @@
-"""Prove how many shards a load asks for: enough for its busiest moment, and given back only after a while."""
+"""A load gets enough shards for its busiest moment; surplus shards are removed only after a delay."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.coordinator.demand import CATCH_UP_S, GiveBack, Load, shards_for
+from shardclock_server.coordinator.demand import CATCH_UP_S, ClusterLoad, GiveBack, shards_for
 from shardclock_server.sql.metrics.forecast import MINUTES, STEPS_A_MINUTE, Forecast
 
 STEPS = MINUTES * STEPS_A_MINUTE
 
 
 def forecast(**steps: int) -> Forecast:
-    """Make a forecast from the timers of some of its steps of ten seconds, by their numbers."""
+    """Make a forecast from the timers in some of its ten-second steps; the keys are the steps' numbers."""
     timers = [0] * STEPS
     for number, count in steps.items():
         timers[int(number.removeprefix("s"))] = count
     return Forecast(timers, estimated=False)
 
 
-def load(coming: Forecast | None = None, *, overdue: int = 0, recent_per_s: float = 0.0) -> Load:
-    return Load(coming or forecast(), overdue, recent_per_s)
+def load(coming: Forecast | None = None, *, overdue: int = 0, recent_per_s: float = 0.0) -> ClusterLoad:
+    return ClusterLoad(coming or forecast(), overdue, recent_per_s)
 
 
 # The forecast
@@ -46,7 +46,7 @@ def test_only_what_begins_in_time_counts(within_s: float, peak_per_s: float) -> 
     assert forecast(s3=50, s40=700).peak_within(within_s) == peak_per_s
 
 
-# What is asked for
+# The number of shards
 
 
 def test_without_any_load_nothing_is_asked_for() -> None:
@@ -73,7 +73,7 @@ def test_the_fewest_shards_that_fire_it(per_s: float, target_per_s: int, shards:
     assert shards_for(per_s, target_per_s=target_per_s) == shards
 
 
-# Giving back
+# Removing shards
 
 
 def test_a_number_is_followed_upwards_at_once_and_downwards_after_a_while() -> None:

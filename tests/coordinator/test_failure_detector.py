@@ -1,4 +1,4 @@
-"""Only who stays silent while there is news of others is called silent."""
+"""An actor counts as silent only if it sends no heartbeats while other actors do."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ LIMIT_S = 4.0
 
 
 def check(detector: FailureDetector, at_s: float, signs: dict[str, datetime]) -> set[str]:
-    """Check once, and say who is silent."""
+    """Check the heartbeats once, and name the silent actors."""
     detector.check(signs, now_s=at_s)
     return detector.silent(longer_than_s=LIMIT_S)
 
 
 def watch(detector: FailureDetector, signs: dict[str, datetime], *, at_s: Sequence[float]) -> set[str]:
-    """Check the same signs at several moments; return who is silent at the last one."""
+    """Check the same heartbeats at several moments; name the actors that are silent at the last moment."""
     return [check(detector, moment_s, signs) for moment_s in at_s][-1]
 
 
@@ -56,7 +56,7 @@ def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:
 
     assert check(detector, 160.5, {"one": FIRST, "frozen": FIRST}) == set()
     assert detector.silent(longer_than_s=0.5 + UNSEEN_S - 0.1) == {"one", "frozen"}, (
-        "but for what it would have seen anyway"
+        "except the signs that it would have seen anyway"
     )
     assert detector.silent(longer_than_s=0.5 + UNSEEN_S + 0.1) == set()
     assert watch(detector, {"one": SECOND, "frozen": FIRST}, at_s=[161.5, 162.5, 163.1]) == {"frozen"}
@@ -77,6 +77,6 @@ def test_a_shard_that_was_never_heard_differs_from_one_that_fell_silent() -> Non
 
     watch(detector, {"one": FIRST, "other": SECOND}, at_s=[100.2, 101.2, 102.2])
 
-    assert detector.unheard(["one", "other", "nobody"]) == {"one", "nobody"}
+    assert detector.unheard(["one", "other", "unknown"]) == {"one", "unknown"}
     detector.forget()
     assert detector.unheard(["other"]) == {"other"}

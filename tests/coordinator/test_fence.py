@@ -1,4 +1,4 @@
-"""A coordinator that stood still while another took its place ends nobody: its term is over."""
+"""A coordinator that froze while another coordinator took the lead ends no holder: its term is over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from shardclock_server.coordinator import crew
+from shardclock_server.coordinator import holders_seen
 from shardclock_server.coordinator import reconciler as coordinator
 from shardclock_server.sql.cluster.holders import Holder, end_holders, list_holders, register_holder
 from shardclock_server.sql.cluster.leadership import lead, resign
@@ -41,11 +41,11 @@ async def test_a_coordinator_frozen_before_it_ends_holders_leaves_its_successors
     frozen = reconciler_of(dsn, FakeFleet(), leader=LED)
     old = await serving(session, frozen)
 
-    async def thaw_late(its_session: Session, role: str) -> list[Holder]:
+    async def thaw_late(its_session: Session) -> list[Holder]:
         await follow(session)
-        return await list_holders(its_session, role)
+        return await list_holders(its_session)
 
-    with mock.patch.object(crew, "list_holders", thaw_late):
+    with mock.patch.object(holders_seen, "list_holders", thaw_late):
         await frozen.turn()
 
     assert await living(session) == {YOUNG, *old}
@@ -102,7 +102,7 @@ async def test_a_coordinator_frozen_while_it_stops_leaves_its_successors_shards_
 async def test_a_coordinator_that_stops_ends_the_holders_it_found_and_those_that_register_late(
     session: Session, dsn: str
 ) -> None:
-    """What it found there are the shards of a Ray that lost its head, too: no actors of its own."""
+    """A coordinator may find holders without an actor in its fleet: the shards of a Ray that lost its head."""
     old = reconciler_of(dsn, FakeFleet(), leader=LED)
     await old.turn()
     await register_holder(session, incarnation(YOUNG, actor_name="of no supervisor"))

@@ -1,4 +1,4 @@
-"""Prove that a worker that is to go finishes the calls in its hands first, for a while; a shard hands over at once."""
+"""A surplus worker may finish its running calls before its drain, within a time limit; a shard is drained at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import structlog
 
 from shardclock_server.coordinator.crew import Crew
+from shardclock_server.coordinator.holders_seen import HoldersSeen
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.sql.cluster.holders import SHARD, WORKER, Incarnation, beat, register_holder
 from shardclock_server.sql.cluster.leadership import Leadership
@@ -19,7 +20,7 @@ STAYS, GOES = 11, 12
 
 @dataclass
 class Two:
-    """A crew of two keepers that serve; `GOES` is the one that goes when there shall be one."""
+    """A crew of two serving keepers; if only one is wanted, `GOES` is removed."""
 
     crew: Crew
     fleet: FakeFleet
@@ -27,11 +28,11 @@ class Two:
     leadership: Leadership
 
     async def turn(self, wanted: int, *, held: int) -> list[int]:
-        """Make one turn while `GOES` has so much in hand, and say how often each was drained."""
+        """Make one turn while `GOES` holds `held` deliveries, and return how often each keeper was drained."""
         await beat(self.session, STAYS, held=0)
         await beat(self.session, GOES, held=held)
-        await self.crew.turn(self.leadership, wanted)
-        return [actor.drained for actor in self.fleet.there.values()]
+        await self.crew.turn(self.leadership, wanted, await HoldersSeen.read(self.session))
+        return await self.fleet.drained()
 
 
 async def two(session: Session, role: str, *, finish_s: float = 30.0) -> Two:
@@ -47,11 +48,11 @@ async def two(session: Session, role: str, *, finish_s: float = 30.0) -> Two:
         log=structlog.get_logger(),
     )
     it = Two(crew, fleet, session, await ask(session, 1, BLUE))
-    await crew.turn(it.leadership, 2)
+    await crew.turn(it.leadership, 2, await HoldersSeen.read(session))
     for number, holder in enumerate((STAYS, GOES), start=1):
         name = f"{role}-{number}"
         await register_holder(session, Incarnation(holder, role, BLUE, name, node_id="node", host="here", pid=1))
-    await crew.turn(it.leadership, 2)
+    await crew.turn(it.leadership, 2, await HoldersSeen.read(session))
     assert await kept(session) == {STAYS: 0, GOES: 1}
     return it
 
@@ -87,7 +88,7 @@ async def test_a_worker_that_is_wanted_again_serves_again_and_has_all_its_time_w
 ) -> None:
     it = await two(session, WORKER)
     assert await it.turn(1, held=3) == [0, 0]
-    it.crew._supervisor._finishing["worker-2"] -= 29.0  # all but a second of its time is over
+    it.crew._supervisor._finishing["worker-2"] -= 29.0  # one second of its time limit is left
 
     assert await it.turn(2, held=3) == [0, 0]
     assert await kept(session) == {STAYS: 0, GOES: 1}

@@ -1,4 +1,4 @@
-"""New actors go where the last one did not fall silent, fail to come up or die, if there is such a node."""
+"""If possible, a new actor gets a node where the last actor did not fall silent, fail to start, or die."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from structlog.testing import capture_logs
 
 from shardclock_server.coordinator import crew
 from shardclock_server.coordinator.backoff import STARTING_S
+from shardclock_server.coordinator.failure_detector import UNSEEN_S
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
 from shardclock_server.sql.session import Session
-from tests.support.fake_fleet import BLUE, FakeFleet, living, reconciler_of
+from tests.support.clock import Clock
+from tests.support.fake_fleet import BLUE, FakeFleet, living, reconciler_of, until_left
 from tests.support.waiting import eventually
 
 
 class TwoNodes(FakeFleet):
-    """Records, as its kind does, what is put on which of two nodes."""
+    """A fake fleet that records the node of each actor; it has two nodes."""
 
     async def nodes(self) -> list[str]:
         return ["a", "b"]
@@ -33,7 +35,7 @@ async def fleet() -> AsyncIterator[TwoNodes]:
 
 
 async def register(session: Session, fleet: TwoNodes, number: int) -> None:
-    """Let the actor that was spawned as such register; its holder has the same number."""
+    """Register the actor with this number among the spawned actors; its holder has the same number."""
     name, node = f"shard-{number}", fleet.placed[number - 1]
     await register_holder(session, Incarnation(number, SHARD, BLUE, name, node_id=node, host=node, pid=number))
 
@@ -47,18 +49,13 @@ async def serving(session: Session, fleet: TwoNodes, reconciler: Reconciler) -> 
 
 
 async def test_the_replacement_of_a_silent_shard_goes_to_the_other_node(
-    session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
+    session: Session, dsn: str, fleet: TwoNodes, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=0.5)
+    reconciler = reconciler_of(dsn, fleet)
     await serving(session, fleet, reconciler)
     monkeypatch.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
 
-    async def is_ended() -> bool:
-        await beat(session, 2, held=0)
-        await reconciler.turn()
-        return await living(session) == [2]
-
-    await eventually(is_ended)
+    await until_left(session, reconciler.turn, clock, 2)
 
     assert fleet.placed == ["a", "b", "b"]
 
@@ -83,7 +80,7 @@ async def test_a_start_that_does_not_come_up_is_tried_on_the_other_node_and_may_
     await register(session, fleet, 3)
     await register(session, fleet, 1)
     await reconciler.turn()
-    assert [actor.drained for actor in fleet.there.values()] == [0, 0, 1], "who is one too many on its node goes"
+    assert await fleet.drained() == [0, 0, 1], "the surplus shard of its node goes"
 
 
 async def test_an_actor_that_dies_as_it_starts_is_started_on_the_other_node_at_once(
@@ -154,9 +151,8 @@ async def test_a_shard_that_had_lived_resets_the_count_of_failed_starts_wherever
     assert may_spawn(reconciler)
 
 
-@pytest.mark.slow
 async def test_locks_of_a_silent_shard_are_freed_when_it_is_suspended_and_again_when_it_is_ended(
-    session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
+    session: Session, dsn: str, fleet: TwoNodes, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut: list[list[int]] = []
 
@@ -165,11 +161,12 @@ async def test_locks_of_a_silent_shard_are_freed_when_it_is_suspended_and_again_
         return 0
 
     monkeypatch.setattr(crew, "cut_off", records)
-    reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=2.5)
+    reconciler = reconciler_of(dsn, fleet)
     await serving(session, fleet, reconciler)
     seen: list[tuple[bool, list[list[int]]]] = []
 
     async def is_ended() -> bool:
+        clock.now_s += UNSEEN_S
         await beat(session, 2, held=0)
         await reconciler.turn()
         seen.extend((holder.suspended_at is not None, list(cut)) for holder in await list_holders(session))
@@ -182,12 +179,12 @@ async def test_locks_of_a_silent_shard_are_freed_when_it_is_suspended_and_again_
 
 
 def may_spawn(reconciler: Reconciler) -> bool:
-    """Say whether actors may be started now."""
+    """Return whether actors may be started now."""
     return reconciler._crews[0]._backoff.may_spawn(now_s=time.monotonic())
 
 
 async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str = "a") -> None:
-    """Let an actor be started on a node, and die at once."""
+    """Start an actor on a node; it dies at once."""
     await reconciler._crews[0]._supervisor.spawn(node)
     name = f"shard-{len(fleet.placed)}"
     fleet.there[name].dies.set()

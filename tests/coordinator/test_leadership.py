@@ -1,4 +1,4 @@
-"""Prove that one coordinator leads at a time. If it hands over the lead, only the named cluster gets it."""
+"""One coordinator leads at a time. If the leader hands over the lead, only the named cluster gets the lead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.factories import query, seconds, value
 from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, ask, incarnation
 from tests.support.roles import as_role
 
-# Until somebody says otherwise; without a target no workers, and without a process no engines.
+# The default numbers of keepers: no workers without a target, and no engines without a process.
 WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}
 
 
@@ -115,3 +115,31 @@ async def test_anybody_may_take_a_lead_that_nobody_took_in_time(session: Session
     await run_out(dsn)
 
     assert (await ask(session, 1, BLUE)).leads
+
+
+async def test_only_a_coordinator_of_the_named_node_can_take_a_lead_that_was_handed_over(
+    session: Session, dsn: str
+) -> None:
+    async def ask_for(node_id: str, leader: int, *, fresh: bool = False) -> bool:
+        return (await lead(session, leader, cluster_id=GREEN, lease_s=LEASE_S, fresh=fresh, node_id=node_id)).leads
+
+    await ask(session, 1, BLUE, fresh=True)
+    await hand_over(session, GREEN, lease_s=LEASE_S, node_id="second")
+
+    assert not await ask_for("first", 2)
+    assert not await ask_for("first", 3, fresh=True)
+    assert await ask_for("second", 4)
+    assert not await ask_for("first", 2)
+
+    # The next coordinator of the cluster, on another node, takes the lead at once, as without a named cluster
+    assert await ask_for("third", 5, fresh=True)
+    await resign(session, 5)
+    assert await ask_for("fourth", 6)
+
+    # When no coordinator took the lead in time, a coordinator that has just started may take it
+    await resign(session, 6)
+    await ask(session, 1, BLUE)
+    await hand_over(session, GREEN, lease_s=LEASE_S, node_id="lost")
+    await run_out(dsn)
+    assert not await ask_for("first", 2)
+    assert await ask_for("fifth", 7, fresh=True)

@@ -1,4 +1,4 @@
-"""Prove that a coordinator learns when and why a local process has ended, and that the process hears from it."""
+"""A coordinator learns when and why a local process has ended, and the process receives its requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONTEXT = get_context("forkserver")
 
 
 def obedient(name: str, pipe: Connection) -> None:
-    """Leave when asked to drain."""
+    """Exit when asked to drain."""
     assert pipe.recv() == DRAIN
     pipe.send(LEFT)
 
@@ -52,7 +52,7 @@ async def test_a_keeper_that_is_drained_has_left() -> None:
         await keeper.drain()
 
     assert await watched(keeper) == LEFT
-    await keeper.kill()  # it does nothing to an ended process
+    await keeper.kill()  # the call has no effect on an ended process
     with pytest.raises(OSError, match="closed"):
         await keeper.drain()
 

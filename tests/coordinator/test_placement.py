@@ -1,15 +1,18 @@
-"""Prove that workers live where their resource is offered and nowhere else, and that shards keep away from there."""
+"""Workers run only on nodes that offer their resource, and shards avoid these nodes."""
 
 from __future__ import annotations
 
 import pytest
 
-from shardclock_server.coordinator.placement import Node, cpus_for, nodes_for
+from shardclock_server.coordinator.placement import ClusterNode, cpus_for, nodes_for
 from shardclock_server.sql.cluster.holders import SHARD, WORKER
 
 RESOURCE = "shardclock_workers"
-PLAIN = [Node("b", 2.0, frozenset({"CPU", "memory"})), Node("a", 2.0, frozenset({"CPU"}))]
-FOR_WORKERS = [Node("w2", 4.0, frozenset({"CPU", RESOURCE})), Node("w1", 0.5, frozenset({RESOURCE, "CPU"}))]
+PLAIN = [ClusterNode("b", 2.0, frozenset({"CPU", "memory"})), ClusterNode("a", 2.0, frozenset({"CPU"}))]
+FOR_WORKERS = [
+    ClusterNode("w2", 4.0, frozenset({"CPU", RESOURCE})),
+    ClusterNode("w1", 0.5, frozenset({RESOURCE, "CPU"})),
+]
 
 
 @pytest.mark.parametrize("role", [SHARD, WORKER])
@@ -23,7 +26,7 @@ def test_workers_and_shards_keep_apart(role: str, nodes: list[str]) -> None:
 
 
 def test_workers_wait_for_a_node_of_theirs() -> None:
-    """A cluster's first node may be one without the app: there no handler would start."""
+    """A cluster's first node may lack the app; a handler could not start on that node."""
     assert nodes_for(WORKER, PLAIN, worker_resource=RESOURCE) == []
 
 

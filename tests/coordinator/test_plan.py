@@ -1,4 +1,4 @@
-"""The plan brings any fleet to what is wanted, spread over its nodes, and then leaves it alone."""
+"""The plan brings any fleet to the wanted number of keepers, spread over the nodes, and then changes nothing."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_nodes_within_one_of_each_other_are_even_enough() -> None:
     assert plan(3, Observed(serving("a", "a", "b"), ["a", "b"])).spawn == ()
 
 
-# Two clusters: foreign holders are holders of another one that still keep slots.
+# Two clusters: foreign holders belong to another cluster, and still keep slots.
 
 
 def test_foreign_holders_lose_their_slots_in_the_same_assignment() -> None:
@@ -146,12 +146,12 @@ def test_foreign_holders_lose_their_slots_exactly_when_our_shards_keep_all_slots
     todo = plan(wanted, fleet)
 
     assert {foreign for foreign in foreign_holders if foreign in todo.assign} == (foreign_holders if ready else set())
-    assert replace(todo, assign={who: what for who, what in todo.assign.items() if who not in foreign_holders}) == plan(
+    assert replace(todo, assign={it: part for it, part in todo.assign.items() if it not in foreign_holders}) == plan(
         wanted, replace(fleet, foreign_holders=())
     )
 
 
-# Suspects: silent for a moment, perhaps gone, perhaps not.
+# Suspects: keepers that are silent for a moment; each may be dead or alive.
 
 
 def test_a_suspect_is_suspended_and_the_others_share_its_slots_but_it_is_neither_replaced_nor_retired() -> None:
@@ -241,7 +241,7 @@ def test_new_actors_are_started_where_nobody_is_silent_if_there_is_such_a_node()
 
 @dataclass
 class Simulation:
-    """A fleet that does what it is told: what is spawned is ready a round later."""
+    """A fleet that carries out each plan: a spawned keeper is ready one round later."""
 
     wanted: int
     nodes: list[str]
@@ -249,9 +249,9 @@ class Simulation:
     born: int = 1000
 
     def round(self) -> Plan:
-        """Plan, check that every slot has a shard while anyone is ready, and carry it out."""
+        """Make a plan, carry it out, and check that every slot has a shard while any keeper is ready."""
         todo = plan(self.wanted, Observed(self.keepers, self.nodes))
-        assert not any(one.suspect for one in todo.retire), "who may only have paused is left alone"
+        assert not any(one.suspect for one in todo.retire), "a shard that may only have paused is left alone"
         retired = {gone.actor_name for gone in todo.retire}
         self.keepers = [self._assigned(one, todo) for one in self.keepers if one.actor_name not in retired]
         self._assert_covered()
@@ -260,7 +260,7 @@ class Simulation:
         return todo
 
     def spread(self) -> int:
-        """Tell how many more shards the fullest node has than the emptiest."""
+        """Return how many more shards the fullest node has than the emptiest node."""
         load = Counter(dict.fromkeys(self.nodes, 0))
         load.update(one.node_id for one in self.keepers)
         return max(load.values()) - min(load.values())
@@ -275,7 +275,7 @@ class Simulation:
     def _assert_covered(self) -> None:
         ready = [one for one in self.keepers if one.ready]
         if not ready and any(one.suspect for one in self.keepers):
-            return  # nobody to take over: all stays as it was
+            return  # no keeper can take over, so nothing changes
         shards = sorted(one.part for one in self.keepers if one.part is not None)
         assert shards == list(range(len(ready)))
         assert all(one.suspended == one.suspect for one in self.keepers if one.registered)
@@ -288,7 +288,7 @@ class Simulation:
 
 @st.composite
 def simulations(draw: st.DrawFn) -> Simulation:
-    """Draw any fleet, however it came to be: numbers missing, twice, too high; nodes leaving; actors starting."""
+    """Draw any fleet: with missing, duplicate or too high shard numbers, leaving nodes, and starting actors."""
     shard = st.none() | st.integers(0, SHARDS_MAX - 1)
     rows = draw(st.lists(st.tuples(st.sampled_from(NODES), st.booleans(), shard), max_size=SHARDS_MAX))
     keepers = [
@@ -303,7 +303,7 @@ def simulations(draw: st.DrawFn) -> Simulation:
 
 @given(simulations())
 def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_shard(fleet: Simulation) -> None:
-    # At worst one node has all, and gives up one every two rounds.
+    # In the worst case one node has all shards, and gives up one shard every two rounds.
     for _ in range(2 * SHARDS_MAX + 4):
         fleet.round()
 

@@ -1,4 +1,4 @@
-"""A node that fails its actors is avoided for a growing while, is used if it is the only one, and comes back."""
+"""The coordinator avoids a node with failing actors, each time for longer. It uses the node if there is no other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GIVEN_UP_S = 30.0
 
 
 def serves(node: str, *, started_s: float) -> KeeperState:
-    """Make a shard that serves since a moment."""
+    """Make a shard that has served since a moment."""
     return KeeperState(f"shard on {node}", node, holder=1, started_s=started_s)
 
 
@@ -198,12 +198,12 @@ def test_when_all_shards_are_suspect_a_stalled_start_is_retried_on_a_better_node
     assert plan(1, Observed(fleet, ["a", "b"])).spawn == ()
 
 
-# A cluster whose nodes are cut off.
+# A cluster with nodes that are cut off.
 
 
 @dataclass
 class World:
-    """A cluster whose nodes are cut off now and then, and a coordinator that sees it as the real one does."""
+    """A simulated cluster with nodes that are sometimes cut off, and a coordinator that sees the same as a real one."""
 
     wanted: int
     nodes: list[str]
@@ -228,7 +228,7 @@ class World:
         return Counter(it.node_id for it in self.keepers if it.registered and it.node_id not in self.cut)
 
     def _live(self) -> None:
-        """Let time do its work: who can start does, and who is cut off falls silent."""
+        """Let time pass: keepers on good nodes start, keepers on cut-off nodes fall silent."""
         for number, it in enumerate(self.keepers):
             if it.node_id in self.cut:
                 since_s = self._silent_since_s.setdefault(it.actor_name, self.now_s)
@@ -263,7 +263,7 @@ class World:
 
 
 def world(wanted: int, *nodes: str) -> World:
-    """Make a cluster that is whole."""
+    """Make a cluster without faults."""
     it = World(wanted, list(nodes))
     it.go_on(5)
     assert sum(it.serving().values()) == wanted

@@ -1,4 +1,4 @@
-"""Whatever is killed, frozen, added or scaled on a real Ray: every timer fires exactly once, and soon."""
+"""On a real Ray, with processes killed, frozen, added and scaled, every timer fires exactly once, and soon."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.ray
 BATCH = [NewTimer.from_fields({"delay": f"PT{0.1 + 0.03 * i:.2f}S"}) for i in range(40)]
 BATCH += [NewTimer.from_fields({"schedule": "R3/PT0.4S"})]
 TERM = "select term from shardclock.leadership"
-PATIENCE_S = 15.0  # a lease and a sweep
-TAKEOVER_S = 2.0  # what the cluster promises
-DEAD_NODE_S = 60.0  # Ray may put on a killed node what it starts anew, which then waits until Ray gives the node up
+PATIENCE_S = 15.0  # the time of a lease and of a sweep
+TAKEOVER_S = 2.0  # the promised limit of a takeover
+DEAD_NODE_S = 60.0  # Ray may restart an actor on a killed node, and the actor then waits until Ray gives the node up
 LATE = "interval '0.3 s'"
 
 
@@ -50,21 +50,21 @@ def second_ray() -> Iterator[RayOfNodes]:
 
 @pytest.fixture
 async def rays(first_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
-    """Lend a Ray with one node and nothing on it."""
+    """Yield a Ray with one node and without actors."""
     yield first_ray
     await first_ray.clear()
 
 
 @pytest.fixture
 async def other_rays(second_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
-    """Lend another Ray with one node and nothing on it."""
+    """Yield another Ray with one node and without actors."""
     yield second_ray
     await second_ray.clear()
 
 
 @asynccontextmanager
 async def exactly_once(dsn: str) -> AsyncIterator[SteadyLoad]:
-    """Keep timers coming and firing through a block, and demand that each fires exactly once, never early."""
+    """Schedule timers during a block, and assert that each fires exactly once, never early."""
     load = SteadyLoad(dsn, lambda _: BATCH)
     flow = asyncio.create_task(load.flow())
     await eventually(lambda: fired(dsn, at_least=100))
@@ -85,23 +85,23 @@ async def fired(dsn: str, *, at_least: int) -> bool:
 
 
 async def serving(dsn: str, count: int) -> bool:
-    """Say whether exactly so many holders serve, each its shard; others may stand by."""
+    """Return whether exactly `count` holders serve, each with its own part; other holders may stand by."""
     found = [(holder.part, holder.part_count) for holder in await holders_of(dsn) if holder.part is not None]
     return found == [(shard, count) for shard in range(count)]
 
 
 async def spreads(dsn: str, shards: dict[str, int]) -> bool:
-    """Say whether each node has so many holders with a shard."""
+    """Return whether each node has the given number of holders with slots."""
     return Counter(holder.node_id for holder in await holders_of(dsn) if holder.part is not None) == shards
 
 
 async def served_by(dsn: str, cluster_id: str) -> bool:
-    """Say whether every holder that has a shard is of one cluster, and there is one."""
+    """Return whether at least one holder has slots, and all such holders belong to this cluster."""
     return {holder.cluster_id for holder in await holders_of(dsn) if holder.part is not None} == {cluster_id}
 
 
 async def ended(dsn: str, *, node_id: str | None = None) -> list[str]:
-    """Tell why the holders of a node, or of all, have ended."""
+    """List the reasons why the holders of a node, or of all nodes, have ended."""
     rows = await query(dsn, "select node_id, ended_why from shardclock.holders where ended_at is not null")
     return [row["ended_why"] for row in rows if node_id in (None, row["node_id"])]
 
@@ -134,7 +134,7 @@ async def kill_shard(dsn: str, victim: Holder) -> Kill:
 
 
 async def strike(dsn: str, victim: Holder, sign: signal.Signals) -> Kill:
-    """Send a shard's process a signal, and note when, by Postgres's clock, and whose timers wait from then on."""
+    """Send a signal to a shard's process; return the moment by Postgres's clock, and the shard's part of the slots."""
     assert victim.part is not None
     assert victim.part_count is not None
     kill = Kill(await value(dsn, "select clock_timestamp()"), victim.part, victim.part_count)
@@ -143,7 +143,7 @@ async def strike(dsn: str, victim: Holder, sign: signal.Signals) -> Kill:
 
 
 async def caught_up(dsn: str) -> bool:
-    """Say whether no timer has been overdue for long."""
+    """Return whether no timer has been overdue for long."""
     return not await value(dsn, f"select exists (select from shardclock.timers where due_date < now() - {LATE})")
 
 
@@ -168,11 +168,11 @@ async def test_shards_spread_over_the_nodes_that_come_and_go(rays: RayOfNodes, d
 
     async with exactly_once(dsn):
         node = await rays.add_node()
-        # One after the other, each in a worker that the new node must first start.
+        # The shards move one after the other, each into a worker process that the new node must first start.
         await eventually(lambda: spreads(dsn, {rays.head: 2, node: 2}), within_s=40)
 
         await rays.kill_node(node)
-        # Its slots are taken over in about 2 s, and replacements follow.
+        # Other shards take over the node's slots in about 2 s, and replacements follow.
         await eventually(lambda: spreads(dsn, {rays.head: 4}), within_s=DEAD_NODE_S)
         await until_serving(dsn, 4)
 
@@ -189,13 +189,13 @@ async def test_a_draining_node_is_emptied_before_it_goes(rays: RayOfNodes, dsn: 
         await eventually(lambda: spreads(dsn, {rays.head: 2}), within_s=15)
         await until_serving(dsn, 2)
 
-    # On a busy machine a second shard may have been there for a moment.
-    assert set(await ended(dsn, node_id=node)) == {"drained"}, "nobody was taken for dead"
+    # On a busy machine a second shard may have existed for a moment.
+    assert set(await ended(dsn, node_id=node)) == {"drained"}, "no shard was taken for dead"
 
 
 @pytest.mark.exhaustive
 async def test_shards_scale_from_2_to_7_to_3_while_timers_fire(rays: RayOfNodes, dsn: str) -> None:
-    # Seven processes share a few cores: one that gets none for some seconds is not dead, and still drains.
+    # Seven processes share a few cores: a process that gets no core for some seconds is not dead, and still drains.
     await rays.coordinate(dsn, silent_s=30.0, drain_s=30.0)
     await until_serving(dsn, 2)
 
@@ -264,7 +264,7 @@ async def test_a_frozen_shard_is_replaced_and_stops_when_it_wakes(rays: RayOfNod
 
 @pytest.mark.exhaustive
 async def test_a_shard_that_dies_while_rays_head_hangs_is_taken_over(rays: RayOfNodes, dsn: str) -> None:
-    # Given two shards that serve, and a head that answers nobody
+    # Given two shards that serve, and a head that answers no request
     await rays.coordinate(dsn, silent_s=3.5)
     victim, survivor = await until_serving(dsn, 2)
     (head,) = rays.processes("gcs_server")
@@ -274,7 +274,7 @@ async def test_a_shard_that_dies_while_rays_head_hangs_is_taken_over(rays: RayOf
             # When one of the shards dies
             await kill_shard(dsn, victim)
 
-            # Then the other one gets its slots before Ray answers again
+            # Then the other shard gets its slots before Ray answers again
             await eventually(lambda: has_ended(dsn, victim, "dead"), within_s=20)
             (left,) = await until_serving(dsn, 1)
             assert left.holder == survivor.holder
@@ -329,7 +329,7 @@ async def test_one_of_two_clusters_on_a_database_leads_and_the_other_follows(
         await rays.coordinate(dsn, cluster_id="blue")
         assert await value(dsn, "select cluster_id from shardclock.leadership") == "green"
 
-        # Its shards live on, without slots once the other cluster leads.
+        # The killed coordinator's shards live on, without slots once the other cluster leads.
         await other_rays.kill_coordinator(for_good=True)
-        await eventually(lambda: served_by(dsn, "blue"))  # its coordinator and its shards may still be starting
+        await eventually(lambda: served_by(dsn, "blue"))  # blue's coordinator and shards may still be starting
         await until_serving(dsn, 2)

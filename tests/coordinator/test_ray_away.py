@@ -1,20 +1,29 @@
-"""Prove what a coordinator does while Ray does not answer: what it can with Postgres alone, and nothing by hearsay."""
+"""While Ray does not answer, a coordinator uses only Postgres, and decides nothing by Ray's earlier answers."""
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 
 import pytest
 
 from shardclock_server.coordinator import reconciler as reconcilers
+from shardclock_server.coordinator.failure_detector import UNSEEN_S
 from shardclock_server.coordinator.fleet import FleetUnavailable
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.session import Session
-from tests.support.fake_fleet import GREEN, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
+from tests.support.clock import Clock
+from tests.support.fake_fleet import (
+    GREEN,
+    FakeFleet,
+    ask,
+    incarnation,
+    kept,
+    reconciler_of,
+    serving,
+    until_left,
+)
 from tests.support.waiting import eventually
-
-SILENT_S = 0.05
 
 
 @pytest.fixture(autouse=True)
@@ -23,30 +32,27 @@ def _asked_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def turn_without(reconciler: Reconciler) -> None:
-    """Take a turn in which Ray is asked, and does not answer."""
+    """Take a turn in which the coordinator asks Ray and gets no answer."""
     with pytest.raises(FleetUnavailable):
         await reconciler.turn()
 
 
-async def test_the_slots_of_a_silent_shard_go_to_the_others(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_the_slots_of_a_silent_shard_go_to_the_others(
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
+) -> None:
     # Given two shards that serve, and a Ray that does not answer
-    reconciler = reconciler_of(dsn, fleet, silent_s=SILENT_S)
+    reconciler = reconciler_of(dsn, fleet)
     _, second = await serving(session, reconciler)
     fleet.is_away = True
 
-    # When one of them is silent
-    async def only_the_other_is_heard() -> bool:
-        await beat(session, second, held=0)
-        await turn_without(reconciler)
-        return await living(session) == [second]
+    # When one shard is silent
+    await until_left(session, partial(turn_without, reconciler), clock, second)
 
-    await eventually(only_the_other_is_heard)
-
-    # Then the other one has all slots
+    # Then the other shard has all slots
     (left,) = await list_holders(session)
     assert (left.part, left.part_count) == (0, 1)
 
-    # When Ray is back, then the silent actor is killed, and another one is started
+    # When Ray answers again, then the coordinator kills the silent actor and starts another one
     fleet.is_away = False
     await beat(session, second, held=0)
     await reconciler.turn()
@@ -68,48 +74,44 @@ async def test_an_actor_that_only_seems_to_have_ended_keeps_its_slots(
     assert await kept(session) == {11: 0, 12: 1}
 
 
-async def test_a_coordinator_that_knows_no_actor_yet_ends_nobody(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_a_coordinator_that_knows_no_actor_yet_ends_nobody(
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
+) -> None:
     await serving(session, reconciler_of(dsn, fleet))
     fleet.is_away = True
-    successor = reconciler_of(dsn, fleet, leader=2, silent_s=SILENT_S)
+    successor = reconciler_of(dsn, fleet, leader=2)
 
     await turn_without(successor)
-    await asyncio.sleep(2 * SILENT_S)
-    await turn_without(successor)
+    for _ in range(9):
+        clock.now_s += UNSEEN_S
+        await turn_without(successor)
 
     assert await kept(session) == {11: 0, 12: 1}
 
 
-async def test_who_does_not_lead_ends_its_own_silent_shards_alone(session: Session, dsn: str, fleet: FakeFleet) -> None:
-    # Given a cluster that stands by, and a shard of the one that leads
+async def test_who_does_not_lead_ends_its_own_silent_shards_alone(
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
+) -> None:
+    # Given a cluster that stands by, and a shard of the leading cluster
     await ask(session, 2, GREEN)
     await register_holder(session, incarnation(21, cluster_id=GREEN, actor_name="green-1"))
-    reconciler = reconciler_of(dsn, fleet, silent_s=SILENT_S)
+    reconciler = reconciler_of(dsn, fleet)
     await reconciler.turn()
     await register_holder(session, incarnation(11, actor_name="shard-1"))
     await reconciler.turn()
     fleet.is_away = True
 
-    # When both are silent, then it ends its own
-    async def its_own_has_ended() -> bool:
-        await turn_without(reconciler)
-        return await living(session) == [21]
-
-    await eventually(its_own_has_ended)
+    # When both shards are silent, then the standby cluster ends its own shard
+    await until_left(session, partial(turn_without, reconciler), clock, 21, heard=False)
 
 
 async def test_after_a_question_without_an_answer_ray_is_left_alone_for_a_while(
-    session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconcilers, "ASK_AGAIN_S", 600.0)
-    reconciler = reconciler_of(dsn, fleet, silent_s=SILENT_S)
+    reconciler = reconciler_of(dsn, fleet)
     _, second = await serving(session, reconciler)
     fleet.is_away = True
     await turn_without(reconciler)
 
-    async def only_the_other_is_heard() -> bool:
-        await beat(session, second, held=0)
-        await reconciler.turn()  # it raises nothing: nobody was asked
-        return await living(session) == [second]
-
-    await eventually(only_the_other_is_heard)
+    await until_left(session, reconciler.turn, clock, second)  # no turn raises: Ray is not asked

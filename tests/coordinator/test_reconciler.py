@@ -1,4 +1,4 @@
-"""Prove that a leader acts on what died or fell silent, and that a coordinator that does not lead leaves all alone."""
+"""Prove that a leader acts on dead and silent keepers, and that a coordinator that does not lead changes nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from shardclock_server.coordinator.reconciler import Superseded
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.cluster.leadership import hand_over
 from shardclock_server.sql.session import Session
+from tests.support.clock import Clock
 from tests.support.factories import value
 from tests.support.fake_fleet import (
     BLUE,
@@ -22,6 +23,7 @@ from tests.support.fake_fleet import (
     living,
     reconciler_of,
     serving,
+    until_left,
 )
 from tests.support.waiting import eventually
 
@@ -56,7 +58,7 @@ async def test_shards_of_a_cluster_that_lost_the_lead_serve_until_the_new_leader
     assert await kept(session) == {11: 0, 12: 1, 21: None}
     await green.turn()
     assert await kept(session) == {11: None, 12: None, 21: 0}
-    assert not fleet.killed, "what they lease they still fire"
+    assert not fleet.killed, "they still fire their leased timers"
     await green._close()
 
 
@@ -76,18 +78,14 @@ async def test_a_cluster_that_stands_by_starts_its_shards_and_gives_them_no_slot
 
 
 async def test_a_leader_ends_silent_shards_of_other_clusters_and_leaves_living_ones_alone(
-    session: Session, dsn: str, fleet: FakeFleet
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     await register_holder(session, incarnation(99, cluster_id=GREEN, actor_name="shard-of-green"))
-    reconciler = reconciler_of(dsn, fleet, silent_s=0.05)
+    reconciler = reconciler_of(dsn, fleet)
     await reconciler.turn()
     assert await living(session) == [99]
 
-    async def ended() -> bool:
-        await reconciler.turn()
-        return await living(session) == []
-
-    await eventually(ended)
+    await until_left(session, reconciler.turn, clock)
 
 
 async def test_a_death_is_acted_on_in_the_next_turn(session: Session, dsn: str, fleet: FakeFleet) -> None:
@@ -115,16 +113,13 @@ async def test_a_next_incarnation_adopts_the_shards_that_are_there(
     assert list(fleet.there) == ["shard-1", "shard-2"]
 
 
-async def test_a_silent_holder_is_ended_and_its_actor_killed(session: Session, dsn: str, fleet: FakeFleet) -> None:
-    reconciler = reconciler_of(dsn, fleet, silent_s=0.05)
+async def test_a_silent_holder_is_ended_and_its_actor_killed(
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
     _, second = await serving(session, reconciler)
 
-    async def only_the_other_is_heard() -> bool:
-        await beat(session, second, held=0)
-        await reconciler.turn()
-        return await living(session) == [second]
-
-    await eventually(only_the_other_is_heard)
+    await until_left(session, reconciler.turn, clock, second)
     assert fleet.killed == [fleet.there["shard-1"]]
 
 
@@ -141,10 +136,58 @@ async def test_a_stop_drains_every_shard_and_hands_the_lease_back(session: Sessi
     assert (await ask(session, 2, GREEN)).leads
 
 
+async def test_shards_whose_up_was_killed_fire_until_those_of_the_next_up_have_their_slots(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    killed, next_fleet = reconciler_of(dsn, fleet), FakeFleet("next")
+    await serving(session, killed)
+    follows = reconciler_of(dsn, next_fleet, leader=2, cluster_id=GREEN)
+    killed.stop(is_orphan=True)
+    stopping = asyncio.create_task(killed.run())
+
+    async def leads() -> bool:
+        await follows.turn()
+        return bool(follows.leads)
+
+    await eventually(leads)
+    assert not stopping.done()
+    assert await kept(session) == {11: 0, 12: 1}
+    await register_holder(session, incarnation(21, cluster_id=GREEN, actor_name="next-1"))
+    await follows.turn()
+
+    await asyncio.wait_for(stopping, 10)
+    assert [actor.drained for actor in fleet.there.values()] == [1, 1]
+    assert await kept(session) == {21: 0}
+    await follows._close()
+
+
+async def test_shards_whose_up_was_killed_end_after_a_while_without_a_next_one(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    killed = reconciler_of(dsn, fleet, handover_s=0.2)
+    await serving(session, killed)
+    killed.stop(is_orphan=True)
+
+    await asyncio.wait_for(killed.run(), 10)
+
+    assert [actor.drained for actor in fleet.there.values()] == [1, 1]
+
+
+async def test_an_orderly_stop_stays_one_when_its_input_ends(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    stopped = reconciler_of(dsn, fleet, handover_s=60.0)
+    await serving(session, stopped)
+    stopped.stop()
+    stopped.stop(is_orphan=True)
+
+    await asyncio.wait_for(stopped.run(), 10)
+
+    assert await living(session) == []
+
+
 async def test_a_coordinator_whose_shards_never_come_up_says_that_it_is_stuck(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
-    # Given actors that were started, none of which registers in the time for a start
+    # Given started actors that all fail to register in the time for a start
     reconciler = reconciler_of(dsn, fleet, start_s=0.01, stalled_s=0.005)
     await reconciler.turn()
     assert not reconciler.is_stuck
@@ -155,7 +198,7 @@ async def test_a_coordinator_whose_shards_never_come_up_says_that_it_is_stuck(
 
     await eventually(is_stuck)
 
-    # When one registers, then it is not
+    # When one actor registers, then the coordinator is no longer stuck
     await register_holder(session, incarnation(11, actor_name=list(fleet.there)[-1]))
     await reconciler.turn()
     assert not reconciler.is_stuck

@@ -1,4 +1,4 @@
-"""The log's days are made and dropped now and then, and whatever goes wrong there holds up nothing else."""
+"""The coordinator makes and drops the log's days from time to time; a failure of this work delays nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a policy is followed ahead of the load, an operator obeyed, and what was asked of Ray given back."""
+"""The coordinator scales by its policy ahead of the load, obeys an operator, and withdraws its requests to Ray."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK: dict[str, float] = {"forecast_s": 0.01, "give_back_s": 600.0, "shards_ahe
 
 
 class Cluster:
-    """One coordinator's scaling on a real database, and what it asked of Ray."""
+    """One coordinator's scaling on a real database, and its requests to Ray."""
 
     def __init__(self, dsn: str, session: Session, **tuning: float) -> None:
         self.dsn = dsn
@@ -48,13 +48,13 @@ class Cluster:
         return await self.scaling.turn(leadership, ME)
 
     async def next_reading(self) -> int:
-        """Take turns until another reading has been acted upon."""
+        """Take turns until the coordinator has acted on a new reading; return the wanted number of shards."""
         seen = self.scaling._read_at_s
         await eventually(self._turned_since(seen))
         return await self.wanted()
 
     async def until(self, wanted: int) -> None:
-        """Take turns until so many shards are wanted."""
+        """Take turns until the coordinator wants this number of shards."""
 
         async def held() -> bool:
             await self.turn()
@@ -63,7 +63,7 @@ class Cluster:
         await eventually(held)
 
     async def wanted(self) -> int:
-        """Read how many are wanted."""
+        """Read the wanted number of shards."""
         return (await read_policy(self.session, SHARD)).wanted
 
     def _turned_since(self, seen: float) -> Callable[[], Awaitable[bool]]:
@@ -101,7 +101,7 @@ async def follow(cluster: Cluster, least: int, most: int, target_per_s: int = 10
 
 
 async def announce(cluster: Cluster, timers: int, ahead_s: float) -> None:
-    """Schedule so many timers for one moment."""
+    """Schedule `count` timers for one moment."""
     await add_timers(cluster.dsn, timers, f"now() + interval '{ahead_s} s'")
 
 
@@ -126,7 +126,7 @@ async def test_a_spike_that_is_further_ahead_asks_for_nodes_first_and_for_shards
     await follow(cluster, 1, 20)
     await announce(cluster, 500, 200)
 
-    assert await cluster.next_reading() == 2, "what was wanted before"
+    assert await cluster.next_reading() == 2, "the number before"
     assert cluster.asked[-1] == 5
 
     await query(cluster.dsn, "update shardclock.timers set due_date = due_date - interval '160 s'")
@@ -233,7 +233,7 @@ async def test_a_new_term_keeps_what_it_finds_for_a_while(cluster: Cluster) -> N
     await query(cluster.dsn, "update shardclock.scale set wanted = 12")
     await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=True)
 
-    assert await cluster.next_reading() == 12, "what the other leader had scaled to"
+    assert await cluster.next_reading() == 12, "the other leader's number"
 
 
 async def test_an_operator_who_scales_between_a_reading_and_its_use_is_obeyed(cluster: Cluster) -> None:

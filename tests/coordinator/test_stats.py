@@ -1,4 +1,4 @@
-"""Prove what the coordinator says of itself: whom it took over from, why, and how long that took."""
+"""Prove the coordinator's report: its takeovers, their reasons and their durations."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stats import REASONS, CrewStats, report
 from shardclock_server.coordinator.takeover import DIED, LEFT, NEVER_STARTED, SILENT, UNREACHABLE
 from shardclock_server.metrics.families import REASON
-from shardclock_server.metrics.report import Report, decode, encode
-from shardclock_server.sql.cluster.holders import SHARD, Ended, beat, list_holders
+from shardclock_server.metrics.report import MetricsReport, decode, encode
+from shardclock_server.sql.cluster.holders import SHARD, EndedHolder, beat
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
+from tests.support.clock import Clock
 from tests.support.exporting import ReportReceiver, listening, value_of
 from tests.support.factories import query
-from tests.support.fake_fleet import GREEN, LEASE_S, FakeFleet, reconciler_of, serving
+from tests.support.fake_fleet import GREEN, LEASE_S, FakeFleet, reconciler_of, serving, until_left
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
 
-def said(*crews: CrewStats, leads: bool = True) -> Report:
-    """Read what the exporter hears of these counts."""
+def said(*crews: CrewStats, leads: bool = True) -> MetricsReport:
+    """Read the exporter's report of these counts."""
     return decode(encode(report("coordinator 1", fleet=LOCAL, leads=leads, crews=crews)), REPORTED)
 
 
@@ -39,7 +40,7 @@ def said(*crews: CrewStats, leads: bool = True) -> Report:
 def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
     stats = CrewStats(SHARD)
 
-    stats.count_takeovers([Ended(7, held=3, silent_s=0.2)], {7: why})
+    stats.count_takeovers([EndedHolder(7, held=3, silent_s=0.2)], {7: why})
 
     heard = said(stats)
     assert {one: value_of(heard, "takeovers", SHARD, one) for one in {*REASONS.values(), "other"}} == {
@@ -50,7 +51,7 @@ def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
 def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
     stats = CrewStats(SHARD)
 
-    stats.count_takeovers([Ended(7, 0, 1.0), Ended(8, 0, 1.0)], {})
+    stats.count_takeovers([EndedHolder(7, 0, 1.0), EndedHolder(8, 0, 1.0)], {})
 
     assert stats.takeovers == {"other": 2}
 
@@ -58,12 +59,20 @@ def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
 def test_what_the_dead_held_is_released_and_the_seconds_are_in_their_buckets() -> None:
     stats = CrewStats(SHARD)
 
-    stats.count_takeovers([Ended(1, 5, 0.1), Ended(2, 6, 0.11), Ended(3, 0, 61.0)], {})
+    stats.count_takeovers([EndedHolder(1, 5, 0.1), EndedHolder(2, 6, 0.11), EndedHolder(3, 0, 61.0)], {})
 
     (histogram,) = said(stats).histograms
     assert histogram.counts == (1, 1, *[0] * (len(TAKEOVER_EDGES_S) - 2), 1)
     assert histogram.sum == pytest.approx(61.21)
     assert stats.released == 11
+
+
+@pytest.mark.parametrize("away_s", [None, 0.0, 12.5])
+def test_only_a_stand_by_reports_for_how_long_ray_has_been_away(away_s: float | None) -> None:
+    heard = decode(encode(report("coordinator 1", fleet=LOCAL, leads=True, crews=[], ray_away_s=away_s)), REPORTED)
+
+    told = [sample.value for sample in heard.samples if sample.name == "ray_away_seconds"]
+    assert told == ([] if away_s is None else [away_s])
 
 
 def test_a_suspension_is_counted_and_is_no_takeover() -> None:
@@ -116,7 +125,7 @@ async def test_a_death_is_counted_with_what_the_dead_held(session: Session, dsn:
     assert (stats.takeovers.total(), stats.released, sum(stats.seconds)) == (1, 42, 1)
     assert 0 < stats.seconds_sum < 10
     assert stats.started == 3
-    assert reconciler._leads
+    assert reconciler.leads
 
 
 async def test_a_shard_that_drained_by_itself_is_no_takeover(session: Session, dsn: str) -> None:
@@ -133,19 +142,18 @@ async def test_a_shard_that_drained_by_itself_is_no_takeover(session: Session, d
     assert reconciler._crews[0].stats.takeovers.total() == 0
 
 
-async def test_a_silent_shard_is_counted_as_silent_with_the_seconds_it_was(session: Session, dsn: str) -> None:
+async def test_a_silent_shard_is_counted_as_silent_with_the_seconds_it_was(
+    session: Session, dsn: str, clock: Clock
+) -> None:
     fleet = FakeFleet()
-    reconciler = reconciler_of(dsn, fleet, silent_s=0.3)
+    reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
+    await query(dsn, "update shardclock.beats set seen_at = seen_at - interval '7 s'")
 
-    async def ended() -> bool:
-        await reconciler.turn()
-        return [holder.holder for holder in await list_holders(session)] == []
-
-    await eventually(ended)
+    await until_left(session, reconciler.turn, clock)
     stats = reconciler._crews[0].stats
     assert stats.takeovers == {"silent": 2}
-    assert stats.seconds_sum >= 2 * 0.3
+    assert stats.seconds_sum >= 2 * 7.0
 
 
 async def test_each_turn_is_reported_and_the_end_is_a_leave(

@@ -1,4 +1,4 @@
-"""Prove that a shard silent for a moment is suspended and resumed, and that nobody is ended for want of news."""
+"""A shard that is silent for a moment is suspended and resumed, and no shard is ended only for missing heartbeats."""
 
 from __future__ import annotations
 
@@ -8,11 +8,25 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from shardclock_server.coordinator.failure_detector import UNSEEN_S
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.cluster.leadership import hand_over
 from shardclock_server.sql.session import Session, StoreUnavailable
-from tests.support.fake_fleet import GREEN, LEASE_S, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
+from tests.support.clock import Clock
+from tests.support.factories import value
+from tests.support.fake_fleet import (
+    GREEN,
+    LEASE_S,
+    FakeFleet,
+    ask,
+    incarnation,
+    kept,
+    living,
+    reconciler_of,
+    serving,
+    until_left,
+)
 from tests.support.waiting import eventually
 
 
@@ -20,10 +34,11 @@ async def suspended(session: Session) -> list[int]:
     return [holder.holder for holder in await list_holders(session) if holder.suspended_at is not None]
 
 
-async def until_first_is_suspended(session: Session, reconciler: Reconciler) -> None:
-    """Let the second of two shards be heard, and not the first, until the coordinator has drawn its conclusion."""
+async def until_first_is_suspended(session: Session, reconciler: Reconciler, clock: Clock) -> None:
+    """Let only the second of two shards send heartbeats, until the coordinator has suspended the first shard."""
 
     async def concluded() -> bool:
+        clock.now_s += UNSEEN_S
         await beat(session, 12, held=0)
         await reconciler.turn()
         return await suspended(session) == [11]
@@ -32,13 +47,13 @@ async def until_first_is_suspended(session: Session, reconciler: Reconciler) -> 
 
 
 async def test_a_shard_that_is_not_heard_is_suspended_and_one_that_is_heard_again_is_resumed(
-    session: Session, dsn: str, fleet: FakeFleet
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
-    reconciler = reconciler_of(dsn, fleet, suspect_s=0.2)
+    reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
 
     with capture_logs() as logs:
-        await until_first_is_suspended(session, reconciler)
+        await until_first_is_suspended(session, reconciler, clock)
         assert await kept(session) == {11: None, 12: 0}
         await reconciler.turn()
         assert await kept(session) == {11: None, 12: 0}
@@ -58,31 +73,30 @@ async def test_a_shard_that_is_not_heard_is_suspended_and_one_that_is_heard_agai
 
 
 async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its_takeover_was_quick(
-    session: Session, dsn: str, fleet: FakeFleet
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
-    reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=1.0)
+    reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
-    await until_first_is_suspended(session, reconciler)
+    await until_first_is_suspended(session, reconciler, clock)
 
-    async def only_the_other_is_left() -> bool:
-        await beat(session, 12, held=0)
-        await reconciler.turn()
-        return await living(session) == [12]
-
-    await eventually(only_the_other_is_left)
+    await until_left(session, reconciler.turn, clock, 12)
 
     assert fleet.killed == [fleet.there["shard-1"]]
     assert len(fleet.there) == 3
-    assert 0.1 <= reconciler._crews[0].stats.seconds_sum < 0.9, "until its timers were free, not until it was ended"
+    silent = "select extract(epoch from suspended_at - seen_at)::float8 from shardclock.holders where holder = 11"
+    silent_s = await value(dsn, silent)
+    assert reconciler._crews[0].stats.seconds_sum == pytest.approx(silent_s), (
+        "until its timers were free, not until its end"
+    )
 
 
 async def test_the_next_coordinator_resumes_only_shards_that_it_has_heard(
-    session: Session, dsn: str, fleet: FakeFleet
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
-    before = reconciler_of(dsn, fleet, suspect_s=0.1)
+    before = reconciler_of(dsn, fleet)
     await serving(session, before)
-    await until_first_is_suspended(session, before)
-    after = reconciler_of(dsn, fleet, leader=2, suspect_s=60.0)
+    await until_first_is_suspended(session, before, clock)
+    after = reconciler_of(dsn, fleet, leader=2)
 
     for _ in range(3):
         await beat(session, 12, held=0)
@@ -97,12 +111,12 @@ async def test_the_next_coordinator_resumes_only_shards_that_it_has_heard(
 
 
 async def test_only_a_leader_suspends_shards_and_only_those_of_its_own_cluster(
-    session: Session, dsn: str, fleet: FakeFleet
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
-    reconciler = reconciler_of(dsn, fleet, suspect_s=0.05)
+    reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
     await register_holder(session, incarnation(99, cluster_id=GREEN, actor_name="shard-of-green"))
-    await until_first_is_suspended(session, reconciler)
+    await until_first_is_suspended(session, reconciler, clock)
     assert 99 in await living(session), "as silent as the one that was suspended, but another cluster's"
 
     await beat(session, 11, held=0)
@@ -114,28 +128,29 @@ async def test_only_a_leader_suspends_shards_and_only_those_of_its_own_cluster(
     assert await suspended(session) == [11]
 
 
-async def test_after_an_outage_of_the_database_nobody_is_called_silent(
-    session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+async def test_after_an_outage_of_the_database_no_shard_is_called_silent(
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The outage lasts for longer than anyone may be silent, and in it nobody could be heard.
-    reconciler = reconciler_of(dsn, fleet, suspect_s=0.4, silent_s=0.5, reconcile_s=0.02)
+    # The outage lasts longer than the permitted silence. During the outage no shard can send a heartbeat.
+    reconciler = reconciler_of(dsn, fleet, suspect_s=0.8 * UNSEEN_S, silent_s=0.9 * UNSEEN_S, reconcile_s=0.02)
     await serving(session, reconciler)
-    failures = 0
+    failures, answered = 0, list[str]()
     rows = reconciler._session.rows
-    outage = asyncio.get_running_loop().time() + 1.0
 
     async def unavailable(name: str, /, **values: Any) -> Any:
         nonlocal failures
-        if asyncio.get_running_loop().time() < outage:
+        if failures < 5:
             failures += 1
+            clock.now_s += UNSEEN_S
             raise StoreUnavailable("gone")
+        answered.append(name)
         return await rows(name, **values)
 
     monkeypatch.setattr(reconciler._session, "rows", unavailable)
     running = asyncio.create_task(reconciler.run())
-    await eventually(lambda: asyncio.get_running_loop().time() > outage + 0.2)
+    await eventually(lambda: answered.count("list_holders") > 3)
 
-    assert failures > 1
+    assert failures == 5
     assert await living(session) == [11, 12]
     running.cancel()
     await asyncio.wait([running])

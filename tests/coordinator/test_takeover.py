@@ -1,4 +1,4 @@
-"""Prove which holders are taken for lost, from what is known of them alone."""
+"""The coordinator decides only from rows and actors which holders are lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.coordinator.takeover import DIED, NOT_OURS, SILENT, lost_holders
+from shardclock_server.coordinator.takeover import DIED, NOT_OURS, SILENT, lost_holders, silent_holders
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 
 NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
@@ -56,3 +56,10 @@ def test_unsupervised_keepers_of_another_cluster_are_left_alone() -> None:
 def test_an_unsupervised_keeper_of_ours_that_is_silent_too_is_lost_as_silent() -> None:
     for leads in (False, True):
         assert lost(holder(1), holder(9), supervised=("a9",), silent=("a1",), leads=leads) == {1: SILENT}
+
+
+@pytest.mark.parametrize(("leads", "expected"), [(True, {1: SILENT, 3: SILENT}), (False, {1: SILENT})])
+def test_without_an_answer_of_the_fleet_only_silent_holders_are_lost(leads: bool, expected: dict[int, str]) -> None:
+    holders = (holder(1), holder(2), holder(3, "theirs"))
+
+    assert silent_holders(holders, supervised=("a1", "a2"), silent=("a1", "a3"), leads=leads) == expected

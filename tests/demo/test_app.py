@@ -1,4 +1,4 @@
-"""Prove that the demo's handler ends as its payload asks for, and notes each call before anything can fail."""
+"""Prove that the demo's handler ends as its payload says, and notes each call before the call can fail."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from shardclock_server.workers.app import find_app
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the file of a demo in which its calls are noted."""
+    """Return the path of the file in which the demo notes its calls."""
     monkeypatch.setenv("SHARDCLOCK_DATA_DIR", str(tmp_path / "postgres"))
     file = calls_file(tmp_path / "postgres")
     file.touch()
@@ -36,7 +36,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call_until_it_ends(payload: object) -> tuple[Outcome, int]:
-    """Call the handler as often as a worker would; return how the last attempt ended, and which it was."""
+    """Call the handler as often as a worker would; return the outcome and the number of the last attempt."""
     for attempt in range(1, ATTEMPTS_MAX):
         outcome = call(release_goods, payload, timer_key=7, attempt=attempt)
         if outcome == Completed():
@@ -47,7 +47,7 @@ def call_until_it_ends(payload: object) -> tuple[Outcome, int]:
 @pytest.mark.parametrize(
     "payload", [{"warehouse": OPEN}, {"warehouse": BUSY}, {"warehouse": CLOSED}, {"warehouse": [1]}, [1], None], ids=str
 )
-def test_ends_as_its_payload_asks_for(noted: Path, payload: object) -> None:
+def test_a_call_ends_as_its_payload_says(noted: Path, payload: object) -> None:
     outcome, attempt = call_until_it_ends(payload)
 
     expected = expected_end(None if payload is None else json.dumps(payload))
@@ -55,7 +55,7 @@ def test_ends_as_its_payload_asks_for(noted: Path, payload: object) -> None:
     assert [(it.timer_key, it.attempt) for it in read_calls(noted)] == [(7, n) for n in range(1, attempt + 1)]
 
 
-def test_a_thousand_of_the_example_have_each_end_that_there_is() -> None:
+def test_the_example_has_each_possible_end() -> None:
     timers = [NewTimer.from_line(line) for line in example_lines()]
     ends = [expected_end(timer.payload) for timer in timers if timer.target == TARGET]
 
@@ -63,14 +63,14 @@ def test_a_thousand_of_the_example_have_each_end_that_there_is() -> None:
     assert [ends.count(EXPECTED[it]) for it in (OPEN, BUSY, CLOSED)] == [978, 20, 2]
 
 
-def test_is_found_where_a_user_s_app_is_found(tmp_path: Path) -> None:
+def test_the_demo_s_app_is_found_like_a_user_s_app(tmp_path: Path) -> None:
     app = find_app(APP, tmp_path)
 
     assert [handler.target for handler in app.handlers] == [TARGET]
     assert app.handlers[0].policy.max_attempts == ATTEMPTS_MAX
 
 
-def test_calls_are_read_in_the_order_in_which_they_were_noted(noted: Path) -> None:
+def test_calls_are_read_in_the_order_of_their_notes(noted: Path) -> None:
     for attempt in (1, 2, 3):
         note_call(42, attempt)
 
@@ -79,7 +79,7 @@ def test_calls_are_read_in_the_order_in_which_they_were_noted(noted: Path) -> No
     assert calls == sorted(calls, key=lambda it: it.began_s)
 
 
-def test_nothing_is_noted_where_no_demo_runs(noted: Path) -> None:
+def test_no_call_is_noted_without_a_running_demo(noted: Path) -> None:
     noted.unlink()
 
     with pytest.raises(FileNotFoundError):

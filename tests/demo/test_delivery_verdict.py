@@ -1,4 +1,4 @@
-"""Prove that the judge of deliveries sees each fault: a check that can't turn red checks nothing."""
+"""Prove that the verdict on deliveries names each fault."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KILLED_S = 100.0
 OPENS = range(1, 6)
 BUSY_KEY, CLOSED_KEY = 6, 7
 PROMISED = 7
-END_OF = {key: PROMISED + key - 1 for key in range(1, PROMISED + 1)}  # where a key's end stands among the records
+END_OF = {key: PROMISED + key - 1 for key in range(1, PROMISED + 1)}  # the position of a key's end among the records
 
 
 def record(position: int, intent: str, timer_key: int, **more: object) -> LogRecord:
-    """Record something of a timer that has a target."""
+    """Make a record of a timer with a target."""
     made = LogRecord(
         position=position, recorded_at=START, intent=intent, timer_key=timer_key, tenant_id="default", name=None,
         timer_type="USER", process_instance_key=None, element_instance_key=None, target_element_id=None,
@@ -34,12 +34,12 @@ def record(position: int, intent: str, timer_key: int, **more: object) -> LogRec
 
 
 def end(position: int, intent: str, timer_key: int, attempt: int) -> LogRecord:
-    """Record how a delivery ended."""
+    """Make the record of a delivery's end."""
     return record(position, intent, timer_key, detail={"attempt": attempt, "ms": 100})
 
 
 def run() -> tuple[list[LogRecord], list[Call]]:
-    """Make a run in which all went well: five open warehouses, one busy, one closed."""
+    """Make a run without faults: five open warehouses, one busy, one closed."""
     warehouses = dict.fromkeys(OPENS, OPEN) | {BUSY_KEY: BUSY, CLOSED_KEY: CLOSED}
     records = [
         record(key, "TRIGGERED", key, payload=json.dumps({"order": key, "warehouse": warehouse}))
@@ -59,20 +59,20 @@ def verdict_on(
     promised: int = PROMISED,
     killed_s: float | None = KILLED_S,
 ) -> DeliveryVerdict:
-    """Judge these records and calls, or those of the run in which all went well."""
+    """Return the verdict on these records and calls, by default the run without faults."""
     good_records, good_calls = run()
     records = good_records if records is None else records
     return judge_deliveries(promised, records, good_calls if calls is None else calls, killed_s)
 
 
 def faults(verdict: DeliveryVerdict) -> dict[str, int]:
-    """Name the faults that were found; the verdict holds if and only if there is none."""
+    """Return the found faults; the verdict holds if and only if no fault is found."""
     found = {fault: count for fault, count in verdict.faults.items() if count}
     assert verdict.holds == (not found)
     return found
 
 
-def test_a_run_in_which_all_went_well_holds() -> None:
+def test_a_run_without_faults_holds() -> None:
     verdict = verdict_on()
 
     assert faults(verdict) == {}
@@ -80,7 +80,7 @@ def test_a_run_in_which_all_went_well_holds() -> None:
     assert (verdict.retried, verdict.called_again, verdict.repeated) == (1, 0, 0)
 
 
-def test_nothing_delivered_is_unknown_and_fails() -> None:
+def test_a_run_without_deliveries_fails() -> None:
     verdict = verdict_on([], [], promised=0)
 
     assert not any(verdict.faults.values())
@@ -118,14 +118,14 @@ def test_a_call_without_a_firing_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("intent", ["DISCARDED", "DEAD"])
-def test_what_should_have_been_delivered_and_was_not_has_a_wrong_end(intent: str) -> None:
+def test_a_delivery_that_should_have_succeeded_and_did_not_has_a_wrong_end(intent: str) -> None:
     records, _ = run()
     records[END_OF[1]] = end(11, intent, 1, 1)
 
     assert faults(verdict_on(records)) == {"with a wrong end": 1}
 
 
-def test_what_should_be_dead_and_was_delivered_has_a_wrong_end() -> None:
+def test_a_delivery_that_should_be_dead_and_was_delivered_has_a_wrong_end() -> None:
     records, _ = run()
     records[END_OF[CLOSED_KEY]] = end(21, "DELIVERED", CLOSED_KEY, 3)
 
@@ -145,14 +145,14 @@ def test_an_attempt_too_many_or_too_few_is_a_fault(key: int, intent: str, attemp
 
 
 @pytest.mark.parametrize("call", [(1, 1), (BUSY_KEY, 1), (BUSY_KEY, 2), (CLOSED_KEY, 2)], ids=str)
-def test_an_attempt_that_nobody_called_is_a_fault(call: tuple[int, int]) -> None:
+def test_an_attempt_without_a_call_is_a_fault(call: tuple[int, int]) -> None:
     _, calls = run()
     left = [it for it in calls if it[:2] != call]
 
     assert faults(verdict_on(calls=left)) == {"not called": 1}
 
 
-def test_an_attempt_that_was_called_on_both_sides_of_the_kill_is_told_and_no_fault() -> None:
+def test_an_attempt_that_was_called_before_and_after_the_kill_is_reported_and_no_fault() -> None:
     _, calls = run()
     again = [Call(1, 1, 100.1), Call(1, 1, 100.2), Call(BUSY_KEY, 1, 101.0)]
 

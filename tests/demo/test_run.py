@@ -1,4 +1,4 @@
-"""Prove that the demo keeps its promises, and that its own file is good."""
+"""Prove that the demo keeps its promises, and that its own file is valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TAKEOVER_MAX_S = 2.0
 
 @pytest.fixture
 def file() -> Iterator[Path]:
-    """Give a place for a file of timers."""
+    """Give a path for a file of timers."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as folder:
         yield Path(folder) / "timers.ndjson"
 
@@ -35,14 +35,14 @@ def test_every_line_of_the_example_is_a_timer() -> None:
     assert list(example_lines()) == list(example_lines()), "each demo fires the same"
 
 
-def test_every_line_of_the_file_that_is_shown_is_a_timer() -> None:
+def test_every_line_of_the_shown_file_is_a_timer() -> None:
     for line in (ROOT / "examples" / "timers.ndjson").read_bytes().splitlines():
         NewTimer.from_line(line)
 
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_killed(file: Path) -> None:
+def test_the_demo_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_killed(file: Path) -> None:
     orders: dict[int, dict[str, object]] = {
         n: {"target": TARGET, "payload": {"warehouse": OPEN}} for n in range(0, 600, 3)
     }
@@ -69,7 +69,7 @@ def test_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_killed(fi
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_a_file_with_a_bad_line_is_refused_whole_with_its_number(file: Path) -> None:
+def test_a_file_with_a_bad_line_is_refused_as_a_whole_with_the_line_number(file: Path) -> None:
     file.write_text('{"delay": "PT1S"}\n{"delay": "soon"}\n')
 
     done = run("demo", "--file", file, "--json", environment={})

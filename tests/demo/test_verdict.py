@@ -1,4 +1,4 @@
-"""Prove that the judge sees each fault: a check that can't turn red checks nothing."""
+"""Prove that the verdict names each fault."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Promise = tuple[Scheduled, NewTimer]
 
 
 def at(seconds: float) -> datetime:
-    """Name a moment of the run."""
+    """Return a moment of the run."""
     return START + timedelta(seconds=seconds)
 
 
 def fired(timer_key: int, due_s: float, **more: object) -> LogRecord:
-    """Record a firing two milliseconds after its due date."""
+    """Make the record of a firing two milliseconds after its due date."""
     record = LogRecord(
         position=timer_key, recorded_at=at(due_s) + LAG, intent="TRIGGERED", timer_key=timer_key,
         tenant_id="default", name=None, timer_type="USER", process_instance_key=None, element_instance_key=None,
@@ -37,7 +37,7 @@ def fired(timer_key: int, due_s: float, **more: object) -> LogRecord:
 
 
 def run() -> tuple[list[Promise], list[LogRecord]]:
-    """Make a run in which everything went well: single timers, and a repeat of three."""
+    """Make a run without faults: single timers, and a repeat of three."""
     single = NewTimer.from_fields({"due_date": "2030-01-31T08:00:01Z"})
     repeat = NewTimer.from_fields({"schedule": "R3/PT1S", "name": "beat"})
     promises: list[Promise] = [(Scheduled(key, at(key / 10)), single) for key in range(1, SINGLES + 1)]
@@ -48,11 +48,11 @@ def run() -> tuple[list[Promise], list[LogRecord]]:
 
 
 def verdict_on(records: list[LogRecord], kill: Kill | None = None) -> Verdict:
-    """Judge these records against what was promised."""
+    """Compare these records with the promises."""
     return judge(run()[0], records, kill)
 
 
-def test_a_run_in_which_all_went_well_holds() -> None:
+def test_a_run_without_faults_holds() -> None:
     verdict = verdict_on(run()[1])
 
     assert verdict.holds
@@ -73,7 +73,7 @@ def test_a_firing_a_microsecond_early_is_early() -> None:
 
 
 @pytest.mark.parametrize("missing", [0, SINGLES, SINGLES + 2], ids=["a timer", "an occurrence", "the last occurrence"])
-def test_a_firing_that_is_not_there_is_lost(missing: int) -> None:
+def test_a_missing_firing_is_lost(missing: int) -> None:
     records = run()[1]
     del records[missing]
 
@@ -83,7 +83,7 @@ def test_a_firing_that_is_not_there_is_lost(missing: int) -> None:
     assert not verdict.holds
 
 
-def test_a_cancelled_timer_that_nobody_cancelled_is_lost() -> None:
+def test_a_canceled_timer_that_no_client_canceled_is_lost() -> None:
     records = run()[1]
     records[7] = replace(records[7], intent="CANCELED")
 
@@ -91,7 +91,7 @@ def test_a_cancelled_timer_that_nobody_cancelled_is_lost() -> None:
 
 
 @pytest.mark.parametrize("twice", [0, SINGLES + 1], ids=["a timer", "an occurrence"])
-def test_a_firing_that_is_there_twice_is_double(twice: int) -> None:
+def test_a_firing_with_two_records_is_double(twice: int) -> None:
     records = run()[1]
     records.append(replace(records[twice], position=5000))
 
@@ -108,13 +108,13 @@ def test_an_occurrence_fired_again_under_another_key_is_double() -> None:
     assert verdict_on(records).double == 1
 
 
-def test_nothing_fired_is_unknown_and_fails() -> None:
+def test_a_run_without_firings_fails() -> None:
     assert not judge([], [], None).holds
     assert verdict_on([]).lost == SINGLES + 3
 
 
 def gap(count: int) -> list[LogRecord]:
-    """Make a run in which the second of three firings missed so many occurrences after it."""
+    """Make a run in which the second of three firings has `count` missed occurrences after it."""
     records = run()[1]
     third = records.pop()
     skipped = fired(1002, 2, name="beat", schedule="R3/PT1S", occurrence=3, intent="SKIPPED")
@@ -122,7 +122,7 @@ def gap(count: int) -> list[LogRecord]:
     return [*records, replace(third, occurrence=3 + count)]
 
 
-def test_what_was_skipped_is_told_and_uses_up_no_firing() -> None:
+def test_skipped_occurrences_are_reported_and_use_up_no_firing() -> None:
     verdict = verdict_on(gap(2))
 
     assert (verdict.promised, verdict.fired, verdict.skipped, verdict.lost) == (SINGLES + 3, SINGLES + 3, 2, 0)
@@ -143,7 +143,7 @@ def test_an_occurrence_recorded_as_skipped_with_too_small_a_count_is_lost() -> N
 def test_takeover_is_the_longest_wait_of_the_killed_shards_timers() -> None:
     records = run()[1]
     kill = Kill(at=at(5), shard=0, shard_count=2)
-    # Key 52 was due 0.2 s after the kill and fired 1.5 s after it; key 40 fired long before.
+    # Key 52 was due 0.2 s after the kill, and fired 1.5 s after the kill; key 40 fired long before.
     index = next(i for i, record in enumerate(records) if record.timer_key == 52)
     records[index] = replace(records[index], recorded_at=at(6.7))
 
@@ -164,7 +164,7 @@ def test_lateness_of_a_shard_that_was_not_killed_is_lag() -> None:
     assert verdict.lag_max_ms == pytest.approx(1500)
 
 
-def test_a_timer_that_was_scheduled_when_it_was_overdue_is_late_from_then_on() -> None:
+def test_a_timer_that_was_overdue_when_it_was_scheduled_is_late_from_then_on() -> None:
     records = run()[1]
     records[7] = replace(records[7], due_date=at(-86_400), created_at=at(3), recorded_at=at(3) + LAG)
 
@@ -174,7 +174,7 @@ def test_a_timer_that_was_scheduled_when_it_was_overdue_is_late_from_then_on() -
     assert verdict.holds
 
 
-def test_a_timer_that_was_resumed_when_it_was_overdue_is_late_from_then_on() -> None:
+def test_a_timer_that_was_overdue_when_it_was_resumed_is_late_from_then_on() -> None:
     records = run()[1]
     changed = {"changed_at": at(3).isoformat()}
     records[7] = replace(records[7], due_date=at(-86_400), created_at=at(-90_000), detail=changed, recorded_at=at(4))
@@ -184,7 +184,7 @@ def test_a_timer_that_was_resumed_when_it_was_overdue_is_late_from_then_on() -> 
 
 def test_an_occurrence_that_was_made_late_is_late_from_its_due_date() -> None:
     records = run()[1]
-    records[-1] = replace(records[-1], created_at=at(9), recorded_at=at(9) + LAG)  # it was due at 3 s
+    records[-1] = replace(records[-1], created_at=at(9), recorded_at=at(9) + LAG)  # the timer was due at 3 s
 
     assert verdict_on(records).lag_max_ms == pytest.approx(6_002)
 
@@ -197,7 +197,7 @@ def test_a_repeat_without_end_can_not_be_judged() -> None:
 
 
 def with_deliveries(**more: int) -> Verdict:
-    """Judge a run in which the timers went well, with deliveries that did too, but for what is given."""
+    """Return the verdict on a run that has no faults except the given faults of deliveries."""
     went_well: dict[str, Any] = {
         "promised": 2, "delivered": 2, "discarded": 0, "dead": 0, "retried": 0, "called_again": 0, "repeated": 0,
         "lost": 0, "double": 0, "unfired": 0, "wrong_end": 0, "wrong_attempt": 0, "uncalled": 0,
@@ -205,14 +205,14 @@ def with_deliveries(**more: int) -> Verdict:
     return replace(verdict_on(run()[1]), deliveries=DeliveryVerdict(**went_well | more))
 
 
-def test_holds_only_if_the_deliveries_do_too() -> None:
+def test_a_run_holds_only_if_its_deliveries_do_too() -> None:
     assert with_deliveries().holds
     assert not with_deliveries(double=1).holds
     assert not with_deliveries(delivered=0).holds
     assert not replace(with_deliveries(), lost=1).holds
 
 
-def test_tells_of_deliveries_only_if_there_were_any() -> None:
+def test_deliveries_are_reported_only_if_there_were_any() -> None:
     said = dict(with_deliveries().lines())
 
     assert said["verdict"] == "every timer fired exactly once, none early; every delivery ended once, as it had to"
@@ -221,6 +221,6 @@ def test_tells_of_deliveries_only_if_there_were_any() -> None:
     assert dict(with_deliveries(lost=1).lines())["verdict"] == "BROKEN"
 
 
-def test_is_told_to_people_in_a_sentence() -> None:
+def test_the_verdict_is_shown_in_a_sentence() -> None:
     assert dict(verdict_on(run()[1]).lines())["verdict"] == "every timer fired exactly once, none early"
     assert dict(verdict_on([]).lines())["verdict"] == "BROKEN"

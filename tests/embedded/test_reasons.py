@@ -1,4 +1,4 @@
-"""Prove that the embedded Postgres works for a user without a name, and says truly why it can't be used."""
+"""Test the embedded Postgres for a user without a name, and the causes in its error messages."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support import ROOT
 from tests.support.memory import IN_MEMORY
 
 END_S = 60
-UNNAMED = 54_321  # no user of this machine has this number
+UNNAMED = 54_321  # a number without a user on this machine
 USE = (
     "import sys; from pathlib import Path\n"
     "from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError\n"
     "try: EmbeddedPostgres.start(Path(sys.argv[1]), version=int(sys.argv[2])).close()\n"
     "except EmbeddedPostgresError as error: sys.exit(str(error))\n"
 )
-# After the imports: Python itself may stand where only root can read.
+# The process changes its user after the imports, because only root may be able to read Python's files.
 BECOME_UNNAMED = (
     "import shardclock_server.embedded.server, os, shutil\n"
     f"os.setgroups([]); os.setresgid(*[{UNNAMED}] * 3); os.setresuid(*[{UNNAMED}] * 3)"
@@ -52,7 +52,7 @@ NO_SOCKET = """\
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Give a directory that any user may enter and write to."""
+    """Make a directory that any user may enter and write to."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         Path(place).chmod(0o777)
         yield Path(place) / "d"
@@ -69,18 +69,18 @@ def data_dir() -> Iterator[Path]:
         ("", ""),
     ],
 )  # fmt: skip
-def test_the_cause_is_found_before_what_follows_it(words: str, cause: str) -> None:
+def test_the_cause_is_found_before_later_lines(words: str, cause: str) -> None:
     assert cause_in(words) == cause
 
 
-def test_a_socket_that_could_not_be_made_has_the_reason_of_the_kernel() -> None:
+def test_the_failure_of_a_socket_has_the_error_of_the_kernel() -> None:
     assert fatal_in(NO_SOCKET) == 'could not bind Unix address "/d/.s.PGSQL.5432": Address already in use'
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 @pytest.mark.parametrize("version", [16, 18])
-def test_a_user_without_a_name_makes_and_uses_a_database(data_dir: Path, version: int) -> None:
+def test_a_user_without_a_name_creates_and_uses_a_database(data_dir: Path, version: int) -> None:
     for _ in ("made", "used again"):
         done = subprocess.run(
             [sys.executable, "-c", f"{BECOME_UNNAMED}\n{USE}", str(data_dir), str(version)],
@@ -115,11 +115,11 @@ def test_the_permissions_of_a_database_do_not_depend_on_the_umask(data_dir: Path
         assert (done.returncode, done.stderr) == (0, "")
 
     found = {it.name: stat.S_IMODE(it.stat().st_mode) for it in (place.parent, place, *place.iterdir())}
-    assert found == {"parent": 0o755, "d": 0o700, "pgdata": 0o700, "turn.lock": 0o600, "users.lock": 0o600}
+    assert found == {"parent": 0o755, "d": 0o700, "pgdata": 0o700, "server.lock": 0o600, "users.lock": 0o600}
 
 
 @pytest.mark.slow
-def test_a_database_that_does_not_fit_says_which_file_did_not(data_dir: Path) -> None:
+def test_the_error_of_a_full_disk_names_the_file(data_dir: Path) -> None:
     limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n{USE}"
 
     done = subprocess.run(
@@ -151,7 +151,7 @@ def test_data_of_another_user_are_refused_with_both_users(data_dir: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_socket_s_place_that_is_taken_is_said(data_dir: Path) -> None:
+def test_the_error_names_a_socket_path_that_is_taken(data_dir: Path) -> None:
     (_made(data_dir) / ".s.PGSQL.5432" / "x").mkdir(parents=True)
 
     with pytest.raises(EmbeddedPostgresError, match=r"doesn't start: could not bind Unix address .*: Address already"):
@@ -159,7 +159,7 @@ def test_a_socket_s_place_that_is_taken_is_said(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "eighteen"])
-def test_data_without_a_version_are_said_to_be_damaged(data_dir: Path, text: str) -> None:
+def test_data_without_a_version_are_refused_as_damaged(data_dir: Path, text: str) -> None:
     (data_dir / "pgdata").mkdir(parents=True)
     (data_dir / "pgdata" / "PG_VERSION").write_text(text)
 

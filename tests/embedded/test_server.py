@@ -1,4 +1,4 @@
-"""Prove that the embedded Postgres is found again, survives its death and goes when nobody needs it."""
+"""Test that processes share the embedded Postgres, that it survives a kill, and that the last process stops it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.memory import IN_MEMORY
 
 END_S = 60
 
-# Joins the server in argv[1], says its postmaster, and holds on until stdin ends.
+# A process that joins the server in argv[1], prints its postmaster, and holds it until stdin ends.
 USER = """
 import sys
 from pathlib import Path
@@ -36,8 +36,8 @@ server.close()
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Give a directory that a server may use, and check that none outlives the test."""
-    # Not pytest's tmp_path: another session closes its parents to the server's user again.
+    """Make a directory for a server, and check that no server outlives the test."""
+    # Not pytest's tmp_path: another pytest session would remove the server user's access to its parents.
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield path
     left = [process.pid for process in _postmasters(path)]
@@ -49,7 +49,7 @@ def data_dir() -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_starts_with_our_settings_and_no_port(data_dir: Path, version: int) -> None:
+async def test_the_server_starts_with_our_settings_and_without_a_port(data_dir: Path, version: int) -> None:
     server = EmbeddedPostgres.start(data_dir, version=version)
     try:
         assert str(await _value(server.dsn, "show server_version_num")).startswith(str(version))
@@ -62,7 +62,7 @@ async def test_starts_with_our_settings_and_no_port(data_dir: Path, version: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_is_found_again_by_another_process_and_stopped_by_the_last_one(data_dir: Path, version: int) -> None:
+async def test_a_second_process_joins_the_server_and_the_last_one_stops_it(data_dir: Path, version: int) -> None:
     first = EmbeddedPostgres.start(data_dir, version=version)
     try:
         second = _User(data_dir, version)
@@ -81,7 +81,7 @@ async def test_a_killed_postmaster_comes_back_with_its_data(data_dir: Path, vers
     server = EmbeddedPostgres.start(data_dir, version=version)
     try:
         await _value(server.dsn, "create table kept as select 42 as answer")
-        idle = await asyncpg.connect(server.dsn, timeout=END_S)  # a backend that must notice first
+        idle = await asyncpg.connect(server.dsn, timeout=END_S)  # a backend that must end before a restart
         killed, dsn = server.postmaster_pid, server.dsn
         assert not server.restart_if_dead(), "it lives"
 
@@ -112,7 +112,7 @@ async def test_data_is_kept_between_starts(data_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_user_is_not_counted(data_dir: Path) -> None:
+def test_a_killed_process_is_not_counted(data_dir: Path) -> None:
     server = EmbeddedPostgres.start(data_dir)
     user = _User(data_dir, 18)
     user.process.kill()
@@ -140,7 +140,7 @@ def test_two_uses_in_one_process_count_as_two(data_dir: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a'b c; d%20&e", "a, b", "long" * 30], ids=["odd", "comma", "long"])
-async def test_any_other_path_works(data_dir: Path, name: str) -> None:
+async def test_unusual_paths_work(data_dir: Path, name: str) -> None:
     server = EmbeddedPostgres.start(data_dir / name)
     socket_dir = server._postmaster.socket_dir
     try:
@@ -152,7 +152,7 @@ async def test_any_other_path_works(data_dir: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_strangers_process_with_the_old_pid_is_not_taken_for_the_server(data_dir: Path) -> None:
+def test_another_process_with_the_old_pid_is_not_the_server(data_dir: Path) -> None:
     server = EmbeddedPostgres.start(data_dir)
     server.close()
     stranger = subprocess.Popen(["sleep", "60"], user=server._postmaster.user)
@@ -185,14 +185,14 @@ def test_a_path_that_pg_ctl_cannot_take_is_refused(data_dir: Path) -> None:
         EmbeddedPostgres.start(data_dir / "$HOME")
 
 
-def test_a_place_that_is_no_directory_is_refused_in_one_line(data_dir: Path) -> None:
+def test_a_path_that_is_not_a_directory_is_refused_in_one_line(data_dir: Path) -> None:
     (data_dir / "file").write_text("")
     with pytest.raises(EmbeddedPostgresError, match=r"^can't keep Postgres in [^\n]*$"):
         EmbeddedPostgres.start(data_dir / "file")
 
 
 @pytest.mark.slow
-def test_a_server_that_fails_says_why_in_one_line(data_dir: Path) -> None:
+def test_a_server_that_does_not_start_gives_the_cause_in_one_line(data_dir: Path) -> None:
     EmbeddedPostgres.start(data_dir).close()
     with (data_dir / "pgdata" / "postgresql.conf").open("a") as conf:
         conf.write("shared_buffers = 'plenty'\n")
@@ -200,7 +200,7 @@ def test_a_server_that_fails_says_why_in_one_line(data_dir: Path) -> None:
         EmbeddedPostgres.start(data_dir)
 
 
-def test_why_a_server_failed_is_not_what_it_told_those_who_came_early(data_dir: Path) -> None:
+def test_the_cause_is_never_a_refusal_of_an_early_client(data_dir: Path) -> None:
     postmaster = Postmaster(data_dir, 18)
     postmaster.pgdata.mkdir(parents=True)
     postmaster.log.write_text(

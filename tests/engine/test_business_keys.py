@@ -1,7 +1,8 @@
-"""An instance is found by the business key of its start, from then on."""
+"""A start's business key finds the instance as soon as the start is stored."""
 
 from __future__ import annotations
 
+from shardclock.api.refusals.processes import INSTANCE_GIVEN_UP
 from shardclock_server.service import processes
 from shardclock_server.service.dead_letters import discard
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
@@ -20,18 +21,18 @@ async def found(it: Processes, business_key: str) -> list[int]:
 
 
 async def given_up(it: Processes, definition: int) -> int:
-    """Let a start ask for a definition that is not there until it is a dead letter; mend it, and return its key."""
+    """Make a dead letter of a start by a missing definition; restore the definition, and return the start's key."""
     key = await processes.start(it.session, "p", business_key="order-42")
     await it.query("update shardclock.deliveries set payload = payload || '{\"definition\": 0}'")
     for _ in range(6):
         await it.advance("PT1S")
-    mended = "update shardclock.dead_letters set payload = payload || jsonb_build_object('definition', $1::bigint)"
-    (dead,) = await it.query(f"{mended} returning timer_key", definition)
+    repaired = "update shardclock.dead_letters set payload = payload || jsonb_build_object('definition', $1::bigint)"
+    (dead,) = await it.query(f"{repaired} returning timer_key", definition)
     assert dead["timer_key"] == key
     return key
 
 
-async def test_one_that_is_starting_is_listed_as_it_is_shown() -> None:
+async def test_a_starting_instance_has_the_same_fields_in_the_list_and_by_key() -> None:
     async with running() as it:
         await it.deploy(USER, connected="s>u")
         key = await processes.start(it.session, "p", business_key="order-42")
@@ -52,7 +53,7 @@ async def test_one_that_is_starting_is_listed_as_it_is_shown() -> None:
         assert await found(it, "order-4") == []
 
 
-async def test_an_instance_whose_start_was_given_up_is_shown_and_begins_when_that_is_redriven() -> None:
+async def test_an_instance_with_a_dead_start_is_shown_and_begins_after_a_redrive() -> None:
     async with running() as it:
         definition = await it.deploy(USER, connected="s>u")
         key = await given_up(it, definition)
@@ -65,15 +66,15 @@ async def test_an_instance_whose_start_was_given_up_is_shown_and_begins_when_tha
         assert await instances.find_instances(it.session, business_key="order-42", state="INCIDENT") == [whole.found]
         assert await instances.find_instance(it.session, key, tenant_id="other") is None
         assert not await instances.set_variables(it.session, key, {})
-        why = await processes.why_not_told(it.session, key, "its variables can't be set")
-        assert why.sentence.startswith(f"the start of instance {key} was given up: redrive dead letter {key}, or")
+        refused = await processes.not_sent(it.session, key, "its variables can't be set")
+        assert (refused.code, refused.members) == (INSTANCE_GIVEN_UP, {"state": "STARTING"})
 
         assert await redrive_dead_letters(it.session, [key]) == [key]
         await it.settle()
         assert ((await it.see(key)).found.state, (await it.see(key)).found.incidents) == ("RUNNING", 0)
 
 
-async def test_an_instance_whose_start_was_given_up_is_cancelled_for_good() -> None:
+async def test_an_instance_with_a_dead_start_is_cancelled_for_good() -> None:
     async with running() as it:
         definition = await it.deploy(USER, connected="s>u")
         key = await given_up(it, definition)
@@ -94,7 +95,7 @@ async def test_an_instance_whose_start_was_given_up_is_cancelled_for_good() -> N
         assert "its instance was cancelled" in ended["detail"]
 
 
-async def test_a_start_whose_process_is_gone_is_cancelled_without_a_trace() -> None:
+async def test_a_cancelled_start_without_its_process_leaves_no_rows() -> None:
     async with running() as it:
         await it.deploy(USER, connected="s>u")
         key = await given_up(it, 0)
@@ -103,7 +104,7 @@ async def test_a_start_whose_process_is_gone_is_cancelled_without_a_trace() -> N
         assert await it.query("select from shardclock.dead_letters") == []
 
 
-async def test_a_called_process_has_none() -> None:
+async def test_a_called_process_has_no_business_key() -> None:
     async with running() as it:
         await it.deploy(USER, connected="s>u", process_id="child")
         await it.deploy(CALL, connected="s>c")

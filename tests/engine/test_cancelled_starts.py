@@ -1,4 +1,4 @@
-"""An instance that is cancelled while its start is tried never begins, though the start is given up."""
+"""An instance that is cancelled before an engine takes its start never begins, even if the start is given up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_an_instance_that_is_cancelled_before_its_start_is_given_up_never_
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, USER, resource="p.bpmn")
         engine = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
-        # Variables may have 1 MiB, and a state, too: with its tokens this one is larger.
+        # Variables may have 1 MiB, and a state, too; with its tokens, this state is larger.
         key = await processes.start(session, "p", variables={"a": "x" * 1_048_560})
         await engine.turn()
         assert (await processes.find(session, key)).found.state == "STARTING"
@@ -49,7 +49,7 @@ async def test_an_instance_that_is_cancelled_before_its_start_is_given_up_never_
 
 @asynccontextmanager
 async def start_due_later(dsn: str) -> AsyncIterator[tuple[Session, SignalRunner, int]]:
-    """Give an engine, and an instance whose start is due in a minute, as one redriven with many, so many a second."""
+    """Yield an engine, and an instance with a start that is due in a minute, as after a redrive of many."""
     await add_holder(dsn, 1, 0, 1)
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, USER, resource="p.bpmn")
@@ -59,7 +59,7 @@ async def start_due_later(dsn: str) -> AsyncIterator[tuple[Session, SignalRunner
         yield session, engine, key
 
 
-async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_ends_at_once(dsn: str) -> None:
+async def test_a_cancelled_instance_with_a_later_start_ends_at_once(dsn: str) -> None:
     async with start_due_later(dsn) as (session, engine, key):
         assert await cancel_instance(session, key) == "SENT"
 
@@ -70,7 +70,7 @@ async def test_an_instance_that_is_cancelled_while_its_start_is_due_later_ends_a
         assert (await processes.find(session, key)).found.state == "CANCELED"
 
 
-async def test_cancelled_starts_that_are_put_off_delay_no_cancellation_of_a_running_instance(dsn: str) -> None:
+async def test_deferred_cancelled_starts_delay_no_cancellation_of_a_running_instance(dsn: str) -> None:
     await add_holder(dsn, 1, 0, 1)
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
         await processes.deploy(session, USER, resource="p.bpmn")
@@ -95,7 +95,7 @@ async def test_cancelled_starts_that_are_put_off_delay_no_cancellation_of_a_runn
         assert (stats.begun, stats.ended["canceled"]) == (1, 201)
 
 
-async def test_variables_for_an_instance_whose_start_is_due_later_wait_for_it(dsn: str) -> None:
+async def test_variables_for_an_instance_with_a_later_start_wait_for_it(dsn: str) -> None:
     async with start_due_later(dsn) as (session, engine, key):
         assert await set_variables(session, key, {"a": 1})
         while await engine.turn():
@@ -110,7 +110,7 @@ async def test_variables_for_an_instance_whose_start_is_due_later_wait_for_it(ds
 
 @asynccontextmanager
 async def start_given_up(dsn: str, *, timeout_s: float = 10.0) -> AsyncIterator[tuple[Session, SignalRunner, int]]:
-    """Give an engine, and an instance whose start was given up and to which a cancellation was sent nevertheless."""
+    """Yield an engine, and an instance with a dead start and a cancellation that a client sent after the start died."""
     await add_holder(dsn, 1, 0, 1)
     async with (
         Session(dsn, application="test") as session,
@@ -128,7 +128,7 @@ async def start_given_up(dsn: str, *, timeout_s: float = 10.0) -> AsyncIterator[
         yield session, engine, key
 
 
-async def test_a_start_that_somebody_has_locked_holds_up_no_other_instance(dsn: str) -> None:
+async def test_a_locked_start_delays_no_other_instance(dsn: str) -> None:
     async with start_given_up(dsn, timeout_s=3 * BOUND_S) as (session, engine, key):
         other = await processes.start(session, "p")
         somebody = await asyncpg.connect(dsn, timeout=BOUND_S)
@@ -148,7 +148,7 @@ async def test_a_start_that_somebody_has_locked_holds_up_no_other_instance(dsn: 
         assert (await processes.find(session, key)).found.state == "CANCELED"
 
 
-async def test_a_start_that_nobody_can_read_holds_up_no_engine(dsn: str) -> None:
+async def test_an_unreadable_start_stops_no_engine(dsn: str) -> None:
     async with start_given_up(dsn) as (session, engine, key):
         await query(dsn, """update shardclock.dead_letters set payload = '{"kind": "begin", "definition": "x"}'""")
         other = await processes.start(session, "p")
@@ -162,7 +162,7 @@ async def test_a_start_that_nobody_can_read_holds_up_no_engine(dsn: str) -> None
         assert await query(dsn, "select 1 from shardclock.instances where instance_key = $1", key) == []
 
 
-async def test_the_records_say_who_cancelled_it_and_not_which_engine_did_it(dsn: str) -> None:
+async def test_the_records_name_the_client_that_cancelled_and_not_the_engine(dsn: str) -> None:
     async with start_given_up(dsn) as (session, engine, key):
         await engine.turn()
 

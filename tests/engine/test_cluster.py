@@ -1,4 +1,4 @@
-"""Processes on a real cluster, through the program, as docs/processes.md shows; and engines that are killed."""
+"""Processes on a real cluster, with the commands of docs/processes.md, and with killed engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MODEL = str(ROOT / "examples" / "order.bpmn")
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
-    """Run a cluster with the handler of the page."""
+    """Run a cluster with the handler from docs/processes.md."""
     place = tmp_path_factory.mktemp("processes")
     (module,) = [it.text for it in blocks() if it.where.startswith("docs/processes.md") and "on_timer" in it.text]
     (place / "orders.py").write_text(module)
@@ -43,7 +43,7 @@ def said(up: ClusterProcess, *words: str) -> Any:
 
 
 def engines_of(up: ClusterProcess, *, without: frozenset[int] = frozenset()) -> frozenset[int]:
-    """Wait until two engines serve, and none of some others; return their processes."""
+    """Wait until two engines serve that are not in `without`; return the engines' processes."""
 
     def serving() -> frozenset[int]:
         return frozenset(it.pid for it in up.keepers(ENGINE))

@@ -1,4 +1,4 @@
-"""Prove that a model that takes long to compile keeps no one waiting, and that few large ones stay."""
+"""The cache of definitions: models compile in a thread, and large ones fill the cache."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.bpmn.model import read_model
-from shardclock_server.engine.definitions import Definitions, Gone
+from shardclock_server.engine.definitions import Definitions, Missing
 from shardclock_server.service import processes
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
@@ -16,7 +16,7 @@ from tests.support.bpmn import model
 USER = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 
 
-async def test_a_model_is_compiled_beside_the_loop(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_is_compiled_in_a_thread_while_the_loop_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     loops = threading.get_ident()
     compiled_by: list[int] = []
 
@@ -33,8 +33,8 @@ async def test_a_model_is_compiled_beside_the_loop(dsn: str, monkeypatch: pytest
     assert loops not in compiled_by
 
 
-async def test_what_is_kept_is_bounded_by_its_nodes_and_what_is_wanted_now_stays(dsn: str) -> None:
-    # Given four processes of three nodes, the process itself among them, and room for ten
+async def test_the_cache_has_a_limit_of_nodes_and_keeps_the_definitions_of_this_turn(dsn: str) -> None:
+    # Given four processes of three nodes, the process itself included, and a cache of ten nodes
     async with Session(dsn, application="test") as session:
         keys = []
         for name in "abcd":
@@ -42,12 +42,12 @@ async def test_what_is_kept_is_bounded_by_its_nodes_and_what_is_wanted_now_stays
             keys.append((await processes.deploy(session, process, resource="p.bpmn"))[0].definition_key)
         kept = Definitions(nodes_max=10)
 
-        # When they are used one by one, then the last three stay
+        # When the definitions are used one by one, then the last three stay in the cache
         for key in keys:
             await kept.load(session, [key])
         assert _known(kept, keys) == [False, True, True, True]
 
-        # When all are wanted at once, then all are there, and the next one drives others out
+        # When all are loaded at once, then the cache holds all, and the next definition removes older ones
         await kept.load(session, keys)
         assert _known(kept, keys) == [True] * 4
         await kept.load(session, keys[:1])
@@ -60,6 +60,6 @@ def _known(kept: Definitions, keys: list[int]) -> list[bool]:
         try:
             kept.get(key, "default")
             known.append(True)
-        except Gone:
+        except Missing:
             known.append(False)
     return known

@@ -1,4 +1,4 @@
-"""Each element of BPMN, on real Postgres: a small model of it goes as Camunda 8's documentation has it."""
+"""Each element of BPMN on real Postgres: a small model behaves as in Camunda 8's documentation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_the_tokens_of_a_model_go_as_its_history_says(model: ElementModel)
 
 
 @pytest.mark.parametrize("model", [it for it in EACH if it.refused], ids=lambda it: it.path)
-async def test_a_model_that_is_not_run_is_refused_and_nothing_of_it_is_kept(model: ElementModel) -> None:
+async def test_an_unsupported_model_is_refused_and_leaves_no_rows(model: ElementModel) -> None:
     async with running() as it:
         with pytest.raises(InvalidModel) as refused:
             await processes.deploy(it.session, model.text, resource=model.path)
@@ -42,7 +42,7 @@ async def sentences(it: Processes, key: int) -> list[str]:
     return [incident["sentence"] for incident in (await it.see(key)).waits["incident_list"]]
 
 
-def test_the_page_is_as_the_models_are() -> None:
+def test_the_page_of_elements_is_up_to_date() -> None:
     assert PAGE.read_text() == written(), "write it anew: make docs"
 
 

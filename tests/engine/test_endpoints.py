@@ -1,4 +1,4 @@
-"""Service tasks whose type is an endpoint: a webhook does them."""
+"""Service tasks with an endpoint as their type: a webhook completes these tasks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from shardclock_server.cluster.testing.webhooks import WebhookBook
 from shardclock_server.service import endpoints
 from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
-from shardclock_server.webhooks.answers import Answer, Gone, Retry
+from shardclock_server.webhooks.answers import Answer, EndpointGone, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint
-from shardclock_server.webhooks.sender import Message
+from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.webhooks.signing import new_secret
 from tests.support.bpmn_cluster import Processes, running
 
@@ -30,7 +30,7 @@ async def add_endpoint(it: Processes) -> None:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
-    async def send(self: WebhookBook, _: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+    async def send(self: WebhookBook, _: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer:
         assert write().body, f"of {tenant_id}"
         return answer
 
@@ -42,7 +42,7 @@ async def sentence(it: Processes, key: int) -> str:
     return str(incident["sentence"])
 
 
-async def test_an_endpoint_gets_what_the_task_sees_and_its_answer_is_no_variable() -> None:
+async def test_an_endpoint_gets_the_variables_of_the_task_and_its_answer_is_no_variable() -> None:
     async with running() as it:
         await add_endpoint(it)
         await it.deploy(TASK, connected=FLOWS)
@@ -56,7 +56,7 @@ async def test_an_endpoint_gets_what_the_task_sees_and_its_answer_is_no_variable
 
 
 async def test_an_endpoint_that_fails_gets_the_model_s_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, Retry("it answered 500", 0.0, status=500))
+    answering(monkeypatch, RetryDelivery("it answered 500", 0.0, status=500))
     async with running() as it:
         await add_endpoint(it)
         await it.deploy(TASK, connected=FLOWS)
@@ -66,8 +66,8 @@ async def test_an_endpoint_that_fails_gets_the_model_s_attempts(monkeypatch: pyt
         assert await it.query("select 1 from shardclock.dead_letters") == []
 
 
-async def test_an_endpoint_that_wants_no_more_is_an_incident(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, Gone("it answered 410", 0.0))
+async def test_an_endpoint_that_is_gone_is_an_incident(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, EndpointGone("it answered 410", 0.0))
     async with running() as it:
         await add_endpoint(it)
         await it.deploy(TASK, connected=FLOWS)
@@ -75,7 +75,7 @@ async def test_an_endpoint_that_wants_no_more_is_an_incident(monkeypatch: pytest
         assert await sentence(it, key) == "it answered 410"
 
 
-async def test_an_endpoint_that_is_not_there_is_an_incident() -> None:
+async def test_a_missing_endpoint_is_an_incident() -> None:
     async with running() as it:
         await it.deploy(TASK, connected=FLOWS)
         key = await it.start(order={"total": 5})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from shardclock_server.engine import advancing, batches, runner
-from shardclock_server.engine.fair_queue import FairQueue
+from shardclock_server.engine import advance, batch, runner
+from shardclock_server.engine.tenant_scheduler import TenantScheduler
 from shardclock_server.service import processes
 from shardclock_server.sql.processes import instances
-from shardclock_server.sql.processes.apply import Applied, Writes, apply_steps
+from shardclock_server.sql.processes.apply import AppliedSteps, Writes, apply_steps
 from shardclock_server.sql.session import Session, StoreTooSlow
 from tests.support.bpmn import SHARED, flows, model
 from tests.support.bpmn_cluster import Processes, running
@@ -68,11 +68,11 @@ async def test_a_backlog_of_one_tenant_delays_another_tenant_by_no_batch() -> No
         assert await ended(it, backlog[0])
 
 
-async def test_an_instance_that_waits_for_its_share_goes_on_though_another_tenant_is_cut_for_ever(
+async def test_an_instance_over_its_limit_goes_on_though_another_tenant_is_always_over_its_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given an instance with a message too large for its share, beside a tenant with instances that each batch cuts
-    monkeypatch.setattr(advancing, "NODES_MAX", 1)
+    # Given an instance with many signals, beside a tenant with instances that never fit into a batch
+    monkeypatch.setattr(advance, "NODES_MAX", 1)
     task = '<userTask id="u"/>'
     async with running() as it:
         await deploy(it, START + COUNT + END, tenant="busy", connected=FOR_EVER)
@@ -147,16 +147,16 @@ async def test_the_cancellation_of_an_instance_that_has_not_begun_comes_before_a
         assert await it.history(keys[-1]) == [], "nothing of its process has run"
 
 
-def test_the_tenant_that_has_used_least_is_next() -> None:
-    queue, order = FairQueue(), []
+def test_the_tenant_with_the_least_used_time_is_next() -> None:
+    queue, order = TenantScheduler(), []
     for tenant in queue.in_turn({"a": ["a"] * 6, "b": ["b"] * 6}):
         order.append(tenant)
         queue.charge(tenant, 2.0 if tenant == "a" else 1.0)
     assert order[:9].count("b") == 2 * order[:9].count("a")
 
 
-def test_a_pause_is_no_credit_and_a_heavy_tenant_waits_for_those_that_come() -> None:
-    queue = FairQueue()
+def test_a_pause_is_no_credit_and_a_heavy_tenant_waits_for_new_tenants() -> None:
+    queue = TenantScheduler()
     for tenant in queue.in_turn({"a": ["a"] * 100}):
         queue.charge(tenant, 1.0)
     assert queue.ahead_s() == {"a": 1.0}, "by its last item alone"
@@ -168,7 +168,7 @@ def test_a_pause_is_no_credit_and_a_heavy_tenant_waits_for_those_that_come() -> 
 
 
 def test_tenants_that_are_not_ahead_are_forgotten() -> None:
-    queue = FairQueue()
+    queue = TenantScheduler()
     for tenant in queue.in_turn({str(number): [str(number)] for number in range(100)}):
         queue.charge(tenant, 1.0)
     for _ in queue.in_turn({"a": ["a"] * 3}):
@@ -177,8 +177,8 @@ def test_tenants_that_are_not_ahead_are_forgotten() -> None:
     assert set(queue._used_s) == {"a"}
 
 
-async def test_a_batch_ends_by_time_whoever_its_instances_are_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCH_S", 0.0)
+async def test_a_batch_ends_by_time_with_instances_of_any_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "BATCH_S", 0.0)
     async with running() as it:
         for tenant in ("busy", "zzz"):
             await deploy(it, START + END, tenant=tenant, connected="s>e")
@@ -196,11 +196,11 @@ async def test_a_batch_ends_by_time_whoever_its_instances_are_of(monkeypatch: py
 async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_others_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a batch of two tenants, of which the busy one's steps can't be written in time
+    # Given a batch of two tenants, and steps of the busy one that can't be written in time
     tried: list[list[str]] = []
     write = apply_steps
 
-    async def slow(session: Session, holder: int, writes: Writes, **limits: int) -> Applied:
+    async def slow(session: Session, holder: int, writes: Writes, **limits: int) -> AppliedSteps:
         tried.append([step["tenant_id"] for step in writes.steps])
         if "busy" in tried[-1]:
             raise StoreTooSlow("canceling statement due to statement timeout")
@@ -215,11 +215,11 @@ async def test_a_batch_that_takes_too_long_for_one_tenant_is_written_for_the_oth
         (turns,) = it.engine._runners
         await turns.turn()
 
-        # Then the other tenant's are written in the second statement
+        # Then the second statement writes the other tenant's steps
         assert tried[1] == ["zzz"]
         assert await ended(it, key)
 
-        # And when the busy one's come again, in the first
+        # And in the next turn the first statement writes these steps
         await it.query("update shardclock.deliveries set next_attempt_at = now()")
         (key,) = await begin(it, "zzz")
         tried.clear()

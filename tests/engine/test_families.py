@@ -1,10 +1,10 @@
-"""Prove that an instance's calls have bounds of depth and number, and end with it at any speed of growth."""
+"""An instance's called instances have limits of depth and number, and end together with their caller."""
 
 from __future__ import annotations
 
 import pytest
 
-from shardclock_server.engine.batches import CallLimits
+from shardclock_server.engine.batch import CallLimits
 from shardclock_server.engine.settings import EngineSettings
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.apply import DESCENDANTS_MAX
@@ -43,8 +43,8 @@ async def test_a_process_that_calls_itself_many_times_stops_growing_with_inciden
         assert refusal in sentences
 
 
-async def test_a_family_that_is_full_begins_no_more_instances_whose_calls_would_be_refused() -> None:
-    # Given a process that calls itself a hundred times, each time inside a sub-process of its own
+async def test_a_full_family_begins_no_more_instances_with_calls() -> None:
+    # Given a process that calls itself a hundred times, each time inside a separate sub-process
     inside = f'<startEvent id="zs"/><callActivity id="c">{CALLED}</callActivity>{flows("zs>c")}'
     many = LOOP.format("").replace("[1, 2, 3]", "for i in 1..100 return i")
     async with running() as it:
@@ -53,13 +53,13 @@ async def test_a_family_that_is_full_begins_no_more_instances_whose_calls_would_
 
         await it.start()
 
-        # Then few begin, and the starts that wait are refused: one incident each
+        # Then few instances begin; each other start is refused with one incident
         assert (await it.query(LIVING))[0]["n"] <= 120, "no more than the first batches"
         assert len(await it.query("select from shardclock.incidents")) <= 120 * 100
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_an_incident_at_the_bound_is_resolved_when_there_is_room() -> None:
+async def test_an_incident_at_the_limit_of_called_instances_can_be_resolved_below_it() -> None:
     task = f'{START}<userTask id="u"/>{END}'
     calls = f'{START}<callActivity id="c">{CALLED.replace("p", "child", 0)}</callActivity>{END}'
     many = calls.replace('processId="p"', 'processId="child"').replace(
@@ -83,7 +83,7 @@ async def test_an_incident_at_the_bound_is_resolved_when_there_is_room() -> None
         assert await it.state(key) == "COMPLETED"
 
 
-async def test_the_bound_is_of_each_instance_that_nobody_called() -> None:
+async def test_the_limit_of_called_instances_is_for_each_root_instance() -> None:
     task = f'{START}<userTask id="u"/>{END}'
     calls = f'{START}<callActivity id="c">{CALLED.replace(chr(34) + "p", chr(34) + "child")}</callActivity>{END}'
     async with running() as it:
@@ -114,7 +114,7 @@ async def test_the_depth_of_calls_is_a_setting() -> None:
 
 
 @pytest.mark.parametrize("turns", [4, 7])
-async def test_nothing_is_called_below_an_instance_that_was_cancelled_however_fast_it_grows(turns: int) -> None:
+async def test_a_cancelled_instance_calls_no_process_at_any_speed_of_growth(turns: int) -> None:
     # Given an instance with three times as many descendants on each level
     async with running() as it:
         limit(it, descendants_max=1_000)
@@ -132,7 +132,7 @@ async def test_nothing_is_called_below_an_instance_that_was_cancelled_however_fa
         assert await it.state(key) == "CANCELED"
         before = (await it.query("select count(*) from shardclock.instances"))[0]["count"]
 
-        # Then nothing begins any more, and all ends within a turn for each level and each batch
+        # Then no instance begins any more, and all end within one turn for each level and for each batch
         for _ in range(2 * turns + 10):
             await runner.turn()
         assert (await it.query("select count(*) from shardclock.instances"))[0]["count"] == before
@@ -140,7 +140,7 @@ async def test_nothing_is_called_below_an_instance_that_was_cancelled_however_fa
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_cancellations_of_called_instances_come_before_all_that_these_have_to_do() -> None:
+async def test_cancellations_of_called_instances_come_before_their_other_signals() -> None:
     # Given called instances with a hundred signals each
     task = f'{START}<userTask id="u"/>{END}'
     calls = f'{START}<callActivity id="c">{CALLED.replace(chr(34) + "p", chr(34) + "child")}{LOOP.format("")}'
@@ -155,7 +155,7 @@ async def test_cancellations_of_called_instances_come_before_all_that_these_have
         (runner,) = it.engine._runners
         runner._batch = runner._batch_max = 8
 
-        # When their caller is cancelled, then they end in the second turn
+        # When the caller is cancelled, then the called instances end in the second turn
         assert await instances.cancel_instance(it.session, key) == "SENT"
         for _ in range(2):
             await runner.turn()

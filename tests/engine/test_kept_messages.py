@@ -1,4 +1,4 @@
-"""A message that is kept comes to one token that waits for it, and to none that is gone."""
+"""A kept message reaches exactly one token that waits for it, and never an ended one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from unittest import mock
 
 import pytest
 
+from shardclock.api.codes import invalid
 from shardclock_server.service import processes
 from shardclock_server.sql.processes import instances
 from shardclock_server.sql.processes.signals import correlate_waiting
 from shardclock_server.sql.session import StatementRefused
 from tests.support.bpmn import SHARED, model
 from tests.support.bpmn_cluster import Processes, running
+from tests.support.refusals import refusing
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 RECEIVE = START + '<receiveTask id="r" messageRef="m"/>' + END
 MONTH_S = 30 * 86_400.0
-# As Postgres writes them they have nearly 1 MiB; an engine writes no space between two items, so a state has room.
+# The variables have nearly 1 MiB as Postgres writes them; an engine writes no spaces, so they fit into a state.
 LARGE: Mapping[str, Any] = {"a": [1] * 349_513}
 KEPT = """
     insert into shardclock.messages (message_key, expires_at, tenant_id, name, correlation, variables)
@@ -33,7 +35,7 @@ async def publish(it: Processes, correlation: str, variables: Mapping[str, Any],
     )
 
 
-async def test_a_message_as_large_as_it_may_be_reaches_who_waits_for_it_and_who_comes_later() -> None:
+async def test_a_message_of_the_largest_size_reaches_present_and_later_tokens() -> None:
     length = len(json.dumps({**LARGE, "b": ""}))
     largest = {**LARGE, "b": "x" * (1_048_576 - length)}
     async with running() as it:
@@ -46,7 +48,7 @@ async def test_a_message_as_large_as_it_may_be_reaches_who_waits_for_it_and_who_
         assert [await it.state(key) for key in (first, later)] == ["COMPLETED", "COMPLETED"]
 
 
-async def test_a_message_that_no_signal_can_carry_keeps_no_other_from_who_waits_for_it() -> None:
+async def test_a_message_that_is_too_large_for_a_signal_blocks_no_other_message() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         others = model(RECEIVE, connected="s>r r>e", beside=SHARED)
@@ -56,19 +58,19 @@ async def test_a_message_that_no_signal_can_carry_keeps_no_other_from_who_waits_
         await it.settle()
         for tenant_id, correlation, variables in (
             ("default", "1", LARGE),
-            ("default", "2", {"a": "x" * 1_100_000}),  # past the check of publish_message
+            ("default", "2", {"a": "x" * 1_100_000}),  # inserted without the check of publish_message
             ("other", "3", {}),
         ):
             await it.query(KEPT, tenant_id, correlation, json.dumps(variables))
 
-        await it.engine.tend_turn()
+        await it.engine.maintenance_turn()
         await it.settle()
 
         states = [await it.state(key) for key in (large, too_large, other)]
         assert states == ["COMPLETED", "RUNNING", "COMPLETED"]
 
 
-async def test_a_chore_that_fails_keeps_no_other_from_being_done() -> None:
+async def test_a_failed_maintenance_task_blocks_no_other() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         await it.deploy(START + END, connected="s>e", process_id="ended")
@@ -80,7 +82,7 @@ async def test_a_chore_that_fails_keeps_no_other_from_being_done() -> None:
         await it.query("alter function shardclock.correlate_waiting rename to gone")
 
         with pytest.raises(StatementRefused, match="correlate_waiting"):
-            await it.engine.tend_turn()
+            await it.engine.maintenance_turn()
 
         assert [found.process_id for found in await instances.find_instances(it.session)] == ["p"]
         assert await it.query("select correlation from shardclock.messages") == [{"correlation": "42"}]
@@ -90,9 +92,8 @@ async def test_a_chore_that_fails_keeps_no_other_from_being_done() -> None:
 async def test_a_message_is_kept_for_a_year_at_most() -> None:
     async with running() as it:
         await publish(it, "42", {}, 366 * 86_400.0)
-        with pytest.raises(StatementRefused, match="not possible: a message is kept for at most 366 days") as refused:
+        with refusing(invalid("time_to_live"), match="a message is kept for at most 366 days"):
             await publish(it, "42", {}, 366 * 86_400.0 + 1)
-        assert refused.value.is_for_users
         assert len(await it.query("select 1 from shardclock.messages")) == 1
 
 
@@ -103,7 +104,7 @@ async def test_a_kept_message_is_not_overtaken_by_a_newer_one() -> None:
         once = await processes.start(it.session, "once", variables={"order": "7"})
         often = await it.start(order="42", seen=[])
         await it.settle()
-        # The tokens wait, and no engine has looked yet for what is kept.
+        # The tokens wait, but no engine has correlated kept messages yet.
         await it.query(KEPT, "default", "7", '{"i": 0}')
         await it.query(KEPT, "default", "42", '{"i": 0}')
 
@@ -116,7 +117,7 @@ async def test_a_kept_message_is_not_overtaken_by_a_newer_one() -> None:
         assert '"seen":[0,1]' in str((await it.see(often)).state)
 
 
-async def test_a_message_for_a_token_that_is_gone_is_for_the_next_one() -> None:
+async def test_a_message_to_an_ended_token_goes_to_the_next_one() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         first = await it.start(order="42")
@@ -129,12 +130,12 @@ async def test_a_message_for_a_token_that_is_gone_is_for_the_next_one() -> None:
         assert await it.state(first) == "CANCELED"
 
         second, third = await it.start(order="42"), await it.start(order="42")
-        await it.engine.tend_turn()
+        await it.engine.maintenance_turn()
         await it.settle()
         assert [await it.state(key) for key in (second, third)] == ["COMPLETED", "RUNNING"]
 
 
-async def test_a_message_that_came_back_is_not_overtaken_by_a_newer_one() -> None:
+async def test_a_returned_message_is_not_overtaken_by_a_newer_one() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         gone, second, third = [await it.start(order="42") for _ in range(3)]
@@ -144,14 +145,14 @@ async def test_a_message_that_came_back_is_not_overtaken_by_a_newer_one() -> Non
         await it.settle()
         assert [await it.state(key) for key in (gone, second, third)] == ["CANCELED", "COMPLETED", "RUNNING"]
 
-        # The first one has come back, and no engine has looked yet for what is kept.
+        # The first message is kept again, but no engine has correlated kept messages yet.
         assert await publish(it, "42", {"i": 3}, 0.0) == []
         await it.settle()
 
         assert (await it.see(third)).result == {"order": "42", "i": 1}
 
 
-async def test_a_message_that_comes_back_from_two_processes_is_for_both_again() -> None:
+async def test_a_message_that_two_processes_return_is_for_both_again() -> None:
     async with running() as it:
         keys = []
         for process_id in ("p", "q"):
@@ -165,19 +166,19 @@ async def test_a_message_that_comes_back_from_two_processes_is_for_both_again() 
 
         later = [await processes.start(it.session, each, variables={"order": "42"}) for each in ("p", "q")]
         await it.settle()
-        await it.engine.tend_turn()
+        await it.engine.maintenance_turn()
         await it.settle()
 
         assert [await it.state(key) for key in later] == ["COMPLETED", "COMPLETED"]
 
 
-async def test_a_message_is_not_overtaken_where_a_newer_one_has_begun_the_process() -> None:
+async def test_a_message_is_not_overtaken_by_a_newer_one_that_has_begun_the_process() -> None:
     begins = START.replace("/>", '><messageEventDefinition messageRef="m"/></startEvent>')
     async with running() as it:
         assert await publish(it, "42", {"i": 1}, MONTH_S) == []
         await it.deploy(begins + '<receiveTask id="r" messageRef="m"/>' + END, connected="s>r r>e", beside=SHARED)
         (begun,) = await publish(it, "42", {"i": 2, "order": "42"}, MONTH_S)
-        with mock.patch("shardclock_server.engine.runner.correlate_waiting"):  # no engine looks for what is kept
+        with mock.patch("shardclock_server.engine.runner.correlate_waiting"):  # no engine correlates kept messages
             await it.settle()
 
         assert begun not in await publish(it, "42", {"i": 3, "order": "7"}, 0.0)
@@ -186,23 +187,23 @@ async def test_a_message_is_not_overtaken_where_a_newer_one_has_begun_the_proces
         assert (await it.see(begun)).result == {"order": "42", "i": 1}
 
 
-async def test_a_message_for_a_token_that_has_gone_on_is_for_the_next_one() -> None:
+async def test_a_message_to_a_token_that_has_gone_on_goes_to_the_next_one() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         first = await it.start(order="42")
-        waits = 3  # the third token, after the process's own and the start event's
+        waits = 3  # the third token, after the process's token and the start event's token
         assert await instances.move_tokens(it.session, first, terminated=[waits], begun=["r"])
         await instances.publish_message(
             it.session, "paid", correlation="42", variables={}, tenant_id="default", time_to_live_s=3600
         )
         await it.settle()
         assert await it.stale(first) == ["happened"]
-        await it.engine.tend_turn()
+        await it.engine.maintenance_turn()
         await it.settle()
         assert await it.state(first) == "COMPLETED"
 
 
-async def test_a_message_is_found_though_ten_thousand_others_wait_for_nobody() -> None:
+async def test_a_message_is_found_among_ten_thousand_without_a_token() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         key = await it.start(order="42")
@@ -214,7 +215,7 @@ async def test_a_message_is_found_though_ten_thousand_others_wait_for_nobody() -
         await it.query(insert, 10_000, 30, "other", 1_000_000)
         await it.query(insert, 0, 60, "default", 2_000_000)
         for _ in range(2):
-            await it.engine.tend_turn()
+            await it.engine.maintenance_turn()
         await it.settle()
         assert await it.state(key) == "COMPLETED"
 
@@ -233,7 +234,7 @@ LOCKS = """
 """
 
 
-async def test_a_wait_that_goes_on_gets_every_message_that_is_kept_for_it_in_their_order() -> None:
+async def test_a_non_interrupting_event_gets_all_its_kept_messages_in_order() -> None:
     async with running() as it:
         await it.deploy(START + BESIDE + END + '<endEvent id="f"/>', connected="s>t t>e b>n n>f", beside=SHARED)
         for i in range(3):
@@ -255,7 +256,7 @@ async def test_only_names_with_a_kept_message_are_locked() -> None:
         assert await it.query(LOCKS, keys) == [{"n": 1, "locks": 1}]
 
 
-async def test_more_messages_than_one_call_gives_are_all_given() -> None:
+async def test_kept_messages_beyond_one_batch_are_correlated_in_the_next() -> None:
     async with running() as it:
         await it.deploy(START + BESIDE + END + '<endEvent id="f"/>', connected="s>t t>e b>n n>f", beside=SHARED)
         key = await it.start(order="42", seen=[])

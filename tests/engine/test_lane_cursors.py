@@ -1,4 +1,4 @@
-"""A lane in which every signal waits is read further in each turn, and no signal of an instance is passed over."""
+"""A lane's cursor moves on while all signals of the lane wait, and skips no signal of an instance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shardclock_server.engine import advancing
+from shardclock_server.engine import advance
 from shardclock_server.engine.runner import SignalRunner
 from shardclock_server.service import processes
 from tests.support.bpmn import model
@@ -31,8 +31,8 @@ def new_turns(it: Processes, batch: int) -> SignalRunner:
     return turns
 
 
-async def test_signals_of_an_instance_that_is_cut_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advancing, "SHARE_S", 0.0)
+async def test_signals_beyond_an_instance_s_limit_are_taken_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advance, "BUDGET_S", 0.0)
     async with running() as it:
         for tenant in ("ttt", "ooo"):
             await deploy(it, tenant)
@@ -55,8 +55,8 @@ async def test_signals_of_an_instance_that_is_cut_are_taken_in_order(monkeypatch
 
 
 @pytest.mark.parametrize("tenants", [10, 17, 20])
-async def test_a_lane_that_has_no_turn_in_a_batch_is_read_from_its_beginning(tenants: int) -> None:
-    # Given an instance with two completed tasks, and other starts of its tenant between them
+async def test_a_lane_without_a_turn_in_a_batch_is_read_from_its_beginning(tenants: int) -> None:
+    # Given two tasks of an instance, completed one after the other, and nine starts of its tenant between the two
     async with running() as it:
         await deploy(it, "zzz", START + BOTH + END, "s>f f>a f>b a>j b>j j>e")
         others = [f"t{number:02}" for number in range(tenants)]
@@ -74,7 +74,7 @@ async def test_a_lane_that_has_no_turn_in_a_batch_is_read_from_its_beginning(ten
         await begin(it, "zzz", 9)
         await it.query(complete, tasks["b"], 2)
 
-        # When an engine begins with a batch that is smaller than the number of tenants
+        # When an engine begins with a batch smaller than the number of tenants
         turns = new_turns(it, 16)
         while await turns.turn():
             pass
@@ -86,7 +86,7 @@ async def test_a_lane_that_has_no_turn_in_a_batch_is_read_from_its_beginning(ten
 
 @pytest.mark.parametrize("tenants", [400, 600])
 async def test_a_cursor_outlasts_the_pages_of_other_tenants(tenants: int) -> None:
-    # Given 171 signals of one instance that wait for the first, in front of another start of the tenant
+    # Given 171 signals of one instance that wait for the first, before another start of the tenant
     async with running() as it:
         await deploy(it, "aaa")
         (key,) = await begin(it, "aaa")

@@ -1,4 +1,4 @@
-"""What somebody has locked is closed a little later, whether that transaction commits or rolls back."""
+"""A wait that a transaction has locked is closed later, after its commit or rollback."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ CALL = (
 
 
 async def let_an_hour_pass(it: Processes) -> None:
-    """Let a boundary timer of an hour fire, and have its effect."""
+    """Let a boundary timer of an hour fire, and its signal be taken."""
     await move(it.session, NOW + timedelta(hours=1))
     await it.shard.step()
     await it.engine.step()
 
 
 async def look_again(it: Processes) -> None:
-    """Let the time pass after which an engine looks again for what was locked."""
+    """Move the clock to the moment when an engine tries locked waits again."""
     await it.advance("PT1H1S")
 
 
 async def test_a_message_is_not_lost_to_a_token_that_has_gone_on() -> None:
-    """A publisher that rolls back keeps the engine from closing a subscription, which then takes another's message."""
+    """A publisher's open transaction locks a subscription, which then receives another publisher's message."""
     gives_up = boundary("b", "r", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
     async with running() as it:
         await it.deploy(START + RECEIVE + gives_up + END, connected="s>r r>e b>w", beside=SHARED)
@@ -51,7 +51,7 @@ async def test_a_message_is_not_lost_to_a_token_that_has_gone_on() -> None:
         assert await it.state(second) == "COMPLETED"
 
 
-async def test_a_locked_signal_to_an_instance_that_has_ended_keeps_no_other_waiting() -> None:
+async def test_a_locked_signal_to_an_ended_instance_delays_no_other() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         key = await it.start()
@@ -68,7 +68,7 @@ async def test_a_locked_signal_to_an_instance_that_has_ended_keeps_no_other_wait
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_a_task_that_was_locked_as_its_token_went_is_not_open_for_ever() -> None:
+async def test_a_task_that_was_locked_when_its_token_left_is_closed_later() -> None:
     gives_up = boundary("b", "u", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + gives_up + END, connected="s>u u>e b>w")
@@ -80,7 +80,7 @@ async def test_a_task_that_was_locked_as_its_token_went_is_not_open_for_ever() -
         assert [one.node_id for one in await tasks.find_tasks(it.session)] == ["w"]
 
 
-async def test_a_timer_that_was_moved_as_its_token_went_goes_too() -> None:
+async def test_a_timer_that_was_moved_when_its_token_left_is_cancelled_later() -> None:
     later = "due_date => now() + interval '1 year'"
     moved = f"select shardclock.operate_timer('reschedule', t.timer_key, {later}) from shardclock.timers t"
     gives_up = boundary("b", "u", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
@@ -97,8 +97,8 @@ async def test_a_timer_that_was_moved_as_its_token_went_goes_too() -> None:
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
-async def test_a_service_task_that_was_locked_as_its_token_went_is_given_to_nobody(is_cancelled: bool) -> None:
-    """A program that dies in its transaction keeps the engine from taking the job away; another program does it."""
+async def test_a_service_task_that_was_locked_when_its_token_left_is_not_handed_out(is_cancelled: bool) -> None:
+    """A program's open transaction locks a task, so the engine can close the task only after the transaction."""
     gives_up = boundary("b", "pack", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
     async with running() as it:
         await it.deploy(START + job("pack") + gives_up + END, connected="s>pack pack>e b>w")
@@ -115,14 +115,14 @@ async def test_a_service_task_that_was_locked_as_its_token_went_is_given_to_nobo
         assert taken == []
 
 
-async def test_a_child_that_begins_as_its_call_goes_ends_with_it() -> None:
+async def test_a_child_that_begins_while_its_call_ends_ends_with_it() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e", process_id="child")
         await it.deploy(START + CALL + END, connected="s>c c>e")
         parent = (await it.query("select shardclock.start_process('p') as key"))[0]["key"]
         for runner in it.engine._runners:
             await runner.turn()
-        # As an engine that begins the child at this moment
+        # The transaction locks the same row as an engine that begins the child at this moment
         async with holding(it, "select 1 from shardclock.deliveries where name is not null for update"):
             assert await instances.cancel_instance(it.session, parent) == "SENT"
             await it.engine.step()

@@ -1,4 +1,4 @@
-"""A step that is long is cut: the instance goes on in later batches, and others don't wait for all of it."""
+"""A long step is divided: its instance goes on in later batches, and other instances don't wait for the step."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import structlog
 
-import shardclock_server.engine.batches
+import shardclock_server.engine.batch
 import shardclock_server.engine.runner
-from shardclock_server.engine import advancing, outbox
+from shardclock_server.engine import advance, outbox
 from shardclock_server.engine.runner import SignalRunner
 from shardclock_server.engine.stats import EngineStats
 from shardclock_server.service.processes import variables_of
@@ -21,7 +21,7 @@ from tests.support.bpmn import SHARED, flows
 from tests.support.bpmn_cluster import running
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
-# A script that counts, again and again until it has come to `turns`.
+# A script that counts up to `turns`, in a loop of nodes.
 COUNT = (
     '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
     '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-e"/>'
@@ -30,22 +30,22 @@ TASK = '<extensionElements><zeebe:taskDefinition type="t"/></extensionElements>'
 AGAIN = "s>x x>g g>x[n < turns] g>e"
 
 
-async def test_a_long_step_is_cut_and_goes_on_until_its_end() -> None:
+async def test_a_long_step_is_divided_and_goes_on_until_its_end() -> None:
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
         key = await it.start(n=0, turns=2_000)
         assert (await it.see(key)).result == {"n": 2_000, "turns": 2_000}
         steps = await instances.steps_of(it.session, key)
         entered = [sum(change == "entered" for _, _, change in step.passes) for step in steps]
-        assert max(entered) <= advancing.NODES_MAX + 1, "and the process itself"
+        assert max(entered) <= advance.NODES_MAX + 1, "and the process itself"
         assert sum(entered) == 2 * 2_000 + 3
         assert [said["kind"] for step in steps for said in step.signals] == ["begin"] + ["continued"] * (len(steps) - 1)
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_a_step_that_sends_much_is_cut_and_goes_on_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given forty tasks at once, each of which gets 100,000 characters
-    monkeypatch.setattr(advancing, "SHARE_CHARS", 1_000_000)
+async def test_a_step_with_large_output_is_divided_and_goes_on_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given forty tasks at once with 100,000 characters each
+    monkeypatch.setattr(advance, "BUDGET_CHARS", 1_000_000)
     tasks = "".join(f'<serviceTask id="t{n}">{TASK}</serviceTask>' for n in range(40))
     fork = " ".join(f"g>t{n}" for n in range(40))
     async with running() as it:
@@ -54,15 +54,15 @@ async def test_a_step_that_sends_much_is_cut_and_goes_on_until_its_end(monkeypat
         # When an instance begins
         key = await it.start(big="x" * 100_000)
 
-        # Then no part of its step sent many more than 1,000,000
+        # Then no part of the instance's step sends many more than 1,000,000 characters
         steps = await instances.steps_of(it.session, key)
         begun = [sum(change == "entered" and node[0] == "t" for _, node, change in step.passes) for step in steps]
         assert max(begun) <= 11
         assert sum(begun) == len(await it.query("select 1 from shardclock.deliveries")) == 40
 
 
-async def test_what_an_instance_throws_to_itself_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given an instance in which ten tokens wait for a signal
+async def test_signals_that_an_instance_throws_to_itself_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given an instance with ten tokens that wait for a signal
     monkeypatch.setattr(outbox, "TO_ITSELF_CHARS_MAX", 500_000)
     signal = '<signalEventDefinition signalRef="g"/>'
     waits = "".join(f'<intermediateCatchEvent id="w{n}">{signal}</intermediateCatchEvent>' for n in range(10))
@@ -77,16 +77,16 @@ async def test_what_an_instance_throws_to_itself_has_a_bound(monkeypatch: pytest
             beside='<signal id="g" name="go"/>',
         )
 
-        # When it throws that signal to all of them with 100,000 characters, then it fails alone
+        # When an instance throws the signal to all ten tokens with 100,000 characters, then only this instance fails
         key = await it.start(big="x" * 100_000)
         (put_off,) = await it.query("select failures::text from shardclock.deliveries")
         assert "10 signals to itself, which have more than 500,000 characters" in put_off["failures"]
         assert await it.query(f"select 1 from shardclock.instances where instance_key = {key}") == []
 
 
-async def test_a_batch_that_writes_much_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given twenty instances that are to begin, with a state of 100,000 characters and as much for a worker
-    monkeypatch.setattr(shardclock_server.engine.batches, "BATCH_CHARS", 500_000)
+async def test_a_batch_of_large_rows_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given twenty starts, each with a state of 100,000 characters and a service task of the same size
+    monkeypatch.setattr(shardclock_server.engine.batch, "BATCH_CHARS", 500_000)
     async with running() as it:
         await it.deploy(f'{START}<serviceTask id="t">{TASK}</serviceTask>', connected="s>t")
         start = "select shardclock.start_process('p', jsonb_build_object('big', repeat('x', 100000)))"
@@ -97,14 +97,14 @@ async def test_a_batch_that_writes_much_is_written_in_parts(monkeypatch: pytest.
         first._batch = 20
         assert await first.turn()
 
-        # Then it has begun a few of them, and the others begin later
+        # Then the engine begins a few instances, and the remaining instances begin later
         assert await it.query("select count(*) from shardclock.instances") == [{"count": 3}]
         await it.settle()
         assert await it.query("select count(*) from shardclock.instances") == [{"count": 20}]
 
 
-async def test_others_are_served_while_a_long_step_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advancing, "NODES_MAX", 10)
+async def test_other_instances_go_on_while_a_long_step_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advance, "NODES_MAX", 10)
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
         long = (await it.query("select shardclock.start_process('p', '{\"n\": 0, \"turns\": 200}') as key"))[0]["key"]
@@ -117,7 +117,7 @@ async def test_others_are_served_while_a_long_step_is_cut(monkeypatch: pytest.Mo
 
 
 async def test_a_long_step_is_cancelled_between_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advancing, "NODES_MAX", 10)
+    monkeypatch.setattr(advance, "NODES_MAX", 10)
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
         key = (await it.query("select shardclock.start_process('p', '{\"n\": 0, \"turns\": 200}') as key"))[0]["key"]
@@ -133,7 +133,7 @@ async def test_a_long_step_is_cancelled_between_its_parts(monkeypatch: pytest.Mo
 async def test_signals_that_come_between_the_parts_send_no_second_continuation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(advancing, "NODES_MAX", 10)
+    monkeypatch.setattr(advance, "NODES_MAX", 10)
     async with running() as it:
         await it.deploy(START + COUNT + '<userTask id="e"/>', connected=AGAIN)
         key = (await it.query("select shardclock.start_process('p', '{\"n\": 0, \"turns\": 100}') as key"))[0]["key"]
@@ -152,7 +152,7 @@ async def test_signals_that_come_between_the_parts_send_no_second_continuation(
 
 
 async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advancing, "SHARE_S", 0.0)
+    monkeypatch.setattr(advance, "BUDGET_S", 0.0)
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
         key = await it.start(n=0, turns=3)
@@ -161,10 +161,10 @@ async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) 
         assert len(steps) == 2 * 3 + 2, "one for each node"
 
 
-async def test_what_was_sent_after_a_completion_is_done_after_it_though_the_step_is_cut(
+async def test_a_signal_after_a_completion_is_taken_after_it_though_the_step_is_divided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two signals have the same effect, whether the step of the first one is cut or not."""
+    """Two signals have the same effect whether the first step is divided or not."""
     count = (
         '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
         '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-l"/>'
@@ -175,7 +175,7 @@ async def test_what_was_sent_after_a_completion_is_done_after_it_though_the_step
     )
     found = []
     for nodes in (500, 10):
-        monkeypatch.setattr(advancing, "NODES_MAX", nodes)
+        monkeypatch.setattr(advance, "NODES_MAX", nodes)
         async with running() as it:
             await it.deploy(
                 START + '<userTask id="u"/>' + count + last + '<userTask id="w"/>' + END,
@@ -190,10 +190,10 @@ async def test_what_was_sent_after_a_completion_is_done_after_it_though_the_step
     assert found == ["hand", "hand"]
 
 
-async def test_what_is_moved_after_a_completion_is_moved_though_the_step_is_cut(
+async def test_a_move_after_a_completion_works_though_the_step_is_divided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A token can begin inside the sub-process only when the step before has come there."""
+    """A token can begin inside the sub-process only after the first step has reached it."""
     count = (
         '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
         '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-z"/>'
@@ -201,7 +201,7 @@ async def test_what_is_moved_after_a_completion_is_moved_though_the_step_is_cut(
     inside = '<startEvent id="zs"/><userTask id="zu"/><userTask id="zv"/>' + flows("zs>zu")
     stale = []
     for nodes in (500, 10):
-        monkeypatch.setattr(advancing, "NODES_MAX", nodes)
+        monkeypatch.setattr(advance, "NODES_MAX", nodes)
         async with running() as it:
             await it.deploy(
                 START + '<userTask id="u"/>' + count + f'<subProcess id="z">{inside}</subProcess>',
@@ -217,7 +217,7 @@ async def test_what_is_moved_after_a_completion_is_moved_though_the_step_is_cut(
 
 
 async def test_an_instance_with_many_signals_lets_others_of_its_engine_go_on() -> None:
-    """A thousand messages, each of which enters 120 nodes: four of them are a batch's share of one instance."""
+    """A thousand messages each enter 120 nodes: an instance may take at most four such messages in a batch."""
     loop = (
         '<subProcess id="a" triggeredByEvent="true"><startEvent id="as" isInterrupting="false">'
         '<messageEventDefinition messageRef="m"/></startEvent>'
@@ -243,7 +243,7 @@ async def test_an_instance_with_many_signals_lets_others_of_its_engine_go_on() -
             turns += 1
 
 
-async def test_instances_that_were_left_out_are_so_no_more_if_to_read_past_them_takes_too_long(
+async def test_skipped_instances_are_read_again_if_reading_past_them_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left_out: list[set[int]] = []
@@ -262,7 +262,7 @@ async def test_instances_that_were_left_out_are_so_no_more_if_to_read_past_them_
         batch=500,
         log=structlog.get_logger(),
     )
-    it._left_out["default"] = {7}
+    it._skipped["default"] = {7}
     with pytest.raises(StoreUnavailable):
         await it.turn()
 

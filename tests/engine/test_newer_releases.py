@@ -1,4 +1,4 @@
-"""What a newer release has written and this engine can't read waits for a newer engine, and nobody redrives it."""
+"""Signals and states of a newer release wait for a newer engine, without a redrive."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import structlog
 from structlog.testing import capture_logs
 
 from shardclock_server.bpmn.model import InvalidModel, read_model
-from shardclock_server.bpmn.model.refusal import Problem
+from shardclock_server.bpmn.model.refusal import ModelProblem
 from shardclock_server.bpmn.step.signals import VariablesSet
-from shardclock_server.engine import inbox, runner
-from shardclock_server.engine.putting_off import TOO_NEW_TRIES_MAX
-from shardclock_server.engine.runner import SignalRunner
+from shardclock_server.engine import failed_signals, inbox
+from shardclock_server.engine.retry_policy import TOO_NEW_TRIES_MAX
+from shardclock_server.engine.runner import BATCH_FIRST, SignalRunner
 from shardclock_server.engine.stats import EngineStats
 from shardclock_server.service import processes
 from shardclock_server.sql.processes.instances import cancel_instance as cancel
@@ -33,7 +33,7 @@ NEWER_KIND = '{"kind": "of-tomorrow"}'
 
 @dataclass
 class Place:
-    """A database with a process whose instances wait, and engines of two releases, one after the other."""
+    """A database with waiting instances, and engines of two releases, one after the other."""
 
     dsn: str
     session: Session
@@ -44,11 +44,11 @@ class Place:
         self.restart()
 
     def restart(self) -> None:
-        """Let another engine take over."""
+        """Replace the engine by a new one."""
         self.engine = SignalRunner(self.steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
 
     async def turns(self, count: int) -> None:
-        """Let the engine take turns, each when all that was put off is due again."""
+        """Let the engine take turns; before each turn all deferred signals become due."""
         for _ in range(count):
             while await self.engine.turn():
                 pass
@@ -70,7 +70,7 @@ async def of(dsn: str) -> AsyncIterator[Place]:
         yield Place(dsn, session, steps)
 
 
-async def test_a_model_that_this_release_refuses_is_left_to_a_newer_engine(
+async def test_a_model_that_this_release_can_t_read_is_left_to_a_newer_engine(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with of(dsn) as it:
@@ -79,7 +79,7 @@ async def test_a_model_that_this_release_refuses_is_left_to_a_newer_engine(
         def read(text: bytes) -> Any:
             if text == USER:
                 refused.append(text)
-                raise InvalidModel(Problem("u", "this release knows no such element"))
+                raise InvalidModel(ModelProblem("u", "this release knows no such element"))
             return read_model(text)
 
         key, other = await processes.start(it.session, "p"), await processes.start(it.session, "other")
@@ -97,13 +97,13 @@ async def test_a_model_that_this_release_refuses_is_left_to_a_newer_engine(
         assert await it.dead() == []
 
 
-async def test_the_cancel_of_a_start_that_is_left_to_a_newer_engine_waits_with_it(
+async def test_the_cancellation_of_a_start_that_waits_for_a_newer_engine_waits_with_it(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with of(dsn) as it:
 
         def refuse(_: bytes) -> Any:
-            raise InvalidModel(Problem("u", "this release knows no such element"))
+            raise InvalidModel(ModelProblem("u", "this release knows no such element"))
 
         key = await processes.start(it.session, "p")
         with monkeypatch.context() as older:
@@ -119,9 +119,7 @@ async def test_the_cancel_of_a_start_that_is_left_to_a_newer_engine_waits_with_i
         assert await it.state(key) == "CANCELED"
 
 
-async def test_a_kind_of_signal_that_this_release_does_not_know_is_left_to_a_newer_engine(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unknown_kind_of_signal_is_left_to_a_newer_engine(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with of(dsn) as it:
         key = await processes.start(it.session, "p")
         await it.turns(1)
@@ -139,9 +137,7 @@ async def test_a_kind_of_signal_that_this_release_does_not_know_is_left_to_a_new
         assert await it.dead() == []
 
 
-async def test_a_state_that_a_newer_release_has_written_is_left_to_a_newer_engine(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_state_of_a_newer_release_is_left_to_a_newer_engine(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with of(dsn) as it:
         key = await processes.start(it.session, "p")
         await it.turns(1)
@@ -159,7 +155,7 @@ async def test_a_state_that_a_newer_release_has_written_is_left_to_a_newer_engin
         assert await it.dead() == []
 
 
-async def test_what_no_engine_has_read_for_two_days_is_a_dead_letter_and_an_incident(dsn: str) -> None:
+async def test_an_unreadable_signal_is_a_dead_letter_and_an_incident_after_two_days(dsn: str) -> None:
     async with of(dsn) as it:
         key = await processes.start(it.session, "p")
         await it.turns(1)
@@ -174,11 +170,11 @@ async def test_what_no_engine_has_read_for_two_days_is_a_dead_letter_and_an_inci
         assert "dead-letters redrive" in incident["sentence"]
 
 
-async def test_many_that_are_left_to_a_newer_engine_are_put_off_in_one_statement(
+async def test_many_signals_for_a_newer_engine_are_deferred_in_one_statement(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with of(dsn) as it:
-        keys = [await processes.start(it.session, "p") for _ in range(runner.BATCH_FIRST)]
+        keys = [await processes.start(it.session, "p") for _ in range(BATCH_FIRST)]
         asked = []
 
         async def record(session: Session, holder: int, timer_keys: list[int], **rest: Any) -> dict[int, bool]:
@@ -186,10 +182,10 @@ async def test_many_that_are_left_to_a_newer_engine_are_put_off_in_one_statement
             return dict.fromkeys(timer_keys, False)
 
         def refuse(_: bytes) -> None:
-            raise InvalidModel(Problem("u", "this release knows no such element"))
+            raise InvalidModel(ModelProblem("u", "this release knows no such element"))
 
         monkeypatch.setattr("shardclock_server.engine.definitions.read_model", refuse)
-        monkeypatch.setattr(runner, "put_off_signals", record)
+        monkeypatch.setattr(failed_signals, "defer_signals", record)
 
         await it.engine.turn()
 

@@ -1,4 +1,4 @@
-"""Signals of one instance are taken in their order, also while one of them can't be taken."""
+"""An engine takes the signals of one instance in their order, even while it can't take one of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.support.factories import add_holder, query
 from tests.support.plans import prepare
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
-WHAT = '{"kind": "failed"}'  # without the reason that such a signal gives
-# Half a second apart, five times.
+UNREADABLE = '{"kind": "failed"}'  # the signal lacks its reason, so it is unreadable
+# The engine makes five tries, half a second apart.
 TRIES = ["PT0.5S"] * 4
 
 
@@ -21,14 +21,14 @@ async def _waiting(it: Processes) -> int:
     return await it.start()
 
 
-async def _send_what(it: Processes, key: int) -> None:
-    await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, WHAT)
+async def _send_unreadable(it: Processes, key: int) -> None:
+    await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, UNREADABLE)
 
 
-async def test_a_later_signal_does_not_overtake_one_that_was_put_off() -> None:
+async def test_a_later_signal_does_not_overtake_a_deferred_one() -> None:
     async with running() as it:
         key, other = await _waiting(it), await it.start()
-        await _send_what(it, key)
+        await _send_unreadable(it, key)
         await it.settle()
         assert await instances.set_variables(it.session, key, {"later": 1})
         assert await instances.set_variables(it.session, other, {"beside": 1})
@@ -36,7 +36,7 @@ async def test_a_later_signal_does_not_overtake_one_that_was_put_off() -> None:
         assert processes.variables_of(await it.see(key)) == {}
         assert processes.variables_of(await it.see(other)) == {"beside": 1}
 
-        # It is given up after its fifth try, and the later one goes on.
+        # The signal becomes a dead letter after its fifth try, and the engine takes the later signal.
         for pause in TRIES:
             assert processes.variables_of(await it.see(key)) == {}
             await it.advance(pause)
@@ -44,10 +44,10 @@ async def test_a_later_signal_does_not_overtake_one_that_was_put_off() -> None:
         assert len(await it.query("select 1 from shardclock.dead_letters")) == 1
 
 
-async def test_a_signal_that_was_put_off_is_taken_before_later_ones_once_it_can_be() -> None:
+async def test_a_deferred_signal_is_taken_before_later_ones() -> None:
     async with running() as it:
         key = await _waiting(it)
-        await _send_what(it, key)
+        await _send_unreadable(it, key)
         await it.settle()
         for value in (1, 2):
             assert await instances.set_variables(it.session, key, {"a": value})
@@ -62,11 +62,11 @@ async def test_a_signal_that_was_put_off_is_taken_before_later_ones_once_it_can_
 
 
 @pytest.mark.parametrize("puts_off", [1, 2])
-async def test_a_cancellation_waits_for_no_signal_that_was_put_off(puts_off: int) -> None:
+async def test_a_cancellation_waits_for_no_deferred_signal(puts_off: int) -> None:
     async with running() as it:
         key = await _waiting(it)
         for _ in range(puts_off):
-            await _send_what(it, key)
+            await _send_unreadable(it, key)
         await it.settle()
         assert await instances.cancel_instance(it.session, key) == "SENT"
         await it.settle()
@@ -77,7 +77,7 @@ async def test_a_cancellation_waits_for_no_signal_that_was_put_off(puts_off: int
         assert await tasks.find_tasks(it.session) == []
 
 
-async def test_only_what_was_put_off_is_read_to_know_whether_a_signal_is_behind_it(dsn: str) -> None:
+async def test_only_deferred_signals_are_read_to_order_the_others(dsn: str) -> None:
     add = (
         "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
         " occurrence, slot, tenant_id, timer_type, target, failed_attempts, payload)"
@@ -104,9 +104,9 @@ async def test_only_what_was_put_off_is_read_to_know_whether_a_signal_is_behind_
         table="deliveries",
     )
     assert reading.indexes == {
-        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_put_off", "deliveries_pkey"
+        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_deferred", "deliveries_pkey"
     }  # fmt: skip
-    # It reads the 500 that it takes, and looks in vain for their starts. At most 20 wait behind the ten that were put
-    # off; for each it reads one more.
+    # The statement reads the 500 signals that it takes, and searches their starts. At most 20 signals wait behind the
+    # ten deferred signals; each waiting signal costs one more row.
     assert reading.rows <= 600
     await taking.connection.close()

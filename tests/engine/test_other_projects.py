@@ -1,4 +1,4 @@
-"""Models with which other engines are tested: each is refused at its deployment, or runs to its end."""
+"""Models from the tests of other engines: each is refused at its deployment, or runs to its end."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ async def complete_all(it: Processes, node_id: str) -> None:
         await play.move(f"complete {node_id}")
 
 
-async def test_each_model_is_run_here_or_refused() -> None:
+async def test_each_model_has_a_test_or_is_refused() -> None:
     assert {name[:3] for name in names()} == RUN | REFUSED.keys()
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name[:3] in REFUSED])
-async def test_what_can_t_be_run_is_refused_and_nothing_of_it_is_kept(name: str) -> None:
+async def test_an_unsupported_model_of_another_engine_is_refused_and_leaves_no_rows(name: str) -> None:
     async with running() as it:
         with pytest.raises(InvalidModel) as refused:
             await processes.deploy(it.session, (MODELS / name).read_bytes(), resource=name)
@@ -49,7 +49,7 @@ async def test_what_can_t_be_run_is_refused_and_nothing_of_it_is_kept(name: str)
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_a_document_is_asked_for_each_day_until_it_comes_or_the_week_is_over(answered: bool) -> None:
+async def test_a_document_is_requested_each_day_until_it_comes_or_the_week_is_over(answered: bool) -> None:
     async with running() as it:
         await deploy(it, "06_")
         play = Play(it)
@@ -74,11 +74,11 @@ async def test_each_timer_of_several_begins_instances() -> None:
     async with running() as it:
         await deploy(it, "32_")
         await it.advance("PT1M")
-        # R2/PT10S, R3/PT5S, R1/PT15S, and a cron of each 20 seconds, which goes on.
+        # R2/PT10S, R3/PT5S, R1/PT15S, and an endless cron of 20 seconds.
         names_of = {task.node_id: task.name for task in await tasks.find_tasks(it.session)}
         begun = {names_of[node_id]: count for node_id, count in (await open_tasks(it)).items()}
         assert begun == {"Task A": 2, "Task B": 3, "Task C": 1, "Task D": 3}
-        for _ in range(2):  # theirs, and the one that follows
+        for _ in range(2):  # the present tasks, and the tasks that follow
             for node_id in await open_tasks(it):
                 await complete_all(it, node_id)
         assert [await it.state(key) for key in await Play(it).instances()] == ["COMPLETED"] * 9

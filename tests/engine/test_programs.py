@@ -1,4 +1,4 @@
-"""What a program is told about a service task that it takes, and about one that is its own no more; and who it is."""
+"""Service tasks that programs take: their fields, the results of answers, and the name of the program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shardclock_server.service import processes
-from shardclock_server.service.deliveries import in_hand_of
+from shardclock_server.service.deliveries import holder_name
 from shardclock_server.sql.deliveries.find import DeliveryFilter, DeliveryState, find_deliveries, find_delivery
 from shardclock_server.sql.processes.service_tasks import (
     TakenTask,
@@ -31,7 +31,7 @@ HEADERS = (
 
 
 async def take(it: Processes, task_type: str = "pack", *, worker: str | None = None) -> TakenTask:
-    """Take the one task that there is."""
+    """Take the only task."""
     (task,) = await activate_service_tasks(
         it.session, task_type, most=10, lease_s=30.0, tenant_id="default", worker=worker
     )
@@ -39,7 +39,7 @@ async def take(it: Processes, task_type: str = "pack", *, worker: str | None = N
 
 
 async def answer(it: Processes, task: TakenTask, *, claim: int | None = None, tenant_id: str | None = None) -> set[str]:
-    """Give each answer to a task that is the caller's no more."""
+    """Send each kind of answer to a task; return the results."""
     which = it.session, task.task_key, task.claim if claim is None else claim
     return {
         await complete_service_task(*which, variables={}, tenant_id=tenant_id),
@@ -51,14 +51,14 @@ async def answer(it: Processes, task: TakenTask, *, claim: int | None = None, te
 
 
 async def fail(it: Processes, *, retries: int | None = None) -> tuple[int, str]:
-    """Take the task, and fail; say how many attempts it had left, and what became of it."""
+    """Take the task, and fail; return its remaining attempts and the result."""
     task = await take(it)
     return task.attempts_left, await fail_service_task(
         it.session, task.task_key, task.claim, reason="no box", retries=retries
     )
 
 
-async def test_a_program_has_three_attempts_if_neither_it_nor_the_model_says_otherwise() -> None:
+async def test_a_program_has_three_attempts_by_default() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start()
@@ -68,7 +68,7 @@ async def test_a_program_has_three_attempts_if_neither_it_nor_the_model_says_oth
         assert incident["sentence"] == "no box"
 
 
-async def test_what_a_program_says_of_retries_stands_until_it_is_said_again() -> None:
+async def test_the_retries_of_a_program_s_answer_hold_until_its_next_answer() -> None:
     async with running() as it:
         await it.deploy(START + job("pack", retries="2") + END, connected="s>pack pack>e")
         await it.start()
@@ -85,7 +85,7 @@ async def test_a_program_may_allow_more_attempts_than_can_be_counted() -> None:
         assert (await take(it)).attempts_left == 2**31 - 2
 
 
-async def test_a_handler_s_attempts_are_its_policy_s_all_the_same() -> None:
+async def test_a_handler_s_attempts_are_its_policy_s() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("flaky") + END, connected="s>flaky flaky>e")
         key = await it.start()
@@ -94,7 +94,7 @@ async def test_a_handler_s_attempts_are_its_policy_s_all_the_same() -> None:
         assert incident["sentence"].endswith("(attempt 20 of 20)")
 
 
-async def test_a_program_that_comes_after_a_handler_has_an_attempt() -> None:
+async def test_a_program_has_one_attempt_after_any_number_of_failures() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.start()
@@ -102,7 +102,7 @@ async def test_a_program_that_comes_after_a_handler_has_an_attempt() -> None:
         assert await fail(it) == (1, "DEAD")
 
 
-async def test_a_taken_task_tells_what_it_is_and_whose() -> None:
+async def test_a_taken_task_has_its_type_its_instance_and_its_process() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.deploy(START + f'<serviceTask id="n">{HEADERS}</serviceTask>' + END, connected="s>n n>e")
@@ -118,8 +118,8 @@ async def test_a_taken_task_tells_what_it_is_and_whose() -> None:
         assert task.claimed_until - timedelta(seconds=29) > NOW
 
 
-async def test_of_tasks_with_large_variables_a_program_gets_fewer_at_a_time_and_in_the_end_all() -> None:
-    # Given twelve tasks, each of which sees 1,000,000 bytes
+async def test_tasks_with_large_variables_are_taken_in_smaller_batches() -> None:
+    # Given twelve tasks with 1,000,000 bytes of variables each
     items = '<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection="=items"/>'
     each = f"{items}</extensionElements></multiInstanceLoopCharacteristics>"
     task = f'<serviceTask id="t">{HEADERS}{each}</serviceTask>'
@@ -127,14 +127,15 @@ async def test_of_tasks_with_large_variables_a_program_gets_fewer_at_a_time_and_
         await it.deploy(START + task, connected="s>t")
         await it.start(big="x" * 1_000_000, items=list(range(12)))
 
-        # When a program asks for a hundred, then it gets 8 MiB and one more. The next call gets the rest
+        # When a program asks for a hundred tasks, then it gets 8 MiB and one more task. The next call gets the
+        # remaining tasks
         counts = []
         while taken := await activate_service_tasks(it.session, "pack", most=100, lease_s=30.0, tenant_id="default"):
             counts.append(len(taken))
         assert counts == [9, 3]
 
 
-async def test_a_task_of_the_release_before_has_no_headers_apart() -> None:
+async def test_a_task_without_stored_headers_has_them_in_its_variables() -> None:
     async with running() as it:
         await it.deploy(START + f'<serviceTask id="n">{HEADERS}</serviceTask>' + END, connected="s>n n>e")
         await it.start()
@@ -143,7 +144,7 @@ async def test_a_task_of_the_release_before_has_no_headers_apart() -> None:
         assert (task.headers, task.business_key, task.variables) == ({}, None, {"box": "large", "order": "any"})
 
 
-async def test_an_answer_to_a_task_that_another_has_taken_is_told_so() -> None:
+async def test_an_answer_to_a_task_that_another_program_has_taken_is_refused() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.start()
@@ -157,7 +158,7 @@ async def test_an_answer_to_a_task_that_another_has_taken_is_told_so() -> None:
         assert await answer(it, first) == {"COMPLETED_BEFORE"}, "whoever did it"
 
 
-async def test_an_answer_that_is_sent_again_is_told_what_was_answered_before() -> None:
+async def test_a_repeated_answer_returns_the_first_result() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         for _ in range(3):
@@ -179,7 +180,7 @@ async def test_an_answer_that_is_sent_again_is_told_what_was_answered_before() -
 
 
 @pytest.mark.parametrize("how", ["cancelled", "interrupted"])
-async def test_an_answer_to_a_task_that_nobody_waits_for_is_told_so(how: str) -> None:
+async def test_an_answer_to_an_ended_task_returns_its_end(how: str) -> None:
     async with running() as it:
         late = boundary("b", "pack", LATE) + '<endEvent id="l"/>'
         await it.deploy(START + job("pack") + late + END, connected="s>pack pack>e b>l")
@@ -193,7 +194,7 @@ async def test_an_answer_to_a_task_that_nobody_waits_for_is_told_so(how: str) ->
         assert (end["intent"], end["detail"]) == ("DISCARDED", '{"reason": "its token waits no more"}')
 
 
-async def test_who_has_a_task_is_shown_by_the_name_that_the_program_gave() -> None:
+async def test_a_taken_task_shows_the_worker_name_of_its_program() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start()
@@ -211,12 +212,12 @@ async def test_who_has_a_task_is_shown_by_the_name_that_the_program_gave() -> No
 
         assert (await shown()).worker is None
         task = await take(it, worker="packer-3")
-        assert in_hand_of(await shown()) == "program packer-3"
+        assert holder_name(await shown()) == "program packer-3"
         await fail_service_task(it.session, task.task_key, task.claim, reason="no box", retries=5)
         given_back = await shown()
         assert (given_back.worker, '"worker": "packer-3"' in (given_back.failures or "")) == (None, True)
         await take(it)
-        assert in_hand_of(await shown()) == "a program"
+        assert holder_name(await shown()) == "a program"
         await it.advance("PT31S")
         task = await take(it, worker="packer-4")
         await complete_service_task(it.session, task.task_key, task.claim, variables={})
@@ -227,7 +228,7 @@ async def test_who_has_a_task_is_shown_by_the_name_that_the_program_gave() -> No
 
 
 @pytest.mark.parametrize("worker", ["", 101 * "a"])
-async def test_a_name_that_cannot_be_is_refused(worker: str) -> None:
+async def test_an_invalid_worker_name_is_refused(worker: str) -> None:
     async with running() as it:
-        with pytest.raises(StatementRefused, match=f'worker "{worker[:60]}" is refused: give 1 to 100 characters'):
+        with pytest.raises(StatementRefused, match=f"worker '{worker[:60]}' is refused: give 1 to 100 characters"):
             await take(it, worker=worker)

@@ -1,16 +1,17 @@
-"""Instances, tasks, messages, definitions and the timers of instances count against their tenant's quotas."""
+"""Instances, tasks, messages, definitions and timers of instances count against the quotas of their tenant."""
 
 from __future__ import annotations
 
 import asyncpg
 import pytest
 
+from shardclock.api.codes import quota
 from shardclock_server.service import processes
-from shardclock_server.service.processes import OverQuota
 from shardclock_server.sql.processes import instances, tasks
 from shardclock_server.sql.tenants.tenants import count_usage, set_limits
 from tests.support.bpmn import boundary, job, timer
 from tests.support.bpmn_cluster import Processes, running
+from tests.support.refusals import refusing
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 MANY = (
@@ -33,7 +34,7 @@ async def rows(it: Processes, table: str) -> int:
 
 
 async def pass_time(it: Processes) -> None:
-    """Let put-off signals be tried again, and quotas be counted."""
+    """Make the deferred signals due, and count the usage."""
     for _ in range(8):
         await count_usage(it.session, age_s=0, batch=100)
         await it.advance("PT1M")
@@ -44,13 +45,13 @@ async def incident_of(it: Processes, key: int) -> str:
     return str(incident["sentence"])
 
 
-async def test_a_start_that_would_open_more_timers_than_its_tenant_may_have_waits_and_then_goes_on() -> None:
+async def test_a_start_over_the_quota_of_timers_waits_and_then_goes_on() -> None:
     async with running() as it:
         await limit(it, timers=10)
         await it.deploy(WAITS, connected="s>p1")
         small, large = await it.start(n=8), await it.start(n=1_000)
         assert await rows(it, "timers") == 8
-        assert "may have 10 pending timers, and has no room for" in await incident_of(it, large)
+        assert "has a quota of 10 pending timers" in await incident_of(it, large)
 
         await limit(it, timers=2_000)
         await pass_time(it)
@@ -59,7 +60,7 @@ async def test_a_start_that_would_open_more_timers_than_its_tenant_may_have_wait
         assert len((await it.see(small)).waits["timers"]) == 8
 
 
-async def test_a_running_instance_without_room_has_an_incident_until_there_is_room() -> None:
+async def test_a_running_instance_over_a_quota_has_an_incident_until_it_fits() -> None:
     async with running() as it:
         await limit(it, tasks=2)
         task = f'<userTask id="u">{MANY}</userTask>'
@@ -71,7 +72,9 @@ async def test_a_running_instance_without_room_has_an_incident_until_there_is_ro
 
         assert await rows(it, "tasks") == 2
         sentence = await incident_of(it, key)
-        assert sentence.startswith("tenant 'default' may have 2 open tasks, and has no room for 3 more; end some, or")
+        assert sentence.startswith(
+            "tenant 'default' has a quota of 2 open tasks, and 3 more would exceed it: complete some, or"
+        )
         assert (await it.see(other)).waits["incident_list"] == []
 
         await limit(it, tasks=5)
@@ -119,7 +122,7 @@ BEGUN_BY = {
 
 
 @pytest.mark.parametrize("by", BEGUN_BY)
-async def test_of_instances_that_nobody_starts_by_hand_as_many_begin_as_there_is_room_for(by: str) -> None:
+async def test_instances_that_events_start_begin_up_to_the_quota(by: str) -> None:
     start, act = BEGUN_BY[by]
     async with running() as it:
         await limit(it, instances=2)
@@ -140,13 +143,13 @@ async def test_a_start_is_refused_at_a_full_quota_and_its_sentence_names_the_way
         await limit(it, instances=2)
         await it.deploy(START + '<userTask id="u"/>', connected="s>u")
         started = [await processes.start(it.session, "p", idempotency_key=f"k{number}") for number in range(2)]
-        for _ in range(2):  # accepted, and then begun
-            with pytest.raises(OverQuota) as refused:
+        for _ in range(2):  # the start is accepted, and its instance begins later
+            with refusing(quota("instances")) as refused:
                 await processes.start(it.session, "p")
             assert str(refused.value) == (
-                'tenant "default" may have 2 instances that have not ended, and has no room for 1 more: cancel some, or'
-                " wait until some have ended, or ask the operator of the cluster for more"
-                " (shardclock tenants set default)"
+                "tenant 'default' has a quota of 2 instances that have not ended, and 1 more would exceed it: cancel"
+                " some, or wait until some have ended, or ask the operator of the cluster for a higher quota"
+                " (shardclock tenants set)"
             )
             assert await processes.start(it.session, "p", idempotency_key="k1") == started[1]
             await it.settle()
@@ -161,15 +164,15 @@ async def test_messages_and_definitions_are_refused_at_a_full_quota() -> None:
         keep = "select shardclock.publish_message('m', $1, time_to_live => 'PT1H')"
         for name in ("a", "b"):
             await it.query(keep, name)
-        with pytest.raises(asyncpg.PostgresError, match="may have 2 kept messages, and has no room for 1 more"):
+        with pytest.raises(asyncpg.PostgresError, match="has a quota of 2 kept messages, and 1 more"):
             await it.query(keep, "c")
 
         first = await it.deploy(START)
         starts = f'<startEvent id="s">{timer("timeCycle", "R/PT1H")}</startEvent>'
-        with pytest.raises(OverQuota, match="may have 3 pending timers, and has no room for 4 more"):
+        with refusing(quota("timers"), match="quota of 3 pending timers, and 4 more"):
             await it.deploy("".join(starts.replace('"s"', f'"s{n}"') for n in range(4)), process_id="q")
         await it.deploy(START, process_id="q")
-        with pytest.raises(OverQuota, match="may have 2 versions of processes, and has no room for 1 more"):
+        with refusing(quota("definitions")):
             await it.deploy(START, process_id="r")
         await it.query("select shardclock.delete_definition($1)", first)
         await it.deploy(START, process_id="r")
@@ -189,7 +192,7 @@ async def test_a_large_quota_is_held_by_counts_of_an_engine() -> None:
         assert used["used"] == 1_400
 
 
-async def test_instances_that_have_ended_before_a_count_use_up_no_large_quota() -> None:
+async def test_instances_that_ended_before_a_count_use_up_no_quota() -> None:
     async with running() as it:
         await limit(it, instances=1_001)
         wait = f'<intermediateCatchEvent id="c">{timer("timeDuration", "PT1M")}</intermediateCatchEvent>'

@@ -1,4 +1,4 @@
-"""Races of engines with shards, clients and each other: nothing is lost, comes twice, or goes on for ever."""
+"""Races of engines with shards, clients and each other: no signal is lost or taken twice."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CALL = (
 CATCH = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
 
 
-async def test_a_schedule_that_could_not_be_closed_ends_a_little_later() -> None:
+async def test_a_schedule_that_was_locked_at_its_end_is_closed_later() -> None:
     cycle = boundary("b", "u", timer("timeCycle", "R/PT10M"), interrupts=False)
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + cycle + END + '<userTask id="w"/>', connected="s>u u>w")
         key = await it.start()
         (task,) = await tasks.find_tasks(it.session)
-        async with holding(it, "select 1 from shardclock.timers for update"):  # as a shard that fires it just now
+        async with holding(it, "select 1 from shardclock.timers for update"):  # locked as during a firing
             assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
             await it.engine.step()
             assert len(await it.query("select 1 from shardclock.timers")) == 1
@@ -34,7 +34,7 @@ async def test_a_schedule_that_could_not_be_closed_ends_a_little_later() -> None
         assert await it.state(key) == "RUNNING"
 
 
-async def test_a_schedule_of_an_instance_that_has_ended_ends_a_little_later() -> None:
+async def test_a_schedule_of_an_ended_instance_is_closed_later() -> None:
     cycle = boundary("b", "u", timer("timeCycle", "R/PT10M"), interrupts=False)
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + cycle + END, connected="s>u u>e")
@@ -46,7 +46,7 @@ async def test_a_schedule_of_an_instance_that_has_ended_ends_a_little_later() ->
         assert await it.query("select 1 from shardclock.timers") == []
 
 
-async def test_a_client_s_open_transaction_holds_up_nobody_else() -> None:
+async def test_a_client_s_open_transaction_delays_no_other_instance() -> None:
     interrupted = boundary("b", "u", timer("timeDuration", "PT1H")) + END + '<endEvent id="o"/>'
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + interrupted, connected="s>u u>e b>o")
@@ -58,13 +58,13 @@ async def test_a_client_s_open_transaction_holds_up_nobody_else() -> None:
             async with asyncio.timeout(2.0):
                 await it.engine.step()
             assert [await it.state(key) for key in (first, second)] == ["COMPLETED", "COMPLETED"]
-        # The completion was rolled back. The task of the ended instance is open until an engine looks again.
+        # The completion was rolled back. The ended instance's task stays open until an engine tries again to close it.
         assert [task.instance_key for task in await tasks.find_tasks(it.session)] == [first]
         await it.advance("PT1H1S")
         assert await tasks.find_tasks(it.session) == []
 
 
-async def test_a_message_that_was_kept_is_found_though_its_engine_died_before_it_looked() -> None:
+async def test_a_kept_message_is_found_after_its_engine_has_died() -> None:
     async with running() as it:
         await it.deploy(START + CATCH + END, connected="s>m1 m1>e", beside=SHARED)
         key = await it.start(order="42")
@@ -72,13 +72,13 @@ async def test_a_message_that_was_kept_is_found_though_its_engine_died_before_it
             "insert into shardclock.messages (message_key, expires_at, tenant_id, name, correlation, variables)"
             " values (1, now() + interval '1 hour', 'default', 'paid', '42', '{}')"
         )
-        await it.engine.tend_turn()
+        await it.engine.maintenance_turn()
         await it.settle()
         assert await it.state(key) == "COMPLETED"
         assert (await it.query("select correlated from shardclock.messages"))[0]["correlated"] == ["p"]
 
 
-async def test_two_messages_come_to_two_tokens_of_one_process_each_to_one() -> None:
+async def test_two_messages_reach_two_tokens_of_one_process_one_each() -> None:
     async with running() as it:
         await it.deploy(START + CATCH + END, connected="s>m1 m1>e", beside=SHARED)
         keys = [await it.start(order="42"), await it.start(order="42")]
@@ -90,7 +90,7 @@ async def test_two_messages_come_to_two_tokens_of_one_process_each_to_one() -> N
         assert sorted(result["n"] for result in results) == [1, 2]
 
 
-async def test_a_signal_reaches_what_came_to_wait_for_it_in_the_same_step() -> None:
+async def test_a_signal_reaches_a_wait_of_the_same_step() -> None:
     catch = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
     thrower = '<intermediateThrowEvent id="t"><signalEventDefinition signalRef="g"/></intermediateThrowEvent>'
     async with running() as it:
@@ -99,7 +99,7 @@ async def test_a_signal_reaches_what_came_to_wait_for_it_in_the_same_step() -> N
         assert await it.state(key) == "COMPLETED"
 
 
-async def test_a_child_that_nobody_has_begun_goes_with_its_call() -> None:
+async def test_an_unbegun_child_ends_with_its_call() -> None:
     interrupted = boundary("b", "c", timer("timeDuration", "PT1H")) + END + '<userTask id="w"/>'
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
@@ -122,7 +122,7 @@ async def test_a_child_that_nobody_has_begun_goes_with_its_call() -> None:
 
 
 async def test_a_call_of_a_process_that_can_t_begin_is_an_incident() -> None:
-    """The called process has a message start event alone."""
+    """The called process has only a message start event."""
     child = '<startEvent id="s"><messageEventDefinition messageRef="n"/></startEvent>' + END
     call = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
     call = f'<callActivity id="c">{call}</callActivity>'
@@ -135,7 +135,7 @@ async def test_a_call_of_a_process_that_can_t_begin_is_an_incident() -> None:
         (incident,) = (await it.see(key)).waits["incident_list"]
         assert incident["sentence"] == "the called process can't begin: child has no start event without a trigger"
 
-        # Once the cause is gone, the call is made again: there is no letter that would begin it a second time.
+        # After the correction the call is made again; no dead letter remains that could begin a second child.
         assert await it.query("select timer_key from shardclock.dead_letters") == []
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e", process_id="child")
         assert await instances.resolve_incident(it.session, key, incident["token"], tenant_id="default")
@@ -143,7 +143,7 @@ async def test_a_call_of_a_process_that_can_t_begin_is_an_incident() -> None:
         assert [one.state for one in await instances.find_instances(it.session, process_id="child")] == ["RUNNING"]
 
 
-async def test_a_process_is_not_moved_away_and_a_job_is_a_handler_s() -> None:
+async def test_a_token_of_the_process_can_t_be_moved_and_a_job_is_no_handler() -> None:
     async with running() as it:
         await it.deploy(START + job("job:nightly"), connected="s>job:nightly")
         key = await it.start()
@@ -155,7 +155,7 @@ async def test_a_process_is_not_moved_away_and_a_job_is_a_handler_s() -> None:
         assert await it.state(key) == "RUNNING"
 
 
-async def test_one_model_that_can_t_be_read_any_more_stops_no_other() -> None:
+async def test_an_unreadable_model_stops_no_other() -> None:
     async with running() as it:
         bad = await it.deploy(START + '<userTask id="u"/>', connected="s>u")
         await it.query("update shardclock.definitions set model = 'no model' where definition_key = $1", bad)
@@ -169,12 +169,12 @@ async def test_one_model_that_can_t_be_read_any_more_stops_no_other() -> None:
         assert left["reason"] == f"this release refuses the model of the definition {bad}"
 
 
-async def test_what_no_json_reader_can_read_stops_nobody() -> None:
+async def test_invalid_json_in_a_signal_stops_no_other_instance() -> None:
     async with running() as it:
         await it.deploy(START + END, connected="s>e")
         deep = "(repeat('[', 5000) || repeat(']', 5000))::jsonb"
         key = await it.start()
-        # Past each way in, as an operator might write it.
+        # Written in SQL without the API's checks, as an operator might.
         said = f"""select shardclock.send_signal(null, 'default', jsonb_build_object(
             'kind', 'begin', 'definition', i.definition_key, 'variables', jsonb_build_object('a', {deep})))
             from shardclock.instances i where i.instance_key = $1"""

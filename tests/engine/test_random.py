@@ -1,4 +1,4 @@
-"""Random walks through random processes in the database: they wait for what a second interpreter waits for."""
+"""Random paths through random processes in the database, compared with a second interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.bpmn_cluster import Processes, running
 MOVES_MAX = 100
 THROWN = '{"kind": "error", "code": "E"}'
 COMPLETED = '{"kind": "completed"}'
-# What the settlement of a job does.
+# The effect of a service task's settlement.
 SETTLE = """
     with gone as (delete from shardclock.deliveries d where d.timer_key = $1 returning d.*)
     select shardclock.send_signal(g.process_instance_key, g.tenant_id, $2, g.element_instance_key) from gone g
@@ -22,7 +22,7 @@ SETTLE = """
 
 
 async def play(it: Processes, seed: int) -> None:
-    """Play a process until it ends, or until an error that nobody caught stops it."""
+    """Run a process until it ends, or until an uncaught error stops it."""
     random = Random(seed)
     block = drawn(random, depth=random.randint(1, 3), numbers=count())
     ended: list[str] = []
@@ -51,7 +51,7 @@ async def play(it: Processes, seed: int) -> None:
 
 
 async def move(it: Processes, random: Random, expected: Scope, waits: list[dict[str, object]]) -> bool:
-    """Let one of what waits happen in both; True: an error that nobody catches stopped the instance."""
+    """Trigger one of the waits in both interpreters; return True if an uncaught error stopped the instance."""
     one = random.choice(waits)
     scope, go_on = expected.all_waits()[str(one["node_id"])]
     if "type" not in one:
@@ -73,5 +73,5 @@ async def test_random_processes_wait_and_end_in_the_database_as_a_second_interpr
     async with running() as it:
         for seed in range(40):
             await play(it, seed)
-            await it.query("delete from shardclock.deliveries")  # of an instance that an error has stopped
+            await it.query("delete from shardclock.deliveries")  # left by a stopped instance
             await it.query("delete from shardclock.timers")

@@ -1,4 +1,4 @@
-"""Under Postgres's own clock: signals come in the order in which they are sent, and each is taken once."""
+"""On Postgres's own clock, engines take signals in their order, each signal once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shardclock_server.engine.stats import EngineStats
 from shardclock_server.service import processes
 from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.processes import instances
-from shardclock_server.sql.processes.signals import put_off_signals, read_due_signals
+from shardclock_server.sql.processes.signals import defer_signals, read_due_signals
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_holder, query
@@ -40,7 +40,7 @@ class One:
             pass
 
     async def settles(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        """Take signals until something holds."""
+        """Take signals until a condition holds."""
 
         async def turned() -> bool:
             await self.runner.turn()
@@ -56,7 +56,7 @@ class One:
 
 
 def when_it_has_read(runner: SignalRunner, patch: pytest.MonkeyPatch, do: Callable[[], Awaitable[None]]) -> None:
-    """Do something once, when a runner has read its signals and has not advanced an instance yet."""
+    """Call `do` once, after a runner has read its signals and before it advances an instance."""
     load = runner._load
 
     async def loading(going: Any) -> Any:
@@ -76,7 +76,7 @@ async def one_engine(dsn: str, holder: int = 1) -> AsyncIterator[One]:
 
 @asynccontextmanager
 async def transaction(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Open a client's transaction, as old as this moment."""
+    """Open a client's transaction now, so that its time is this moment."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:
         async with connection.transaction():
@@ -89,7 +89,7 @@ async def transaction(dsn: str) -> AsyncIterator[asyncpg.Connection]:
 async def test_a_cancellation_that_was_accepted_is_not_lost_because_its_transaction_is_old(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
-        # It began before the instance was started, and saw it: so the cancellation came later.
+        # The transaction began before the start, but sees the instance. So its cancellation came after the start.
         async with transaction(dsn) as old:
             key = await processes.start(it.session, "p")
             assert await old.fetchval("select shardclock.cancel_instance($1)", key) == "SENT"
@@ -97,7 +97,7 @@ async def test_a_cancellation_that_was_accepted_is_not_lost_because_its_transact
         assert await it.state(key) == "CANCELED"
 
 
-async def test_what_comes_first_by_a_clock_that_was_set_back_waits_for_the_beginning(dsn: str) -> None:
+async def test_a_signal_that_is_earlier_by_a_clock_that_was_set_back_waits_for_the_start(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         key = await processes.start(it.session, "p")
@@ -112,7 +112,7 @@ async def test_what_comes_first_by_a_clock_that_was_set_back_waits_for_the_begin
         assert await query(dsn, "select reason from shardclock.dead_letters") == []
 
 
-async def test_what_is_set_later_wins_over_what_was_set_and_committed_before(dsn: str) -> None:
+async def test_later_variables_win_also_from_an_older_transaction(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         key = await processes.start(it.session, "p")
@@ -124,7 +124,7 @@ async def test_what_is_set_later_wins_over_what_was_set_and_committed_before(dsn
         assert await it.variables(key) == {"a": "second"}
 
 
-async def test_an_engine_that_was_declared_dead_buries_no_signal(dsn: str) -> None:
+async def test_an_engine_that_was_declared_dead_gives_up_no_signal(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         key = await processes.start(it.session, "p")
@@ -133,7 +133,7 @@ async def test_an_engine_that_was_declared_dead_buries_no_signal(dsn: str) -> No
         (signal,) = (await read_due_signals(it.session, 1, batch=10)).signals
         await end_holders(it.session, [1], why="died")
 
-        given_up = await put_off_signals(
+        given_up = await defer_signals(
             it.session, 1, [signal.timer_key], reason="a zombie's", delay_s=60.0, tries_max=1
         )
         assert given_up == {}
@@ -151,7 +151,7 @@ async def test_a_signal_that_another_engine_gives_up_is_not_taken(dsn: str, monk
         async def give_up() -> None:
             due = [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.deliveries")]
             async with Session(dsn, application="the other") as other:
-                assert await put_off_signals(other, 1, due, reason="it can't be read", delay_s=0.5, tries_max=1)
+                assert await defer_signals(other, 1, due, reason="it can't be read", delay_s=0.5, tries_max=1)
 
         when_it_has_read(it.runner, monkeypatch, give_up)
         await it.settle()
@@ -159,10 +159,10 @@ async def test_a_signal_that_another_engine_gives_up_is_not_taken(dsn: str, monk
         assert len(await query(dsn, "select 1 from shardclock.dead_letters")) == 1
 
 
-async def test_a_child_does_not_outlive_its_caller_however_they_are_taken(
+async def test_a_child_does_not_outlive_its_caller_in_any_order_of_signals(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One engine has read the child's beginning, as another takes it together with the end of its caller."""
+    """One engine has read the child's start; another engine takes this start together with the end of the caller."""
     called = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
     calling = START + f'<callActivity id="c">{called}</callActivity>' + END
     async with one_engine(dsn) as it:
@@ -184,8 +184,8 @@ async def test_a_child_does_not_outlive_its_caller_however_they_are_taken(
         await it.settles(both_are_cancelled)
 
 
-async def test_a_child_whose_beginning_was_taken_away_is_not_begun(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine has read the child's beginning, which goes away with its caller."""
+async def test_a_child_without_its_start_signal_does_not_begin(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine has read the child's start. Then the start is deleted together with its caller."""
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         await processes.start(it.session, "p")
@@ -198,7 +198,7 @@ async def test_a_child_whose_beginning_was_taken_away_is_not_begun(dsn: str, mon
         assert await instances.find_instances(it.session) == []
 
 
-async def test_a_key_of_yesterday_starts_an_instance_though_nobody_has_forgotten_it(dsn: str) -> None:
+async def test_a_key_of_yesterday_starts_an_instance_though_its_row_is_still_there(dsn: str) -> None:
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         first = await processes.start(it.session, "p", idempotency_key="daily-report")

@@ -1,4 +1,4 @@
-"""Processes run: on real Postgres, by the statements of production, under a clock that the test moves."""
+"""Processes on real Postgres, with the statements of production and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from shardclock.api.codes import invalid
+from shardclock.api.refusals.processes import PROCESS_WITHOUT_START, START_KEY_USED, UNKNOWN_PROCESS, UNKNOWN_VERSION
 from shardclock_server.cluster.families import REPORTED
 from shardclock_server.engine.stats import report_of as engine_report
 from shardclock_server.metrics.report import decode, encode
@@ -15,9 +17,9 @@ from shardclock_server.shards.stats import report_of as shard_report
 from shardclock_server.sql.clock.moved import move
 from shardclock_server.sql.processes import instances, tasks
 from shardclock_server.sql.processes.definitions import delete_definition
-from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import SHARED, boundary, job, timer
 from tests.support.bpmn_cluster import APP, NOW, running
+from tests.support.refusals import refusing
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 CALL = (
@@ -48,14 +50,14 @@ async def test_an_instance_waits_for_its_timer_and_ends() -> None:
         assert await it.history(key) == ["p+", "s+", "s-", "t+", "t-", "e+", "e-", "p-"]
 
 
-async def test_a_service_task_is_done_by_a_handler_and_its_result_becomes_variables() -> None:
+async def test_a_handler_s_result_of_a_service_task_becomes_variables() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("charge") + END, connected="s>charge charge>e")
         key = await it.start(amount=7)
         assert (await it.see(key)).result == {"amount": 7, "charged": 7}
 
 
-async def test_a_service_task_that_is_given_up_is_an_incident_and_goes_on_when_it_is_resolved() -> None:
+async def test_a_dead_service_task_is_an_incident_and_goes_on_after_its_resolution() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("charge") + END, connected="s>charge charge>e")
         key = await it.start(fails=True)
@@ -83,7 +85,7 @@ async def test_an_error_that_a_handler_throws_is_caught_by_its_code() -> None:
         assert "E2" in incident["sentence"]
 
 
-async def test_a_task_of_a_person_is_claimed_and_completed_once() -> None:
+async def test_a_user_task_is_claimed_and_completed_once() -> None:
     assigned = (
         '<userTask id="u" name="Approve"><extensionElements>'
         '<zeebe:assignmentDefinition candidateGroups="bosses"/></extensionElements></userTask>'
@@ -104,13 +106,13 @@ async def test_a_task_of_a_person_is_claimed_and_completed_once() -> None:
 
 
 @pytest.mark.parametrize("first", ["timer", "completion"])
-async def test_of_a_timer_and_a_completion_exactly_one_wins_and_the_other_is_stale(first: str) -> None:
+async def test_either_the_timer_or_the_completion_wins_and_the_other_is_stale(first: str) -> None:
     elements = START + '<userTask id="u"/>' + boundary("b", "u", HOUR) + END + '<endEvent id="o"/>'
     async with running() as it:
         await it.deploy(elements, connected="s>u u>e b>o")
         key = await it.start()
         (task,) = await tasks.find_tasks(it.session)
-        # Both are there before an engine looks.
+        # Both signals are stored before an engine polls.
         due, just_before = NOW + timedelta(hours=1), NOW + timedelta(minutes=59)
         if first == "timer":
             await move(it.session, due)
@@ -128,7 +130,7 @@ async def test_of_a_timer_and_a_completion_exactly_one_wins_and_the_other_is_sta
         assert await it.stale(key) == ["completed" if first == "timer" else "fired"]
 
 
-async def test_what_a_token_waits_for_no_more_is_gone() -> None:
+async def test_closed_waits_of_a_token_have_no_rows() -> None:
     elements = START + job("charge") + boundary("b", "charge", HOUR) + END + '<endEvent id="o"/>'
     async with running(APP) as it:
         await it.deploy(elements, connected="s>charge charge>e b>o")
@@ -139,7 +141,7 @@ async def test_what_a_token_waits_for_no_more_is_gone() -> None:
         assert [row["intent"] for row in log] == ["CANCELED"]
 
 
-async def test_a_job_that_nobody_does_goes_when_its_timer_interrupts_it() -> None:
+async def test_an_open_service_task_ends_when_its_timer_interrupts_it() -> None:
     elements = START + job("nobody") + boundary("b", "nobody", HOUR) + END + '<endEvent id="o"/>'
     async with running() as it:
         await it.deploy(elements, connected="s>nobody nobody>e b>o")
@@ -186,7 +188,7 @@ async def test_a_called_process_gives_its_result_back() -> None:
         assert (await it.see(key)).result == {"order": 41, "next": 42}
 
 
-async def test_an_instance_shows_the_called_one_for_which_it_waits() -> None:
+async def test_an_instance_shows_its_called_instance() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
         await it.deploy(START + CALL + END, connected="s>c c>e")
@@ -200,7 +202,7 @@ async def test_an_instance_shows_the_called_one_for_which_it_waits() -> None:
         assert (await it.see(key)).waits["called"] == []
 
 
-async def test_cancelling_takes_all_away_called_processes_too() -> None:
+async def test_a_cancellation_also_ends_called_processes() -> None:
     wait = f'<intermediateCatchEvent id="t">{HOUR}</intermediateCatchEvent><userTask id="u"/>'
     async with running() as it:
         await it.deploy(START + wait, connected="s>t s>u", process_id="child")
@@ -218,29 +220,26 @@ async def test_cancelling_takes_all_away_called_processes_too() -> None:
         assert await instances.cancel_instance(it.session, key) == "CANCELED"
 
 
-async def test_variables_are_an_object_and_a_process_is_known() -> None:
+async def test_variables_must_be_an_object_and_the_process_must_exist() -> None:
     async with running() as it:
-        with pytest.raises(processes.UnknownProcess, match='process "p" is unknown: none is deployed'):
+        with refusing(UNKNOWN_PROCESS, match="none is deployed"):
             await processes.start(it.session, "p")
         await it.deploy(START, connected="")
-        with pytest.raises(processes.UnknownProcess, match='process "x" is unknown: the processes are p'):
+        with refusing(UNKNOWN_PROCESS, match="process 'x' is unknown: the processes are p"):
             await processes.start(it.session, "x")
-        with pytest.raises(processes.UnknownProcess, match="has no version 3"):
+        with refusing(UNKNOWN_VERSION):
             await processes.start(it.session, "p", version=3)
-        with pytest.raises(Refusal, match=r"variables have \d+ bytes: the limit is 1048576"):
+        with refusing(invalid("variables"), match=r"variables have \d+ bytes: the limit is 1048576"):
             await processes.start(it.session, "p", variables={"a": "x" * 1_100_000})
 
 
-async def test_a_process_that_a_message_begins_is_started_by_nobody_else() -> None:
+async def test_a_process_with_a_message_start_event_can_t_be_started_by_a_client() -> None:
     by_message = '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>'
     by_timer = f'<startEvent id="t">{timer("timeDate", "2026-03-02T08:00:00Z")}</startEvent>'
     async with running() as it:
         await it.deploy(by_message + by_timer + END, connected="s>e t>e", beside='<message id="m" name="paid"/>')
-        with pytest.raises(Refusal) as refused:
+        with refusing(PROCESS_WITHOUT_START, match="it begins by its timer or the message 'paid'"):
             await it.start()
-        assert str(refused.value) == (
-            'process "p" has no start event without a trigger: it begins by its timer or the message "paid"'
-        )
         assert await instances.find_instances(it.session) == []
         (key,) = await instances.publish_message(it.session, "paid", correlation="", variables={}, tenant_id="default")
         await it.settle()
@@ -257,17 +256,17 @@ async def test_a_start_with_a_key_is_one_start() -> None:
         assert first == second
         await it.settle()
         assert first == await processes.start(it.session, "p", idempotency_key="order-42")
-        with pytest.raises(Refusal, match='idempotency_key "order-42" has started the process "p": use another key'):
+        with refusing(START_KEY_USED, match="has started the process 'p'"):
             await processes.start(it.session, "other", idempotency_key="order-42")
         await it.advance("P2D")
-        await it.engine.tend_turn()
+        await it.engine.maintenance_turn()
         assert first != await processes.start(it.session, "p", idempotency_key="order-42")
 
 
-async def test_what_fires_for_a_process_is_told_as_that_by_its_shard() -> None:
+async def test_a_shard_s_metrics_have_the_kind_process_for_its_timers() -> None:
     catch = f'<intermediateCatchEvent id="t">{HOUR}</intermediateCatchEvent>'
     async with running() as it:
-        it.shard.measures_lags = True  # a step measures none
+        it.shard.measures_lags = True  # by default a step measures no lags
         await it.deploy(START + catch + END, connected="s>t t>e")
         await it.start()
         await it.advance("PT1H")

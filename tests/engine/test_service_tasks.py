@@ -1,9 +1,10 @@
-"""Service tasks that a program takes and answers itself."""
+"""A program takes service tasks and answers them."""
 
 from __future__ import annotations
 
 import pytest
 
+from shardclock.api.codes import invalid
 from shardclock_server.cluster.testing.keepers import IDENTITY
 from shardclock_server.sql.cluster.holders import ENGINE
 from shardclock_server.sql.cluster.identity import hold, release
@@ -24,6 +25,7 @@ from tests.support.bpmn import SHARED, boundary, job
 from tests.support.bpmn_cluster import APP, Processes, running
 from tests.support.deliveries import add_worker
 from tests.support.factories import add_holder
+from tests.support.refusals import refusing
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 
@@ -32,7 +34,7 @@ async def take(it: Processes, *, most: int = 10, tenant_id: str = "default") -> 
     return await activate_service_tasks(it.session, "pack", most=most, lease_s=30.0, tenant_id=tenant_id)
 
 
-async def test_a_task_is_taken_by_one_and_completed_once() -> None:
+async def test_a_service_task_is_taken_by_one_program_and_completed_once() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start(order=42)
@@ -49,7 +51,7 @@ async def test_a_task_is_taken_by_one_and_completed_once() -> None:
         assert (await it.see(key)).result == {"order": 42, "packed": True}
 
 
-async def test_after_its_lease_a_task_is_another_s_and_the_first_answer_counts_no_more() -> None:
+async def test_after_its_lease_a_task_goes_to_another_program_and_the_first_answer_is_refused() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start()
@@ -65,7 +67,7 @@ async def test_after_its_lease_a_task_is_another_s_and_the_first_answer_counts_n
         assert (await it.see(key)).result == {"by": 2}
 
 
-async def test_a_lease_that_is_extended_keeps_the_task_from_all_others() -> None:
+async def test_an_extended_lease_keeps_the_task_from_other_programs() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.start()
@@ -82,7 +84,7 @@ async def test_a_lease_that_is_extended_keeps_the_task_from_all_others() -> None
         assert again.claim == task.claim + 1
 
 
-async def test_a_lease_that_has_run_out_is_extended_unless_another_has_taken_the_task() -> None:
+async def test_an_ended_lease_is_extended_unless_another_program_has_the_task() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.start()
@@ -101,7 +103,7 @@ async def test_a_lease_that_has_run_out_is_extended_unless_another_has_taken_the
         assert await extend_service_task(it.session, task.task_key, another.claim, lease_s=30.0) == "COMPLETED_BEFORE"
 
 
-async def test_a_task_that_was_given_back_is_nobody_s_to_extend() -> None:
+async def test_a_released_task_can_t_be_extended() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.start()
@@ -109,11 +111,11 @@ async def test_a_task_that_was_given_back_is_nobody_s_to_extend() -> None:
         await fail_service_task(it.session, task.task_key, task.claim, reason="no box", retries=1)
         assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "RETRIED_BEFORE"
         for lease_s in (0.5, 86_401.0):
-            with pytest.raises(StatementRefused, match="is not possible: give a second to a day"):
+            with pytest.raises(StatementRefused, match="is refused: give a second to a day"):
                 await extend_service_task(it.session, task.task_key, task.claim, lease_s=lease_s)
 
 
-async def test_nobody_gets_a_task_and_no_instance_goes_on_while_an_operator_holds_the_database() -> None:
+async def test_on_hold_no_program_gets_a_task_and_no_instance_goes_on() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start()
@@ -121,7 +123,7 @@ async def test_nobody_gets_a_task_and_no_instance_goes_on_while_an_operator_hold
         await add_holder(it.cluster.dsn, 88, role=ENGINE)
         await hold(it.session, "prices are wrong")
 
-        # What is under way is answered, and its instance waits.
+        # The program answers the task that it holds, and the instance waits.
         assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "COMPLETED"
         assert (await read_due_signals(it.session, 88, batch=10)).signals == []
         await instances.start_process(it.session, "p", variables={}, tenant_id="default")
@@ -134,7 +136,7 @@ async def test_nobody_gets_a_task_and_no_instance_goes_on_while_an_operator_hold
 
 
 async def test_no_worker_takes_a_task_that_a_program_has_taken() -> None:
-    """An app may have got a handler of that name; the program's lease is longer than any of a worker's."""
+    """An app may add a handler with the task's type; the program's lease is longer than a worker's lease."""
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.start()
@@ -148,7 +150,7 @@ async def test_no_worker_takes_a_task_that_a_program_has_taken() -> None:
         assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "COMPLETED"
 
 
-async def test_nobody_makes_a_task_due_that_a_program_has_taken() -> None:
+async def test_a_taken_task_can_t_be_made_due() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         await it.start()
@@ -162,7 +164,7 @@ async def test_nobody_makes_a_task_due_that_a_program_has_taken() -> None:
         assert [again.task_key for again in await take(it)] == [task.task_key]
 
 
-async def test_what_fails_is_tried_again_and_is_an_incident_in_the_end() -> None:
+async def test_a_failing_task_has_retries_and_then_an_incident() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start()
@@ -195,7 +197,7 @@ async def test_an_error_is_caught_by_its_code() -> None:
         await it.deploy(START + job("pack") + caught + END, connected="s>pack pack>e b>o", beside=SHARED)
         key = await it.start()
         (task,) = await take(it)
-        with pytest.raises(StatementRefused, match='code "" is refused'):
+        with refusing(invalid("code")):
             await throw_service_task_error(it.session, task.task_key, task.claim, code="", variables={})
         thrown = await throw_service_task_error(it.session, task.task_key, task.claim, code="E1", variables={"why": 1})
         assert thrown == "DISCARDED"
@@ -204,7 +206,7 @@ async def test_an_error_is_caught_by_its_code() -> None:
         assert (await it.see(key)).result == {"why": 1}
 
 
-async def test_a_task_that_is_interrupted_while_somebody_does_it_is_answered_in_vain() -> None:
+async def test_the_answer_to_an_interrupted_task_has_no_effect() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start()
@@ -224,14 +226,14 @@ async def test_the_model_s_retries_decide_how_often_a_handler_is_called(retries:
         (incident,) = (await it.see(key)).waits["incident_list"]
         assert incident["sentence"].endswith(f"the line is busy (attempt {attempts} of {attempts})")
 
-        # Who resolves it gets as many attempts again.
+        # Resolving an incident gives the task the same number of attempts again.
         assert await instances.resolve_incident(it.session, key, incident["token"])
         await it.advance("P1D")
         (again,) = (await it.see(key)).waits["incident_list"]
         assert again["sentence"] == incident["sentence"]
 
 
-async def test_a_result_that_can_t_become_variables_is_an_incident_in_the_end() -> None:
+async def test_an_invalid_result_is_an_incident_after_its_attempts() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("bill") + END, connected="s>bill bill>e")
         key = await it.start()
@@ -253,7 +255,7 @@ async def test_retries_that_are_no_number_are_an_incident() -> None:
         )
 
 
-async def test_a_program_that_fails_has_the_model_s_attempts_unless_it_says_how_many() -> None:
+async def test_a_program_has_the_model_s_attempts_unless_its_answer_has_a_number() -> None:
     async with running() as it:
         await it.deploy(START + job("pack", retries="3") + END, connected="s>pack pack>e")
         key = await it.start()
@@ -271,7 +273,7 @@ async def test_a_program_that_fails_has_the_model_s_attempts_unless_it_says_how_
 
 
 @pytest.mark.parametrize("most", [0, 1001])
-async def test_too_many_are_refused(most: int) -> None:
+async def test_too_many_tasks_at_once_are_refused(most: int) -> None:
     async with running() as it:
-        with pytest.raises(StatementRefused, match=f"most {most} is not possible: take 1 to 1000"):
+        with pytest.raises(StatementRefused, match=f"most {most} is refused: take 1 to 1000"):
             await take(it, most=most)

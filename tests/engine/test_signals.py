@@ -1,10 +1,10 @@
-"""Signals to instances: messages and signals of BPMN; those that come too late, or that no engine can take."""
+"""Signals to instances: messages and signals of BPMN, including late and unreadable signals."""
 
 from __future__ import annotations
 
 import pytest
 
-from shardclock_server.engine.advancing import advance_by
+from shardclock_server.engine.advance import advance_by
 from shardclock_server.service import processes
 from shardclock_server.sql.processes import instances, tasks
 from shardclock_server.sql.processes.apply import apply_steps
@@ -15,7 +15,7 @@ from tests.support.bpmn_cluster import running
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 
 
-async def test_a_message_comes_to_who_waits_and_to_nobody_else() -> None:
+async def test_a_message_reaches_only_the_instance_that_waits() -> None:
     catch = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
     async with running() as it:
         await it.deploy(START + catch + END, connected="s>m1 m1>e", beside=SHARED)
@@ -36,7 +36,7 @@ async def test_a_message_comes_to_who_waits_and_to_nobody_else() -> None:
         assert len(await it.query("select 1 from shardclock.subscriptions")) == 1
 
 
-async def test_a_message_is_kept_for_who_comes_to_wait_later() -> None:
+async def test_a_message_is_kept_for_a_later_wait() -> None:
     catch = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
     async with running() as it:
         await it.deploy(START + catch + END, connected="s>m1 m1>e", beside=SHARED)
@@ -53,7 +53,7 @@ async def test_a_message_is_kept_for_who_comes_to_wait_later() -> None:
         assert (await it.see(found)).found.state == "COMPLETED"
 
 
-async def test_a_signal_reaches_all_who_wait() -> None:
+async def test_a_signal_reaches_all_instances_that_wait() -> None:
     catch = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
     thrower = '<intermediateThrowEvent id="t"><signalEventDefinition signalRef="g"/></intermediateThrowEvent>'
     async with running() as it:
@@ -64,7 +64,7 @@ async def test_a_signal_reaches_all_who_wait() -> None:
         assert [(await it.see(key)).found.state for key in waiting] == ["COMPLETED", "COMPLETED"]
 
 
-async def test_a_signal_to_an_instance_that_has_ended_is_recorded_as_stale() -> None:
+async def test_a_signal_to_an_ended_instance_is_recorded_as_stale() -> None:
     async with running() as it:
         await it.deploy(START + END, connected="s>e")
         key = await it.start()
@@ -75,7 +75,7 @@ async def test_a_signal_to_an_instance_that_has_ended_is_recorded_as_stale() -> 
         assert [row["intent"] for row in log] == ["STALE"]
 
 
-async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody() -> None:
+async def test_an_unreadable_signal_becomes_a_dead_letter_and_delays_no_other() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         bad, good = await it.start(), await it.start()
@@ -90,7 +90,7 @@ async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody
         (incident,) = (await it.see(bad)).waits["incident_list"]
         assert f"dead-letters redrive {dead['timer_key']}" in incident["sentence"]
 
-        # Once it is corrected and redriven, the incident goes; and with the end of its instance go all others.
+        # After a correction and a redrive the incident is removed; the end of the instance removes all other incidents.
         await it.query(
             "update shardclock.dead_letters set payload = $1", '{"kind": "variables", "variables": {"a": 1}}'
         )
@@ -102,7 +102,7 @@ async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody
         assert (await it.see(bad)).result == {"a": 1}
 
 
-async def test_an_innocent_signal_is_not_given_up_for_another_s_fault() -> None:
+async def test_a_faulty_signal_does_not_make_others_dead_letters() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         key = await it.start()
@@ -115,16 +115,16 @@ async def test_an_innocent_signal_is_not_given_up_for_another_s_fault() -> None:
         assert dead["payload"] == '{"kind": "failed"}'
 
 
-async def test_what_an_instance_waits_for_is_not_cancelled_under_its_feet() -> None:
+async def test_a_client_can_t_cancel_the_service_task_of_an_instance() -> None:
     async with running() as it:
         await it.deploy(START + job("nobody"), connected="s>nobody")
         key = await it.start()
         (waiting,) = (await it.see(key)).waits["service_tasks"]
-        with pytest.raises(Exception, match=f"belongs to instance {key}: cancel that"):
+        with pytest.raises(Exception, match=f"belongs to instance {key}: cancel the instance"):
             await it.query("select shardclock.cancel_delivery($1)", waiting["task_key"])
 
 
-async def test_a_state_that_grows_too_large_stops_with_a_sentence() -> None:
+async def test_a_state_over_the_limit_is_an_incident() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         key = await it.start()
@@ -143,7 +143,7 @@ async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice
         key = await it.start()
         (task,) = await tasks.find_tasks(it.session)
         assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
-        # Another engine has read the same signal, and this one writes first.
+        # Another engine has read the same signal, but this engine writes its step first.
         taken = (await read_due_signals(it.session, it.engine.holder, batch=10)).signals
         definition_key = taken[0].definition_key
         assert definition_key is not None

@@ -1,4 +1,4 @@
-"""Prove that nobody takes, gives back or completes a task in another person's name unnoticed."""
+"""A task's record names the person of each claim, return and completion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USER = '<userTask id="u" name="Approve"/>'
 
 
 async def waiting(it: Processes) -> int:
-    """Start an instance that waits for a task, and find that."""
+    """Start an instance with a task, and return the task."""
     await it.deploy(START + USER + END, connected="s>u u>e")
     await it.start()
     (task,) = await tasks.find_tasks(it.session)
@@ -26,7 +26,7 @@ async def complete(it: Processes, key: int, assignee: str | None = None) -> str:
 
 
 async def told(it: Processes, key: int) -> list[tuple[str, str | None]]:
-    """Tell a task's acts, and whose each was; and who completed it, as its instance's history has it."""
+    """List a task's acts with their persons, and the completion in its instance's history."""
     found = await tasks.find_task(it.session, key)
     assert found is not None
     steps = await instances.steps_of(it.session, found.instance_key)
@@ -34,7 +34,7 @@ async def told(it: Processes, key: int) -> list[tuple[str, str | None]]:
     return [(act.act, act.detail.get("assignee")) for act in found.acts] + by
 
 
-async def test_who_completes_a_task_that_nobody_has_is_who_did_it() -> None:
+async def test_the_person_who_completes_an_unassigned_task_is_recorded() -> None:
     async with running() as it:
         key = await waiting(it)
         assert await complete(it, key, "bob") == "COMPLETED"
@@ -45,7 +45,7 @@ async def test_who_completes_a_task_that_nobody_has_is_who_did_it() -> None:
         assert await told(it, key) == [("CREATED", None), ("COMPLETED", "bob"), ("by", "bob")]
 
 
-async def test_a_task_is_completed_by_nobody_but_who_has_it_if_who_completes_it_is_said() -> None:
+async def test_a_task_is_completed_only_by_its_assignee_if_a_person_is_named() -> None:
     async with running() as it:
         key = await waiting(it)
         await tasks.claim_task(it.session, key, assignee="ann")
@@ -58,7 +58,7 @@ async def test_a_task_is_completed_by_nobody_but_who_has_it_if_who_completes_it_
         assert await told(it, key) == [("CREATED", None), ("ASSIGNED", "ann"), ("COMPLETED", "ann"), ("by", "ann")]
 
 
-async def test_who_does_not_say_who_completes_a_task_does_it_for_whoever_has_it() -> None:
+async def test_a_completion_without_a_person_is_recorded_for_the_assignee() -> None:
     async with running() as it:
         key = await waiting(it)
         await tasks.claim_task(it.session, key, assignee="ann")
@@ -72,7 +72,7 @@ async def test_who_does_not_say_who_completes_a_task_does_it_for_whoever_has_it(
         assert (await told(it, nobodys))[-2:] == [("COMPLETED", None), ("by", "postgres")]
 
 
-async def test_of_a_claim_and_a_completion_at_once_the_first_has_the_task() -> None:
+async def test_the_first_of_a_concurrent_claim_and_completion_wins() -> None:
     async with running() as it, Session(it.cluster.dsn, application="bob") as bobs:
         key = await waiting(it)
         async with bobs.connection() as connection:
@@ -83,7 +83,7 @@ async def test_of_a_claim_and_a_completion_at_once_the_first_has_the_task() -> N
         assert await asked == "TAKEN"
 
 
-async def test_a_task_that_is_given_back_is_as_it_was_created() -> None:
+async def test_an_unassigned_task_has_its_first_state_again() -> None:
     async with running() as it:
         key = await waiting(it)
         await tasks.claim_task(it.session, key, assignee="ann")
@@ -93,7 +93,7 @@ async def test_a_task_that_is_given_back_is_as_it_was_created() -> None:
         assert (found.state, found.assignee) == ("CREATED", None)
 
 
-async def test_who_claims_a_task_that_has_ended_is_told_how() -> None:
+async def test_a_claim_of_an_ended_task_returns_its_end() -> None:
     async with running() as it:
         key = await waiting(it)
         await complete(it, key)

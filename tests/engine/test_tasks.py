@@ -1,4 +1,4 @@
-"""Prove that a task and an instance tell how they ended, as long as anything of them is kept."""
+"""A task or an instance shows how it ended until its row is deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CATCH = '<boundaryEvent id="b" attachedToRef="c"><errorEventDefinition errorRef=
 
 
 async def waiting(it: Processes) -> tasks.FoundTask:
-    """Start an instance that waits for a task, and find that."""
+    """Start an instance with a task, and return the task."""
     await it.deploy(START + USER + END, connected="s>u u>e")
     await it.start()
     (task,) = await tasks.find_tasks(it.session)
@@ -30,7 +30,7 @@ async def find(it: Processes, task_key: int) -> tasks.WholeTask:
     return found
 
 
-async def test_who_completes_a_task_again_is_told_that_it_was_whatever_has_become_of_its_instance() -> None:
+async def test_a_repeated_completion_returns_completed_before_in_any_state_of_the_instance() -> None:
     async with running() as it:
         key = (await waiting(it)).task_key
         answers = [await tasks.complete_task(it.session, key, variables={"n": n}) for n in range(2)]
@@ -56,7 +56,7 @@ async def test_a_task_of_a_cancelled_instance_is_cancelled() -> None:
     assert sent == ["SENT", "SENT"], "until an engine has taken it"
 
 
-async def test_who_cancels_an_instance_that_ended_otherwise_is_told_how() -> None:
+async def test_a_cancellation_of_an_ended_instance_returns_its_end() -> None:
     async with running() as it:
         await it.deploy(START + THROW, connected="s>t", beside=SHARED, process_id="child")
         await it.deploy(START + CALL + CATCH + END, connected="s>c c>e b>e", beside=SHARED)
@@ -67,7 +67,7 @@ async def test_who_cancels_an_instance_that_ended_otherwise_is_told_how() -> Non
         assert await instances.cancel_instance(it.session, key + 1_000) == "NOT_FOUND"
 
 
-async def test_a_task_shows_what_its_token_sees_and_what_became_of_it() -> None:
+async def test_a_task_shows_its_variables_and_its_history() -> None:
     mapping = '<zeebe:ioMapping><zeebe:input source="=item * 10" target="price"/></zeebe:ioMapping>'
     each = (
         '<multiInstanceLoopCharacteristics isSequential="false"><extensionElements>'
@@ -84,7 +84,7 @@ async def test_a_task_shows_what_its_token_sees_and_what_became_of_it() -> None:
         seen = [variables_of(task) for task in (first, second)]
         assert seen == [{"items": [1, 2], "item": n, "price": 10 * n, "order": 42, "loopCounter": n} for n in (1, 2)]
         assert (first.state, first.node_id, first.name, first.assignee) == ("CREATED", "u", "Price", None)
-        assert [(act.act, act.who) for act in first.acts] == [("CREATED", "engine")]
+        assert [(act.act, act.actor) for act in first.acts] == [("CREATED", "engine")]
 
         await tasks.claim_task(it.session, keys[0], assignee="ann")
         assert ((await find(it, keys[0])).state, (await find(it, keys[1])).state) == ("ASSIGNED", "CREATED")
@@ -92,7 +92,7 @@ async def test_a_task_shows_what_its_token_sees_and_what_became_of_it() -> None:
         assert (await find(it, keys[0])).state == "COMPLETED"
 
 
-async def test_what_became_of_a_task_is_told_until_its_instance_is_forgotten() -> None:
+async def test_the_end_of_a_task_is_shown_until_its_instance_is_deleted() -> None:
     async with running() as it:
         key = (await waiting(it)).task_key
         await tasks.claim_task(it.session, key, assignee="ann")
@@ -119,7 +119,7 @@ async def test_what_became_of_a_task_is_told_until_its_instance_is_forgotten() -
         assert await tasks.find_task(it.session, key) is None
 
 
-async def test_a_task_that_has_ended_still_tells_what_it_was() -> None:
+async def test_an_ended_task_still_shows_its_fields() -> None:
     given = (
         '<zeebe:assignmentDefinition candidateGroups="sales, support" candidateUsers="ann"/>'
         '<zeebe:taskSchedule dueDate="2026-03-02T09:00:00Z"/><zeebe:formDefinition formKey="approval"/>'
@@ -140,7 +140,7 @@ async def test_a_task_that_has_ended_still_tells_what_it_was() -> None:
             assert len(ended.acts[0].detail) == details, "nothing is written of what is not there"
 
 
-async def test_of_a_task_that_a_release_before_created_nothing_is_made_up() -> None:
+async def test_a_task_without_stored_details_shows_no_invented_ones() -> None:
     async with running() as it:
         key = (await waiting(it)).task_key
         await it.query('update shardclock.task_acts set detail = \'{"node": "u"}\'')
@@ -150,7 +150,7 @@ async def test_of_a_task_that_a_release_before_created_nothing_is_made_up() -> N
     assert (old.node_id, old.name, old.candidate_groups, old.candidate_users) == ("u", None, None, None)
 
 
-async def test_who_completes_a_task_that_nobody_has_is_told_and_has_it_not_if_it_opens_again() -> None:
+async def test_the_completion_of_an_unassigned_task_records_the_person_but_assigns_no_one() -> None:
     async with running() as it:
         task = await waiting(it)
         assert await tasks.complete_task(it.session, task.task_key, variables={}, assignee="ann") == "COMPLETED"

@@ -1,4 +1,4 @@
-"""A signal that many wait for is sent in parts, each of which is bounded in rows and in bytes."""
+"""A signal with many receivers is sent in parts with a limit of rows and bytes."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ async def test_large_variables_for_many_are_written_in_parts_of_4_mib() -> None:
     async with running() as it:
         keys = await wait(it, 10)
 
-        # When a client throws a signal with 1 MiB of variables, it is written once
+        # When a client throws a signal with 1 MiB of variables, then the signal is written once
         assert await instances.throw_signal(it.session, "stop", variables=LARGE, tenant_id="default") == keys
         (sent,) = await it.query(SENT)
         assert sent["bytes"] < 2 * MIB
 
-        # Then no turn writes more than four times that
+        # And no turn writes more than 4 MiB
         turns = 0
         while await completed(it) < 10:
             await it.engine._runners[0].turn()
@@ -59,7 +59,7 @@ async def test_large_variables_for_many_are_written_in_parts_of_4_mib() -> None:
         assert results == [{"n": MIB - 100}]
 
 
-async def test_a_few_get_a_signal_at_once() -> None:
+async def test_few_receivers_get_a_signal_at_once() -> None:
     async with running() as it:
         keys = await wait(it, 4)
         assert await instances.throw_signal(it.session, "stop", variables=LARGE, tenant_id="default") == keys
@@ -69,7 +69,7 @@ async def test_a_few_get_a_signal_at_once() -> None:
 
 
 @pytest.mark.parametrize("count", [500, 501])
-async def test_more_than_500_get_a_signal_in_parts_each_of_them_once(count: int) -> None:
+async def test_more_than_500_receivers_get_a_signal_in_parts_once_each(count: int) -> None:
     async with running() as it:
         keys = await wait(it, count)
         await it.deploy(BEGINS + END, connected="s>e", process_id="begun", beside=SHARED)
@@ -121,7 +121,7 @@ async def test_a_signal_is_due_since_it_was_thrown_and_waits_for_no_other_name_o
         assert len(await it.query(due, thrown["next_attempt_at"])) == 4
 
 
-async def test_what_an_instance_throws_is_written_once_and_goes_to_all_that_wait(
+async def test_a_signal_of_an_instance_is_written_once_and_goes_to_all_subscriptions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shardclock_server.sql.processes.signals, "RECEIVERS_MAX", 3)
@@ -140,7 +140,7 @@ async def test_what_an_instance_throws_is_written_once_and_goes_to_all_that_wait
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_a_thrown_signal_that_nobody_can_read_is_given_up_alone() -> None:
+async def test_an_unreadable_thrown_signal_is_given_up_alone() -> None:
     async with running() as it:
         unreadable = json.dumps({"kind": "thrown", "name": "stop", "after": "?", "until": 1, "variables": {}})
         await it.query("select shardclock.send_signal(null, 'default', $1)", unreadable)

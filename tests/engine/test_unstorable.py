@@ -1,4 +1,4 @@
-"""A text, a depth or a key that Postgres refuses is an incident of the one instance that has made it."""
+"""A text, a depth or a key that Postgres refuses becomes an incident of the instance that wrote it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ START = '<startEvent id="s"/>'
 TASK = (
     '<userTask id="u"><extensionElements><zeebe:assignmentDefinition assignee="=who"/></extensionElements></userTask>'
 )
-# The index of assignees holds some 2,700 bytes, compressed.
+# An entry of the index of assignees may have about 2,700 bytes after compression.
 LONG = "".join(chr(0x4E00 + i * i * 7 % 20_000) for i in range(8_000))
 
 
@@ -22,7 +22,7 @@ def script(expression: str) -> str:
 
 
 async def sentence_of(it: Processes, key: int) -> tuple[str, str]:
-    """Let the engine try as often as it does; return the state and the sentence of the only incident."""
+    """Let the engine use up its tries; return the state and the sentence of the only incident."""
     for _ in range(6):
         await it.advance("PT1S")
     found = await it.see(key)
@@ -39,7 +39,7 @@ async def sentence_of(it: Processes, key: int) -> tuple[str, str]:
         ("for i in 1..100 return if i = 1 then [1] else [partial[-1]]", "is nested deeper than 100 levels"),
     ],
 )
-async def test_a_result_that_cannot_be_stored_is_an_incident_of_its_element(expression: str, why: str) -> None:
+async def test_a_result_that_postgres_refuses_is_an_incident_of_its_element(expression: str, why: str) -> None:
     async with running() as it:
         await it.deploy(script(expression), connected="s>t")
         key = await it.start()

@@ -1,21 +1,21 @@
-"""No expression runs for ever: what passes a bound ends soon, and with a sentence."""
+"""Test that no expression runs for ever: an evaluation at its limit ends soon, with a sentence."""
 
 import time
 
 import pytest
 
-from shardclock_server.feel import Budget, NotFeel, TooLong, Unmet, compile_expression, to_json
+from shardclock_server.feel import AssertionFailed, Budget, NotFeel, TooLong, compile_expression, to_json
 from shardclock_server.feel.budget import LIST_ITEMS_MAX, TEXT_CHARS_MAX
 from tests.support.feel import NOW, json_of, value_of
 
-SECONDS_MAX = 2.0  # of the processor; on an idle machine each takes less than half a second
+SECONDS_MAX = 2.0  # processor time; on an idle machine each case takes less than half a second
 
 DOUBLED = (
     "{a0: [1, 1], b0: [1, 1], "
     + ", ".join(f"a{i}: [a{i - 1}, a{i - 1}], b{i}: [b{i - 1}, b{i - 1}]" for i in range(1, 60))
     + ", r: %s}.r"
 )
-# A text of 90,000 characters, and what is made of it.
+# Define a text of 90,000 characters, and evaluate an expression with it.
 LONG = '{long: string join(for i in 1..9000 return "1,1,1,1,1,"), r: %s}.r'
 STEPS = "takes more than 100,000 steps; loop over less, or split it into several"
 DEEP = "a value is nested deeper than 100 levels; flatten it"
@@ -62,7 +62,7 @@ ENDED = [
 
 
 @pytest.mark.parametrize(("text", "sentence"), ENDED, ids=lambda part: part[:40])
-def test_what_passes_a_bound_ends_soon_with_a_sentence(text: str, sentence: str) -> None:
+def test_an_evaluation_ends_at_a_bound_with_a_sentence(text: str, sentence: str) -> None:
     began_s = time.process_time()
 
     with pytest.raises(TooLong, match=sentence):
@@ -93,7 +93,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize("text", QUICK, ids=lambda text: text[:40])
-def test_what_looks_endless_may_also_just_be_quick(text: str) -> None:
+def test_an_expression_that_looks_costly_may_be_quick(text: str) -> None:
     began_s = time.process_time()
 
     to_json(value_of(text))
@@ -104,7 +104,7 @@ def test_what_looks_endless_may_also_just_be_quick(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 10_000, "a" + ".b" * 10_000, "1" + "+1" * 10_000, "a[1" * 5_000, '"' + "\\" * 9_999]
 )
-def test_a_text_is_refused_as_soon(text: str) -> None:
+def test_a_hostile_text_is_refused_quickly(text: str) -> None:
     began_s = time.process_time()
 
     with pytest.raises(NotFeel):
@@ -113,7 +113,7 @@ def test_a_text_is_refused_as_soon(text: str) -> None:
     assert time.process_time() - began_s < SECONDS_MAX
 
 
-def test_who_evaluates_says_how_many_steps_it_may_take() -> None:
+def test_the_caller_limits_the_steps_of_an_evaluation() -> None:
     expression = compile_expression("for i in 1..100 return i")
 
     assert expression.evaluate({}, now=NOW, steps_max=1_000) == list(range(1, 101))
@@ -122,7 +122,7 @@ def test_who_evaluates_says_how_many_steps_it_may_take() -> None:
 
 
 @pytest.mark.parametrize("call", ["mode(%s)", "distinct values(%s)", "duplicate values(%s)", "union(%s)"])
-def test_numbers_whose_hashes_are_the_same_cost_no_more_than_others(call: str) -> None:
+def test_numbers_with_equal_hashes_cost_no_more_than_others(call: str) -> None:
     began_s = time.process_time()
 
     value_of(call % "for i in 1..20000 return i * 2305843009213693951")
@@ -130,7 +130,7 @@ def test_numbers_whose_hashes_are_the_same_cost_no_more_than_others(call: str) -
     assert time.process_time() - began_s < SECONDS_MAX
 
 
-def test_what_costs_more_time_than_it_is_counted_ends_when_its_time_is_over() -> None:
+def test_an_evaluation_ends_when_its_time_is_over() -> None:
     expression = compile_expression("for i in 1..1000 return i")
 
     with pytest.raises(TooLong, match=r"the expression takes more than 0 s; loop over less"):
@@ -145,14 +145,14 @@ def test_everyday_lists_and_texts_are_far_from_the_bounds() -> None:
     assert TEXT_CHARS_MAX == 1_048_576
 
 
-def test_a_result_is_the_same_each_time_that_a_pattern_is_used_again() -> None:
+def test_a_cached_pattern_gives_the_same_result() -> None:
     expression = compile_expression('for i in 1..100 return matches("ab12", "^[a-z]+" + string(i) + "$")')
 
     for _ in range(3):
         assert expression.evaluate({}, now=NOW, steps_max=3_000).count(True) == 1  # type: ignore[attr-defined]
 
 
-def test_an_assertion_that_does_not_hold_ends_the_evaluation_with_its_sentence() -> None:
+def test_a_failed_assertion_ends_the_evaluation_with_its_sentence() -> None:
     assert value_of("assert(x, x > 0)", x=1) == 1
-    with pytest.raises(Unmet, match="The amount must be positive"):
+    with pytest.raises(AssertionFailed, match="The amount must be positive"):
         value_of('assert(x, x > 0, "The amount must be positive")', x=-1)

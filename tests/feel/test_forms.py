@@ -1,4 +1,4 @@
-"""Lists, contexts, filters, loops, conditions and functions work as DMN says."""
+"""Test lists, contexts, filters, loops, conditions and functions against DMN's definitions."""
 
 import pytest
 
@@ -48,7 +48,7 @@ PEOPLE = [{"name": "Ada", "age": 36}, {"name": "Bob", "age": 17}, {"name": "Cem"
         ("[1, 2, 3][item > [2, 0][1]]", [3]),
     ],
 )
-def test_a_filter_picks_by_number_or_by_condition(text: str, expected: object) -> None:
+def test_a_filter_selects_by_position_or_by_condition(text: str, expected: object) -> None:
     assert json_of(text, xs=[5, 6, 7], n=2, two=2.0, people=PEOPLE) == expected
 
 
@@ -86,7 +86,7 @@ def test_a_filter_picks_by_number_or_by_condition(text: str, expected: object) -
         ("every x in null satisfies true", None),
     ],
 )
-def test_a_loop_goes_through_lists_numbers_and_dates(text: str, expected: object) -> None:
+def test_a_loop_iterates_over_lists_numbers_and_dates(text: str, expected: object) -> None:
     assert json_of(text) == expected
 
 
@@ -121,7 +121,7 @@ def test_a_loop_goes_through_lists_numbers_and_dates(text: str, expected: object
         ("1 /* one */ + // and\n 2", 3),
     ],
 )
-def test_forms_evaluate_as_they_read(text: str, expected: object) -> None:
+def test_each_form_has_its_value(text: str, expected: object) -> None:
     assert json_of(text) == expected
 
 
@@ -135,11 +135,11 @@ def test_forms_evaluate_as_they_read(text: str, expected: object) -> None:
         ('""', ""),
     ],
 )
-def test_a_text_may_have_escapes_and_other_backslashes_stay(text: str, expected: str) -> None:
+def test_escapes_are_resolved_and_other_backslashes_stay(text: str, expected: str) -> None:
     assert value_of(text) == expected
 
 
-def test_a_value_is_never_changed_after_it_is_made() -> None:
+def test_a_value_is_never_changed() -> None:
     text = '{a: [1], b: append(a, 2), c: context put({x: a}, "x", b), d: reverse(b), e: a}'
 
     assert json_of(text) == {"a": [1], "b": [1, 2], "c": {"x": [1, 2]}, "d": [2, 1], "e": [1]}

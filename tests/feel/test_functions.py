@@ -1,4 +1,4 @@
-"""Functions answer for unusual arguments as DMN says; docs/feel.md has one usual call of each."""
+"""Test functions with unusual arguments against DMN's definitions; docs/feel.md has one usual call of each."""
 
 import pytest
 
@@ -203,12 +203,12 @@ PATTERNS: Cases = [
 @pytest.mark.parametrize(
     ("text", "expected"), TEXTS + NUMBERS + LISTS + CONTEXTS + RANGES + PATTERNS, ids=lambda part: str(part)[:50]
 )
-def test_a_function_answers_as_dmn_says(text: str, expected: object) -> None:
+def test_a_function_returns_the_value_that_dmn_defines(text: str, expected: object) -> None:
     assert json_of(text) == expected
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_every_function_is_null_for_what_it_does_not_take(name: str) -> None:
+def test_every_function_is_null_for_arguments_that_do_not_fit(name: str) -> None:
     assert value_of(f"{name}(nope: 1)") is None
     if not any(declared.takes_any_number for declared in FUNCTIONS[name]):
         assert value_of(f"{name}(1, 2, 3, 4, 5, 6)") is None

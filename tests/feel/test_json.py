@@ -1,4 +1,4 @@
-"""Values come from JSON and go back to it."""
+"""Test the conversion of values from JSON and back."""
 
 import json
 import math
@@ -22,30 +22,30 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_comes_from_json_goes_back_unchanged(value: object) -> None:
+def test_a_value_from_json_goes_back_unchanged(value: object) -> None:
     assert to_json(from_json(value)) == value
     json.dumps(to_json(from_json(value)), allow_nan=False)
 
 
-def test_a_number_with_decimals_is_read_as_it_is_written() -> None:
+def test_a_number_with_decimals_is_read_exactly() -> None:
     assert from_json(json.loads("0.1")) == Decimal("0.1")
     assert value_of("x + y", x=0.1, y=0.2) == Decimal("0.3")
     assert json_of("x + y", x=0.1, y=0.2) == 0.3
 
 
-def test_a_whole_number_stays_one() -> None:
+def test_a_whole_number_is_written_without_decimals() -> None:
     assert json.dumps(json_of("x / 2", x=10)) == "5"
     assert json.dumps(json_of("2.50 * 2")) == "5"
     assert json.dumps(json_of("1e3")) == "1000"
     assert json.dumps(json_of("x", x=2**80)) == str(2**80)
 
 
-def test_a_number_of_more_than_34_digits_is_rounded_to_them() -> None:
+def test_a_number_is_rounded_to_34_digits() -> None:
     assert value_of("x = 1234567890123456789012345678901235000000", x=1234567890123456789012345678901234999999) is True
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, object(), {1, 2}])
-def test_what_json_has_no_word_for_becomes_null(value: object) -> None:
+def test_a_value_that_json_lacks_becomes_null(value: object) -> None:
     assert from_json(value) is None
 
 
@@ -63,12 +63,12 @@ def test_what_json_has_no_word_for_becomes_null(value: object) -> None:
         ("function(x) x", None),
     ],
 )
-def test_what_json_does_not_know_is_written_as_text(text: str, written: object) -> None:
+def test_a_kind_that_json_lacks_is_written_as_text(text: str, written: object) -> None:
     assert json_of(text) == written
     assert json_of(f"{{a: [{text}]}}") == {"a": [written]}
 
 
-def test_a_value_that_is_too_deep_is_refused_both_ways() -> None:
+def test_a_value_that_is_too_deep_is_refused_in_both_directions() -> None:
     value: object = 1
     for _ in range(DEPTH_MAX):
         value = [value]
@@ -76,7 +76,7 @@ def test_a_value_that_is_too_deep_is_refused_both_ways() -> None:
     for turn in (from_json, to_json):
         with pytest.raises(TooLong, match="a value is nested deeper than 100 levels; flatten it"):
             turn(value)
-    # The variables are one more object around it.
+    # The object of all variables is one more level.
     payload_of({"x": to_json(from_json(value[0]))})  # type: ignore[index]
 
 
@@ -99,7 +99,7 @@ def test_a_text_that_looks_like_a_date_stays_a_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["for i in 1..20000 return big", "{a: big, b: big, c: big}", "[[big, big], [big]]"])
-def test_a_text_that_is_there_many_times_counts_as_often(text: str) -> None:
+def test_a_text_counts_each_time_that_it_occurs(text: str) -> None:
     value = compile_expression(text).evaluate({"big": "x" * 400_000}, now=NOW)
     with pytest.raises(TooLong, match="a value has more than 1,048,576 characters of text; return less of it"):
         to_json(value)

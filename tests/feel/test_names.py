@@ -1,4 +1,4 @@
-"""Names are looked up where they stand, and those with spaces where they are known."""
+"""Test the scopes of names, and names with spaces."""
 
 import pytest
 
@@ -24,17 +24,17 @@ from tests.support.feel import NOW, json_of, value_of
         ("1 + 2", set()),
     ],
 )
-def test_an_expression_tells_which_variables_it_may_read(text: str, names: set[str]) -> None:
+def test_an_expression_lists_the_variables_that_it_may_read(text: str, names: set[str]) -> None:
     assert compile_expression(text).names == names
 
 
-def test_a_variable_that_is_not_there_is_null() -> None:
+def test_a_missing_variable_is_null() -> None:
     assert value_of("nothing") is None
     assert value_of("nothing.at.all") is None
     assert value_of("nothing > 5") is None
 
 
-def test_the_innermost_name_counts() -> None:
+def test_the_innermost_name_wins() -> None:
     assert json_of("for x in [1, 2] return x", x=9) == [1, 2]
     assert json_of("{x: 1, y: {x: 2, z: x}, w: x}", x=9) == {"x": 1, "y": {"x": 2, "z": 2}, "w": 1}
     assert json_of("{f: function(x) x * 2, y: f(4)}.y", x=9) == 8
@@ -43,7 +43,7 @@ def test_the_innermost_name_counts() -> None:
     assert json_of("[{item: 1}, {item: 3}][item > 2]") == [{"item": 3}]
 
 
-def test_a_function_sees_the_names_where_it_is_written() -> None:
+def test_a_function_sees_the_names_at_its_definition() -> None:
     assert json_of("{n: 1, f: function() n, g: {n: 2, h: f()}.h}.g") == 1
     assert json_of("for f in (for i in 1..3 return function() i) return f()") == [1, 2, 3]
 
@@ -56,7 +56,7 @@ def test_a_name_with_spaces_is_known_from_the_text_itself() -> None:
     assert json_of("{net-price: 3, r: net-price * 2}.r") == 6
 
 
-def test_a_name_with_spaces_is_written_in_backquotes_or_known_beforehand() -> None:
+def test_a_name_with_spaces_needs_backquotes_or_the_known_names() -> None:
     variables = {"total price": 5, "total": 2, "net-price": 1}
     for text, known_names, expected in [
         ("`total price` + 1", (), 6),
@@ -68,7 +68,7 @@ def test_a_name_with_spaces_is_written_in_backquotes_or_known_beforehand() -> No
         assert compile_expression(text, known_names).evaluate(variables, now=NOW) == expected
 
 
-def test_a_functions_name_may_be_a_variables_name_too() -> None:
+def test_a_variable_may_have_the_name_of_a_function() -> None:
     assert value_of("count + count(list)", count=1, list=[1, 2]) == 3
     assert value_of("date", date="x") == "x"
     assert json_of("{count: function(x) 7, r: count([1])}.r") == 7
@@ -88,7 +88,7 @@ def test_a_functions_name_may_be_a_variables_name_too() -> None:
         ("sum instance of function", False),
     ],
 )
-def test_without_such_a_variable_a_functions_name_is_null(text: str, expected: object) -> None:
+def test_a_functions_name_without_a_variable_is_null(text: str, expected: object) -> None:
     assert json_of(text) == expected
 
 
@@ -106,11 +106,11 @@ def test_without_such_a_variable_a_functions_name_is_null(text: str, expected: o
         ("(function(count) count(tags) + count)(1)", 3),
     ],
 )
-def test_a_name_that_is_no_function_hides_none_of_ours(text: str, expected: object) -> None:
+def test_a_name_without_a_function_does_not_hide_a_builtin_function(text: str, expected: object) -> None:
     assert json_of(text, tags=["a", "b"], xs=[3, 1, 2], due="2031-02-01", count=5) == expected
 
 
-def test_a_name_that_is_a_function_hides_ours() -> None:
+def test_a_function_of_the_text_hides_a_builtin_function() -> None:
     assert json_of("{f: function() count([1]), count: function(x) 7, r: f()}.r") == 7
     assert json_of("(function(count) count([1]))(function(x) 7)") == 7
     assert value_of("{f: 1, r: f(1)}.r") is None
@@ -123,7 +123,7 @@ def test_a_key_may_be_a_keyword_or_any_text() -> None:
     assert json_of("{🐎: 1}.🐎") == 1
 
 
-def test_what_is_null_is_not_defined() -> None:
+def test_null_is_not_defined() -> None:
     assert value_of("is defined(x)", x=0) is True
     assert value_of("is defined(x)", x=None) is False
     assert value_of("is defined(x)") is False

@@ -1,4 +1,4 @@
-"""Operators compute as DMN says, and what does not fit is null."""
+"""Test operators against DMN's definitions; unfit operands give null."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_logic_has_three_values(operands: tuple[str, str], answer: bool | None) 
     assert value_of(f"false or {other_left} or {other_right}") is opposite
 
 
-def test_logic_stops_where_its_answer_is_known() -> None:
+def test_logic_stops_as_soon_as_its_answer_is_known() -> None:
     assert value_of("false and assert(1, false) = 1") is False
     assert value_of("true or assert(1, false) = 1") is True
     assert value_of("false and true and assert(1, false) = 1") is False
@@ -60,7 +60,7 @@ def test_logic_stops_where_its_answer_is_known() -> None:
         ("-1 instance of number", True),
     ],
 )
-def test_arithmetic_binds_and_computes_as_dmn_says(text: str, expected: object) -> None:
+def test_arithmetic_has_the_precedence_and_the_results_of_dmn(text: str, expected: object) -> None:
     assert json_of(text) == expected
 
 
@@ -161,7 +161,7 @@ def test_only_values_of_one_kind_are_compared(text: str, expected: object) -> No
         ("5 in ([1..5]) and true", True),
     ],
 )
-def test_in_asks_whether_one_test_holds(text: str, expected: object) -> None:
+def test_in_is_true_if_one_test_is_true(text: str, expected: object) -> None:
     assert value_of(text, x=[1, 5], y=[1, 2]) is expected
 
 
@@ -181,7 +181,7 @@ def test_in_asks_whether_one_test_holds(text: str, expected: object) -> None:
         ("(=10).start", 10),
     ],
 )
-def test_a_test_for_one_value_is_not_the_range_of_that_value(text: str, expected: object) -> None:
+def test_a_test_for_one_value_differs_from_its_range(text: str, expected: object) -> None:
     assert value_of(text) == expected
 
 
@@ -204,7 +204,7 @@ def test_a_test_for_one_value_is_not_the_range_of_that_value(text: str, expected
         ("function(x) x", "function; function<Any>->number"),
     ],
 )
-def test_a_value_is_an_instance_of_its_own_types_alone(text: str, kinds: str) -> None:
+def test_a_value_is_an_instance_of_its_own_types_only(text: str, kinds: str) -> None:
     every_kind = [
         "Null",
         "number",

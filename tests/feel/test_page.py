@@ -1,4 +1,4 @@
-"""What docs/feel.md shows, FEEL does: each row of its tables is evaluated."""
+"""Evaluate each row of the tables in docs/feel.md."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from shardclock_server.bpmn.model.expressions import Unreadable, read_expression
+from shardclock_server.bpmn.model.expressions import InvalidValue, read_expression
 from shardclock_server.feel import FeelValue, TooLong, compile_expression, from_json, to_json
 from shardclock_server.feel.functions import FUNCTION_NAMES
 from shardclock_server.feel.functions.unsupported import UNSUPPORTED
@@ -21,12 +21,12 @@ CODE = re.compile(r"`(.+)`")
 
 
 def section(title: str) -> str:
-    """Return the part of the page below a title."""
+    """Return the section of the page with a title."""
     return PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
 def rows(*titles: str) -> list[list[str]]:
-    """List the cells of all rows of the tables below some titles, without the heads."""
+    """List the cells of all rows of the tables in these sections, without the header rows."""
     found = []
     for title in titles:
         for line in section(title).splitlines():
@@ -37,7 +37,7 @@ def rows(*titles: str) -> list[list[str]]:
 
 
 def code_in(cell: str) -> str:
-    """Return what a cell has in backquotes."""
+    """Return the code of a cell without its backquotes."""
     match = CODE.fullmatch(cell)
     assert match, cell
     return match[1]
@@ -60,7 +60,7 @@ def test_an_example_has_the_value_that_the_page_shows(row: list[str]) -> None:
     assert kind_of(ours) == kind_of(shown)
 
 
-def test_the_page_shows_each_function_once_and_no_other() -> None:
+def test_the_page_shows_exactly_the_functions_each_once() -> None:
     shown = [row for row in rows("Functions") if CODE.fullmatch(row[0])]
     named = [code_in(row[0]) for row in shown]
 
@@ -69,45 +69,45 @@ def test_the_page_shows_each_function_once_and_no_other() -> None:
     assert all(name in row[1] for name, row in zip(named, shown, strict=True))
 
 
-def test_the_page_says_at_which_moment_its_examples_are_evaluated() -> None:
+def test_the_page_names_the_moment_of_its_examples() -> None:
     assert f"at {NOW:%Y-%m-%dT%H:%M:%SZ}" in PAGE
     assert len(EXAMPLES) > 130
 
 
 @pytest.mark.parametrize("row", rows("What is refused"), ids=lambda row: row[0])
-def test_what_the_page_says_is_refused_is_refused_with_its_sentence(row: list[str]) -> None:
-    with pytest.raises(Unreadable) as refused:
+def test_each_listed_refusal_has_the_sentence_on_the_page(row: list[str]) -> None:
+    with pytest.raises(InvalidValue) as refused:
         read_expression(code_in(row[0]))
 
     assert row[1] in str(refused.value)
 
 
 @pytest.mark.parametrize("row", rows("What ends an evaluation"), ids=lambda row: row[0])
-def test_what_the_page_says_ends_an_evaluation_ends_it(row: list[str]) -> None:
+def test_each_listed_bound_ends_an_evaluation(row: list[str]) -> None:
     with pytest.raises(TooLong) as ended:
         to_json(evaluated(code_in(row[1])))
 
     assert row[2] in str(ended.value)
 
 
-def test_the_page_shows_each_function_that_only_other_engines_have() -> None:
+def test_the_page_shows_each_unsupported_function() -> None:
     calls = [code_in(row[1]) for row in rows("Where Camunda 8 answers otherwise")]
 
     assert [name for name in UNSUPPORTED if not any(call.startswith(f"{name}(") for call in calls)] == []
 
 
 @pytest.mark.parametrize("row", rows("Where Camunda 8 answers otherwise"), ids=lambda row: row[0])
-def test_where_camunda_answers_otherwise_we_answer_as_the_page_says(row: list[str]) -> None:
+def test_each_listed_difference_from_camunda_is_ours(row: list[str]) -> None:
     text = code_in(row[1])
     if row[2].startswith("refused"):
-        with pytest.raises(Unreadable):
+        with pytest.raises(InvalidValue):
             read_expression(text)
     else:
         assert row[2].startswith("34 digits")
         assert evaluated(text) == Decimal("1.414213562373095048801688724209698")
 
 
-def test_names_are_read_as_the_page_says() -> None:
+def test_names_with_spaces_work_as_on_the_page() -> None:
     assert "`` `total price` + 1 ``" in PAGE
     assert evaluated("`total price` + 1") == 100
     assert "`{net price: 5, tax: net price * 0.2}`" in PAGE

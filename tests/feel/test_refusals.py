@@ -1,14 +1,14 @@
-"""A text that is not FEEL is refused with a sentence that names the place, the rule and the way out."""
+"""Test that a refusal names the place in the text, the rule and the way out."""
 
 import pytest
 
-from shardclock_server.bpmn.model.expressions import Unreadable, read_expression
+from shardclock_server.bpmn.model.expressions import InvalidValue, read_expression
 from shardclock_server.feel import NotFeel, compile_expression
 from shardclock_server.feel.functions.unsupported import UNSUPPORTED
 from tests.support.feel import json_of
 
 REFUSED = [
-    # the text, the column, and what the sentence says
+    # the text, the column, and the rule in the refusal
     ("1 +", 4, "the text ends where a value is due; write one"),
     ("", 1, "the text ends where a value is due"),
     ("1 + * 2", 5, "'*' stands where a value is due; write one before it, or leave it out"),
@@ -75,7 +75,7 @@ def test_a_refusal_names_the_place_and_the_way_out(text: str, column: int, rule:
     assert "\n" not in str(refused.value)
 
 
-def test_a_place_in_a_text_of_several_lines_has_its_line() -> None:
+def test_the_place_in_a_text_of_several_lines_names_the_line() -> None:
     with pytest.raises(NotFeel, match="at line 3, column 5: 'b' stands where an operator or the end is due"):
         compile_expression("1 +\n\n  a b")
 
@@ -102,7 +102,7 @@ def test_a_long_text_is_shortened_in_its_refusal() -> None:
         "a between {} and 5", "{{f: function(x) x + {}}}.f(1)", "a and {}", "{}.b",
     ],
 )  # fmt: skip
-def test_a_function_of_another_engine_is_refused_by_its_name_wherever_it_is_called(name: str, around: str) -> None:
+def test_a_call_of_an_unsupported_function_is_refused_in_each_form(name: str, around: str) -> None:
     text = around.format(f"{name}(1)")
     with pytest.raises(NotFeel) as refused:
         compile_expression(text)
@@ -111,7 +111,7 @@ def test_a_function_of_another_engine_is_refused_by_its_name_wherever_it_is_call
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
-def test_a_text_may_give_the_name_of_another_engines_function_to_its_own(name: str) -> None:
+def test_a_text_may_define_a_function_with_an_unsupported_name(name: str) -> None:
     assert json_of(f"{{{name}: function(x) x + 1, r: {name}(1)}}.r") == 2
     assert json_of(f"{{{name}: 5, r: {name} + 1}}.r") == 6
 
@@ -131,25 +131,25 @@ def test_a_text_may_give_the_name_of_another_engines_function_to_its_own(name: s
         ),
     ],
 )
-def test_a_call_that_no_function_takes_is_null_in_feel_and_refused_in_a_model(text: str, rule: str) -> None:
+def test_a_call_that_fits_no_declaration_is_refused_in_a_model(text: str, rule: str) -> None:
     expression = compile_expression(text)
-    misfit = expression.misfit
-    assert misfit is not None
-    assert misfit.rule.endswith(rule)
-    with pytest.raises(Unreadable) as refused:
+    mismatch = expression.mismatch
+    assert mismatch is not None
+    assert mismatch.rule.endswith(rule)
+    with pytest.raises(InvalidValue) as refused:
         read_expression(text)
-    assert str(refused.value) == str(misfit)
+    assert str(refused.value) == str(mismatch)
 
 
 @pytest.mark.parametrize(
     "text", ["abs(1)", "sum(1, 2)", "sum([])", "{abs: function(x, y) x, r: abs(1, 2)}.r", "date(2031, 1, 31)"]
 )
-def test_a_call_that_a_function_may_take_is_none_that_is_refused(text: str) -> None:
-    assert compile_expression(text).misfit is None
+def test_a_call_that_may_fit_is_not_refused(text: str) -> None:
+    assert compile_expression(text).mismatch is None
     assert read_expression(text).text == text
 
 
-def test_of_several_calls_that_no_function_takes_the_first_is_named() -> None:
-    misfit = compile_expression("[abs(), log()]").misfit
-    assert misfit is not None
-    assert misfit.position == 1
+def test_the_first_of_several_unfit_calls_is_named() -> None:
+    mismatch = compile_expression("[abs(), log()]").mismatch
+    assert mismatch is not None
+    assert mismatch.position == 1

@@ -1,4 +1,4 @@
-"""A zoned date-time keeps its offset where a clock shows an hour twice, and moves on where it skips one.
+"""Test zoned date-times at clock changes: offsets in a repeated hour, and the move out of a skipped hour.
 
 The tables hold the answers of java.time's ZonedDateTime, the class behind FEEL in Camunda 8.
 """
@@ -14,7 +14,7 @@ from shardclock_server.feel.temporal import DateTime, from_python
 from shardclock_server.feel.temporal_text import parse_temporal, temporal_text
 from shardclock_server.timers.moment import parse_due_date
 
-# A zone, a moment, how the zone's clock shows it, and 25 minutes after and before it.
+# A zone, a moment, its local time, and the local times 25 minutes later and earlier.
 ELAPSED = """
 Europe/Berlin 2031-03-30T00:40:00Z 2031-03-30T01:40:00+01:00 2031-03-30T03:05:00+02:00 2031-03-30T01:15:00+01:00
 Europe/Berlin 2031-03-30T01:10:00Z 2031-03-30T03:10:00+02:00 2031-03-30T03:35:00+02:00 2031-03-30T01:45:00+01:00
@@ -47,7 +47,7 @@ America/Sao_Paulo 2018-02-18T02:10:00Z 2018-02-17T23:10:00-03:00 2018-02-17T23:3
 Pacific/Apia 2011-12-30T09:40:00Z 2011-12-29T23:40:00-10:00 2011-12-31T00:05:00+14:00 2011-12-29T23:15:00-10:00
 Pacific/Apia 2011-12-30T10:10:00Z 2011-12-31T00:10:00+14:00 2011-12-31T00:35:00+14:00 2011-12-29T23:45:00-10:00
 """
-# A zone, a moment, the moment one year on and back, and one month on.
+# A zone, a moment, the moment plus and minus one year, and the moment plus one month.
 ON_THE_CALENDAR = """
 Europe/Berlin 2031-03-30T00:40:00Z 2031-03-30T01:40:00+01:00 2031-04-30T01:40:00+02:00
 Europe/Berlin 2031-03-30T01:10:00Z 2031-03-30T03:10:00+02:00 2031-04-30T03:10:00+02:00
@@ -80,7 +80,7 @@ America/Sao_Paulo 2018-02-18T02:10:00Z 2018-02-17T23:10:00-03:00 2018-03-17T23:1
 Pacific/Apia 2011-12-30T09:40:00Z 2011-12-29T23:40:00-10:00 2012-01-29T23:40:00+14:00
 Pacific/Apia 2011-12-30T10:10:00Z 2011-12-31T00:10:00+14:00 2012-01-31T00:10:00+14:00
 """
-# A zone, a local time, and the moments that it means without an offset and with the later of two.
+# A zone, a local time, its moment without an offset, and its moment with the later offset.
 LOCAL = """
 Europe/Berlin 2031-03-30T01:50:00 2031-03-30T01:50:00+01:00 2031-03-30T01:50:00+01:00
 Europe/Berlin 2031-03-30T02:10:00 2031-03-30T03:10:00+02:00 2031-03-30T03:10:00+02:00
@@ -121,13 +121,13 @@ def rows(table: str) -> list[list[str]]:
 
 
 def answer(text: str, *, now: str = "2031-01-31T08:00:00Z", **variables: object) -> object:
-    """Evaluate a text at a moment, with variables of JSON, and return JSON."""
+    """Evaluate a text at a moment, with JSON values as variables, and return JSON."""
     values = {name: from_json(value) for name, value in variables.items()}
     return to_json(compile_expression(text).evaluate(values, now=datetime.fromisoformat(now)))
 
 
 def shown(text: str, **variables: object) -> str:
-    """Evaluate a text to a date-time of a zone, and write its local time and its offset."""
+    """Evaluate a text to a zoned date-time, and write its local time and its offset."""
     values = {name: from_json(value) for name, value in variables.items()}
     value = compile_expression(text).evaluate(values, now=datetime(2031, 1, 31, tzinfo=UTC))
     assert isinstance(value, DateTime)
@@ -171,7 +171,7 @@ def test_a_local_time_is_read_as_java_reads_it(row: list[str]) -> None:
 
 
 @pytest.mark.parametrize("row", rows(ELAPSED), ids=" ".join)
-def test_a_moment_of_a_zone_stays_itself_when_it_is_written_read_compared_and_sorted(row: list[str]) -> None:
+def test_a_zoned_moment_keeps_its_value_when_written_read_compared_and_sorted(row: list[str]) -> None:
     zone, moment = row[:2]
 
     def on(text: str) -> object:
@@ -194,7 +194,7 @@ def test_a_moment_of_a_zone_stays_itself_when_it_is_written_read_compared_and_so
 
 
 @pytest.mark.parametrize("row", rows(ELAPSED), ids=" ".join)
-def test_a_moment_of_a_zone_tells_its_offset_and_its_zone(row: list[str]) -> None:
+def test_a_zoned_moment_has_its_offset_and_its_zone(row: list[str]) -> None:
     zone, moment, at = row[:3]
 
     def on(text: str) -> object:
@@ -223,11 +223,11 @@ def test_a_moment_of_a_zone_tells_its_offset_and_its_zone(row: list[str]) -> Non
         ('time(@"2031-07-31T08:30:00").time offset', None),
     ],
 )
-def test_a_time_that_is_taken_from_a_date_time_has_its_offset(text: str, expected: object) -> None:
+def test_the_time_of_a_date_time_has_its_offset(text: str, expected: object) -> None:
     assert answer(text) == expected
 
 
-def test_the_two_readings_of_one_time_are_two_values() -> None:
+def test_the_two_moments_of_a_repeated_time_are_two_values() -> None:
     first, second = "2031-10-26T02:30:00@Europe/Berlin", "2031-10-26T02:30:00+01:00[Europe/Berlin]"
 
     assert answer(f'@"{first}"') == first
@@ -244,7 +244,7 @@ def test_the_two_readings_of_one_time_are_two_values() -> None:
 
 
 @pytest.mark.parametrize("fold", [0, 1])
-def test_pythons_moment_keeps_its_fold(fold: int) -> None:
+def test_a_python_moment_keeps_its_fold(fold: int) -> None:
     moment = datetime(2031, 10, 26, 2, 30, fold=fold, tzinfo=ZoneInfo("Europe/Berlin"))
 
     assert from_python(moment).utc_ns == int(moment.timestamp()) * 1_000_000_000

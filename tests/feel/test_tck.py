@@ -1,4 +1,4 @@
-"""What the test cases of the DMN TCK state of FEEL holds here too, or differs for a stated reason."""
+"""Run the DMN TCK's test cases for FEEL; each different answer has a stated reason."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ TOLERANCE = Decimal("1e-8")
 
 Row = dict[str, str]
 
-# The cases name types that their models define, which the file leaves out; they are what their names say.
+# The cases name types of their models. The file lacks the definitions, so we derive the types from their names.
 STRINGS = FeelType("list", item=FeelType("string"))
 NUMBERS = FeelType("list", item=FeelType("number"))
 RESULT_TYPES = {
@@ -45,13 +45,13 @@ IN_TEXTS = {
     "t255": "number",
     "t_context_013": "context<a: string, b: string>",
 }
-# The result of a decision service has a type too, which the file leaves out as well.
+# The results of these decision services have the type string, which the file does not say.
 SERVICE_ROWS = {
     "0082-feel-coercion/decisionService_002/decision_ds_002",
     "0082-feel-coercion/decisionService_002_b/decision_ds_002",
 }
 
-# The rows where we answer otherwise, and why.
+# The rows for which our answer differs, with the reason.
 DIGITS = "Times are compared with all their digits, and not in whole seconds."
 LEFT_OUT = "The file leaves out the type that the result does not fit."
 DIFFERS = {
@@ -61,7 +61,7 @@ DIFFERS = {
 
 
 def rows() -> list[Row]:
-    """Read all rows, or none where the file is absent."""
+    """Read all rows; return an empty list if the file is absent."""
     if not CASES.exists():
         return []
     with CASES.open(newline="") as file:
@@ -70,18 +70,18 @@ def rows() -> list[Row]:
 
 ROWS = rows()
 needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"no cases at {CASES}")
-# A row may read the result of another decision by its name: of its model's, which some models share.
+# A row may read the result of another decision in the row's model, by the decision's name. Some models share decisions.
 BY_DECISION = {row["id"].rpartition("/")[2]: row for row in ROWS}
 
 
 @needs_cases
-def test_every_row_is_there_and_every_difference_is_a_rows() -> None:
+def test_the_file_has_all_rows_and_each_difference_names_one() -> None:
     assert len({row["id"] for row in ROWS}) == len(ROWS) == 1_544
     assert DIFFERS.keys() <= {row["id"] for row in ROWS}
 
 
 @needs_cases
-def test_nearly_all_rows_of_each_folder_hold() -> None:
+def test_nearly_all_rows_of_each_folder_agree() -> None:
     all_of = Counter(folder_of(row["id"]) for row in ROWS)
     differing = Counter(folder_of(row_id) for row_id, reason in DIFFERS.items() if reason != LEFT_OUT)
     assert {folder: count for folder, count in differing.items() if 1 - count / all_of[folder] < SHARE_MIN} == {}
@@ -89,7 +89,7 @@ def test_nearly_all_rows_of_each_folder_hold() -> None:
 
 
 @pytest.mark.parametrize("folder", sorted({row["id"].split("/")[0] for row in ROWS}))
-def test_what_the_tck_expects_is_our_answer(folder: str) -> None:
+def test_our_answer_equals_the_answer_of_the_tck(folder: str) -> None:
     wrong = [
         f"{row['id']}: {row['expression']} is {our_answer(row)!r}, and {their_answer(row)!r} is expected"
         for row in ROWS
@@ -99,7 +99,7 @@ def test_what_the_tck_expects_is_our_answer(folder: str) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["id"] in DIFFERS], ids=lambda row: row["id"])
-def test_what_is_said_to_differ_differs(row: Row) -> None:
+def test_each_listed_difference_differs(row: Row) -> None:
     assert not agrees(row)
 
 
@@ -109,12 +109,12 @@ def folder_of(row_id: str) -> str:
 
 
 def agrees(row: Row) -> bool:
-    """Say whether our answer is the one that is expected."""
+    """Return whether our answer equals the expected one."""
     return same(our_answer(row), their_answer(row))
 
 
 def our_answer(row: Row) -> FeelValue:
-    """Evaluate a row's expression, and fit the result to the type that its decision has."""
+    """Evaluate a row's expression, and convert the result to the type of its decision."""
     text = re.sub(rf"\b({'|'.join(IN_TEXTS)})\b", lambda name: IN_TEXTS[name[1]], row["expression"])
     variables = inputs_of(row)
     expression = compile_expression(text, known_names=variables.keys())
@@ -132,12 +132,12 @@ def inputs_of(row: Row) -> dict[str, FeelValue]:
 
 
 def their_answer(row: Row) -> FeelValue:
-    """Read what a row expects."""
+    """Read a row's expected answer."""
     return read(json.loads(row["expected"] or "null"))
 
 
 def read(typed: object) -> FeelValue:
-    """Read a value that stands beside its type of XML Schema, or in a list or a context of such."""
+    """Read a value with its XML Schema type, or a list or a context of these."""
     if not isinstance(typed, dict):
         return typed
     if not typed.keys() <= {"type", "value"}:
@@ -162,7 +162,7 @@ READERS: dict[str, Callable[..., FeelValue]] = {
 
 
 def same(ours: FeelValue, theirs: FeelValue) -> bool:
-    """Compare two answers; numbers within the tolerance of the TCK's own runner."""
+    """Compare two answers; numbers may differ by the tolerance of the TCK's own runner."""
     if isinstance(theirs, Decimal):
         if not isinstance(ours, int | Decimal) or isinstance(ours, bool):
             return False

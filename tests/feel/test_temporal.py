@@ -1,4 +1,4 @@
-"""Dates, times and durations are those of the calendar, also where Python's end."""
+"""Test dates, times and durations of the calendar, including years that Python does not support."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -61,7 +61,7 @@ def test_a_day_exists_if_python_knows_it(year: int, month: int, day: int) -> Non
 
 
 @given(st.integers(-(10**12), 10**12))
-def test_the_calendar_goes_on_in_both_directions(number: int) -> None:
+def test_the_calendar_continues_in_both_directions(number: int) -> None:
     year, month, day = day_of(number)
 
     assert day_number(year, month, day) == number
@@ -70,12 +70,12 @@ def test_the_calendar_goes_on_in_both_directions(number: int) -> None:
 
 
 @given(TEMPORALS)
-def test_what_is_written_is_read_as_the_same_value(value: Date | Time | DateTime | Months | Elapsed) -> None:
+def test_a_written_value_reads_back_to_the_same_value(value: Date | Time | DateTime | Months | Elapsed) -> None:
     assert parse_temporal(temporal_text(value)) == value
 
 
 @given(LOCAL_TIMES, st.sampled_from(ZONES), st.integers(-(10**9), 10**9))
-def test_elapsed_time_on_a_zones_clock_is_pythons(local: datetime, zone: str, seconds: int) -> None:
+def test_elapsed_time_in_a_zone_is_added_as_python_adds_it(local: datetime, zone: str, seconds: int) -> None:
     moment = (local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC) + timedelta(seconds=seconds)).astimezone(
         ZoneInfo(zone)
     )
@@ -94,7 +94,7 @@ def test_elapsed_time_on_a_zones_clock_is_pythons(local: datetime, zone: str, se
         "1D", "P-1D", "x" * 200, "T" + "]" * 2_000, "PT" + "9" * 30 + "S",
     ],
 )  # fmt: skip
-def test_what_is_no_date_time_or_duration_is_null(text: str) -> None:
+def test_a_text_without_a_date_time_or_duration_is_null(text: str) -> None:
     assert parse_temporal(text) is None
     for function in ("date", "time", "date and time", "duration"):
         assert value_of(f'{function}("{text}")') is None
@@ -165,7 +165,7 @@ def test_what_is_no_date_time_or_duration_is_null(text: str) -> None:
         ('years and months duration(@"2031-02-28", @"2031-01-31")', "P0M"),
     ],
 )
-def test_dates_are_moved_and_compared_as_dmn_says(text: str, expected: object) -> None:
+def test_dates_are_moved_and_compared_by_dmns_rules(text: str, expected: object) -> None:
     assert json_of(text) == expected
 
 
@@ -204,7 +204,7 @@ def test_parts_of_dates_durations_and_ranges_have_names(text: str, expected: obj
         ),
     ],
 )
-def test_now_is_the_moment_that_the_evaluation_is_given(moment: datetime, now: str, today: str) -> None:
+def test_now_is_the_moment_of_the_evaluation(moment: datetime, now: str, today: str) -> None:
     expression = compile_expression("[string(now()), string(today()), string(now())]")
 
     assert expression.evaluate({}, now=moment) == [now, today, now]

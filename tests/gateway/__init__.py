@@ -1,1 +1,1 @@
-"""Prove what the HTTP API answers, on real Postgres and over real sockets; no cluster runs."""
+"""Test the responses of the HTTP API, on real Postgres and over real sockets, without a cluster."""

@@ -1,4 +1,4 @@
-"""Lend tests a gateway without keys, one that needs keys, and a session that may make keys."""
+"""Provide a gateway without keys, a gateway that needs keys, and a session that may make keys."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tests.support.sql_client import session
 
 @pytest.fixture
 async def api(dsn: str) -> AsyncIterator[Api]:
-    """Ask a gateway of the test's own, on its database."""
+    """Serve the test's own gateway on its database."""
     async with serving(dsn) as api:
         yield api
 
 
 @pytest.fixture
 async def locked(dsn: str) -> AsyncIterator[Api]:
-    """Ask a gateway that needs keys."""
+    """Serve a gateway that needs keys."""
     async with serving(dsn, needs_keys=True) as api:
         yield api
 
 
 @pytest.fixture
 async def owner(dsn: str) -> AsyncIterator[Session]:
-    """Give a session that may make keys."""
+    """Open a session that may make keys."""
     async with session(dsn, "owner") as opened:
         yield opened

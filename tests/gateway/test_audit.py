@@ -1,4 +1,4 @@
-"""Prove that each verb of an operator leaves one record by whichever route, and that no secret is in one."""
+"""Test that each change by an operator leaves one audit record, on each route, and that no record has a secret."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from shardclock_server.gateway import access
 from shardclock_server.gateway.requests import recording
-from shardclock_server.gateway.requests.recording import WORK, verb_of
+from shardclock_server.gateway.requests.recording import UNRECORDED, verb_of
 from shardclock_server.service import keys as use_cases
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -27,30 +28,30 @@ SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
 
 
 async def audited(dsn: str) -> list[dict[str, Any]]:
-    """Read the audit, the oldest record first."""
+    """Read the audit records, the oldest first."""
     rows = await query(dsn, "select * from shardclock.audit order by act_id")
-    return [{**dict(row), "what": json.loads(row["what"])} for row in rows]
+    return [{**dict(row), "parameters": json.loads(row["parameters"])} for row in rows]
 
 
 async def bearer(owner: Session, tenant: str | None, scope: str) -> dict[str, str]:
-    """Make a key named after its scope, and return the header that brings it."""
+    """Make a key with a scope, and return its header."""
     made = await use_cases.make(owner, WantedKey(tenant, scope, (scope,)))
     return {"Authorization": f"Bearer {made.text}"}
 
 
 async def operations(api: Api) -> list[tuple[str, str]]:
-    """List what the reference has that may change something, as a method and a path each."""
+    """List the reference's operations that may change something, each with its method and path."""
     paths = (await api.get("/openapi.json")).json["paths"]
     return [(method.upper(), path) for path, methods in paths.items() for method in methods if method != "get"]
 
 
 def filled(path: str) -> str:
-    """Fill in a path's template."""
+    """Fill in the parameters of a path."""
     path = path.replace("{timer_key}", "7").replace("{group}", "n")
     return path.replace("{name}", "n").replace("{tenant}", "n")
 
 
-async def test_each_route_that_a_writer_may_not_use_leaves_a_record_and_so_does_each_change_of_many(
+async def test_each_operators_route_and_each_bulk_change_leaves_an_audit_record(
     dsn: str, locked: Api, owner: Session
 ) -> None:
     writer, admin = await bearer(owner, None, "write"), await bearer(owner, None, "admin")
@@ -61,12 +62,14 @@ async def test_each_route_that_a_writer_may_not_use_leaves_a_record_and_so_does_
         await locked.ask(method, filled(path), {}, **admin)
         left[f"{method} {path}"] = len(await audited(dsn)) - before
         expected = is_operators or path.startswith("/v1/timers/bulk/")
-        assert left[f"{method} {path}"] == int(expected and verb_of(method, path) not in WORK), (method, path)
+        assert left[f"{method} {path}"] == int(expected and verb_of(method, path) not in UNRECORDED), (method, path)
     assert sum(left.values()) > 25
     assert {act["key_name"] for act in await audited(dsn)} == {"admin"} | {"write"}
 
 
-async def test_a_record_says_who_did_what_from_where_and_how_it_ended(dsn: str, locked: Api, owner: Session) -> None:
+async def test_a_record_has_the_caller_the_verb_the_address_and_the_outcome(
+    dsn: str, locked: Api, owner: Session
+) -> None:
     key = await bearer(owner, None, "admin")
     acme = {"Shardclock_Tenant": "acme", **key}
 
@@ -78,9 +81,9 @@ async def test_a_record_says_who_did_what_from_where_and_how_it_ended(dsn: str, 
     assert (limits["key_prefix"], limits["key_name"], limits["address"]) == (prefix, "admin", "127.0.0.1")
     assert (limits["role"], limits["interface"]) == ("test_gateway", "api")
     assert (limits["verb"], limits["tenant_id"], limits["outcome"]) == ("tenants set", None, "done")
-    assert limits["what"] == {"tenant": "a/b", "timers_max": 5}
+    assert limits["parameters"] == {"tenant": "a/b", "timers_max": 5}
     assert (disabled["verb"], disabled["tenant_id"], disabled["outcome"]) == ("endpoints disable", "acme", "not done")
-    assert disabled["what"] == {"name": "billing", "force": "true", "reason": "gone"}
+    assert disabled["parameters"] == {"name": "billing", "force": "true", "reason": "gone"}
 
 
 async def test_no_secret_is_recorded(dsn: str, api: Api) -> None:
@@ -101,20 +104,26 @@ async def test_no_secret_is_recorded(dsn: str, api: Api) -> None:
 
     acts = await audited(dsn)
     assert [act["verb"] for act in acts] == ["endpoints add", "endpoints change", "jobs configure", "jobs run"]
-    assert acts[0]["what"] == {"name": "billing", "url": "…", "secret": "…", "headers": "…", "policy": {"timeout_s": 5}}
+    assert acts[0]["parameters"] == {
+        "name": "billing",
+        "url": "…",
+        "secret": "…",
+        "headers": "…",
+        "policy": {"timeout_s": 5},
+    }
     assert "hunter2" not in json.dumps(acts, default=str)
     assert SECRET not in json.dumps(acts, default=str)
 
 
-async def test_who_looks_schedules_or_may_not_leaves_no_record(dsn: str, locked: Api, owner: Session) -> None:
+async def test_reads_writes_and_refused_callers_leave_no_record(dsn: str, locked: Api, owner: Session) -> None:
     admin, writer = await bearer(owner, None, "admin"), await bearer(owner, "acme", "write")
 
     for path in ("/v1/tenants", "/v1/audit", "/v1/jobs", "/v1/cluster", "/v1/endpoints"):
         assert (await locked.get(path, **admin)).status == 200
     await locked.post("/v1/timers", {**HOUR, "name": "n"}, **writer)
     await locked.post("/v1/timers/by-name/n/cancel", **writer)
-    (await locked.put("/v1/tenants/acme", {}, **writer)).assert_problem("not-allowed", 403)
-    (await locked.put("/v1/tenants/acme", {})).assert_problem("no-key", 401)
+    (await locked.put("/v1/tenants/acme", {}, **writer)).assert_problem("not_allowed", 403)
+    (await locked.put("/v1/tenants/acme", {})).assert_problem("no_key", 401)
 
     assert await audited(dsn) == []
 
@@ -128,22 +137,20 @@ async def test_a_tenants_key_leaves_records_of_its_tenant(dsn: str, locked: Api,
     assert (act["verb"], act["tenant_id"], act["key_name"]) == ("dead-letters discard", "acme", "operate")
 
 
-async def test_what_is_many_transactions_and_can_not_be_recorded_is_not_answered_as_if_all_were_well(
-    dsn: str, api: Api
-) -> None:
+async def test_a_bulk_change_that_can_not_be_recorded_is_answered_503(dsn: str, api: Api) -> None:
     await api.post("/v1/timers", HOUR)
     token = (await api.post("/v1/timers/bulk/cancel?dry_run=true")).json["token"]
     with mock.patch.object(recording, "record_act", side_effect=StoreUnavailable("no answer")):
         done = await api.post(f"/v1/timers/bulk/cancel?token={token}")
         done.assert_problem("unavailable", 503, "it is done, and not in the audit (no answer)")
         refused = await api.ask("DELETE", "/v1/tenants/nobody")
-        refused.assert_problem("not-found", 404)
+        refused.assert_problem("not_found", 404)
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb of operators: how it is asked for, what it is called, and a count that it makes one."""
+    """One change by an operator: its request, its verb, and a table in which it makes one row."""
 
     asked: tuple[str, str, object]
     name: str
@@ -164,7 +171,7 @@ VERBS = (
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("verb", VERBS, ids=[it.name for it in VERBS])
-async def test_a_verb_and_its_record_are_both_there_or_neither_whenever_the_gateway_dies(
+async def test_a_change_and_its_record_are_both_stored_or_neither_whenever_the_gateway_dies(
     dsn: str, api: Api, verb: Verb
 ) -> None:
     await canceled(api, "n")
@@ -176,37 +183,58 @@ async def test_a_verb_and_its_record_are_both_there_or_neither_whenever_the_gate
         (await api.ask(*verb.asked, **form)).assert_problem("unavailable", 503)
     assert await value(dsn, effects) == 0
     before = len(await audited(dsn))
-    with mock.patch.object(recording, "_end_act", side_effect=RuntimeError("it died before the answer")):
+    with mock.patch.object(recording, "_end_record", side_effect=RuntimeError("it died before the answer")):
         assert (await api.ask(*verb.asked, **form)).status == 500
     assert await value(dsn, effects) == 1
     assert [(act["verb"], act["outcome"]) for act in (await audited(dsn))[before:]] == [(verb.name, "done")]
 
 
-async def test_what_is_refused_after_it_was_begun_is_recorded_as_not_done(dsn: str, api: Api) -> None:
+async def test_a_change_that_is_refused_after_its_start_is_recorded_as_not_done(dsn: str, api: Api) -> None:
     for path in ("consumers/nobody/seek", "jobs/nobody/run", "instances/7/resolve", "dead-letters/7/redrive"):
         body = {"to": "end"} if "seek" in path else {"token": 1} if "resolve" in path else {}
-        (await api.post(f"/v1/{path}", body)).assert_problem("not-found", 404)
+        (await api.post(f"/v1/{path}", body)).assert_problem("not_found", 404)
 
     assert [act["outcome"] for act in await audited(dsn)] == ["not done"] * 4
 
 
 @pytest.mark.exhaustive
-async def test_a_verb_that_fails_is_recorded_as_one_that_may_be_done(dsn: str, api: Api) -> None:
+async def test_a_change_that_fails_is_recorded_as_failed(dsn: str, api: Api) -> None:
     for error in (StoreUnavailable("no answer"), RuntimeError("a fault of ours")):
         with mock.patch("shardclock_server.gateway.routes.tenants.use_cases.set_own", side_effect=error):
             assert (await api.put("/v1/tenants/acme", {"timers_max": 5})).status in (500, 503)
     assert [act["outcome"] for act in await audited(dsn)] == ["failed", "failed"]
 
 
-async def test_the_audit_is_read_the_newest_first_from_a_moment_on(dsn: str, api: Api) -> None:
+async def test_the_audit_lists_records_since_a_moment_newest_first(dsn: str, api: Api) -> None:
     for tenant in ("one", "two", "three"):
         await api.put(f"/v1/tenants/{tenant}", {"timers_max": 1})
 
     listed = (await api.get("/v1/audit?limit=2")).json["acts"]
-    assert [act["what"]["tenant"] for act in listed] == ["three", "two"]
+    assert [act["parameters"]["tenant"] for act in listed] == ["three", "two"]
     since = listed[1]["recorded_at"].replace("+", "%2B")
     assert (await api.get(f"/v1/audit?since={since}")).json["acts"] == listed
     (await api.get("/v1/audit?since=soon")).assert_problem("refused", 422, "since 'soon'")
+
+
+async def test_the_audit_is_read_by_verb_by_actor_and_page_by_page(locked: Api, owner: Session) -> None:
+    key = await bearer(owner, None, "admin")
+    for tenant in ("one", "two"):
+        await locked.put(f"/v1/tenants/{tenant}", {"timers_max": 1}, **key)
+    await locked.ask("DELETE", "/v1/tenants/one", **key)
+
+    async def verbs(**filters: str) -> list[str]:
+        return [it["verb"] for it in (await locked.get(f"/v1/audit?{urlencode(filters)}", **key)).json["acts"]]
+
+    prefix = key["Authorization"].split("_")[1]
+    assert await verbs(verb="tenants set") == 2 * ["tenants set"]
+    assert await verbs(verb="tenants") == await verbs(actor="admin") == await verbs(actor=prefix)
+    assert await verbs(actor="test_gateway") == ["tenants remove", "tenants set", "tenants set"]
+    assert await verbs(verb="tenant") == await verbs(actor="ann") == []
+    first = (await locked.get("/v1/audit?limit=2", **key)).json
+    rest = (await locked.get(f"/v1/audit?limit=2&after={quote(first['next'])}", **key)).json
+    assert [it["parameters"]["tenant"] for it in first["acts"] + rest["acts"]] == ["one", "two", "one"]
+    assert rest["next"] is None
+    (await locked.get("/v1/audit?after=7", **key)).assert_problem("refused", 422, "'7' is not from a list")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +253,7 @@ def test_a_verb_has_the_name_that_the_command_line_gives_it(method: str, path: s
     assert verb_of(method, path) == verb
 
 
-async def test_what_is_answered_again_is_recorded_once(dsn: str, locked: Api, owner: Session) -> None:
+async def test_a_repeated_request_is_recorded_once(dsn: str, locked: Api, owner: Session) -> None:
     headers = {"Content-Type": "application/xml", "Idempotency-Key": "one", **await bearer(owner, "default", "operate")}
     answers = [await locked.ask_raw("POST", "/v1/processes?resource=hello.bpmn", MODEL, headers) for _ in range(3)]
     assert [answer.status for answer in answers] == [201, 201, 201]

@@ -1,4 +1,4 @@
-"""Prove that many timers are changed as they were counted, and that each line of many is answered."""
+"""Test bulk changes of counted timers, and bodies of many lines with one outcome each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from shardclock_server.gateway.answers.answer import moment_text
 from shardclock_server.gateway.routes.lines import LineAnswer
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import pending_rows, value
 from tests.support.gateways import NDJSON, Api
@@ -52,7 +52,7 @@ async def test_each_line_has_its_outcome_and_a_faulty_one_fails_alone(dsn: str, 
     assert moment_text(row["due_date"]) == outcomes[0]["due_date"]
 
 
-async def test_a_request_sent_again_with_names_schedules_nothing_twice(dsn: str, api: Api) -> None:
+async def test_repeated_lines_with_names_schedule_each_timer_once(dsn: str, api: Api) -> None:
     body = lines(*({**HOUR, "name": f"n{n}", "on_conflict": "ignore"} for n in range(2_500)))
     first, again = await sent(api, body), await sent(api, body)
 
@@ -76,10 +76,10 @@ async def test_parts_of_lines_are_written_on_two_connections_and_answered_in_ord
     assert {it["timer_key"] for it in outcomes} == {row["timer_key"] for row in await pending_rows(dsn)}
 
 
-async def test_too_many_lines_are_refused_whole(dsn: str, api: Api) -> None:
+async def test_a_body_with_too_many_lines_is_refused(dsn: str, api: Api) -> None:
     done = await api.post("/v1/timers/bulk", lines(*[HOUR] * 10_001), Content_Type=NDJSON["Content-Type"])
 
-    done.assert_problem("too-large", 413, "10,001 lines", "10,000")
+    done.assert_problem("too_large", 413, "10,001 lines", "10,000")
     assert await pending_rows(dsn) == []
 
 
@@ -91,20 +91,20 @@ async def test_too_many_lines_are_refused_whole(dsn: str, api: Api) -> None:
     ],
     ids=["one after the other", "two at a time"],
 )
-async def test_lines_behind_an_answer_that_did_not_come_are_told_apart(
+async def test_after_a_lost_answer_lines_are_unknown_or_untried(
     dsn: str, api: Api, named: bool, outcomes: list[str]
 ) -> None:
-    send = Batch.send
+    send = ScheduleBatch.send
     batches: list[int] = []
 
-    async def fail_second(self: Batch, *given: object) -> object:
+    async def fail_second(self: ScheduleBatch, *given: object) -> object:
         if id(self) not in batches:
             batches.append(id(self))
         if batches.index(id(self)) == 1:
             raise StoreUnavailable("gone")
         return await send(self, *given)  # type: ignore[arg-type] # as it was called
 
-    with mock.patch.object(Batch, "send", fail_second):
+    with mock.patch.object(ScheduleBatch, "send", fail_second):
         found = await sent(api, lines(*(HOUR | ({"name": f"n{n}"} if named else {}) for n in range(2_500))))
 
     assert [it["outcome"] for it in found] == outcomes
@@ -143,16 +143,16 @@ async def test_a_bulk_change_without_its_token_or_with_another_changes_nothing(d
     assert len(await pending_rows(dsn)) == 3
 
 
-async def test_more_timers_than_were_counted_are_left_alone(dsn: str, api: Api) -> None:
+async def test_a_bulk_change_with_more_timers_than_were_counted_changes_none(dsn: str, api: Api) -> None:
     await sent(api, lines(HOUR, HOUR))
     token = (await api.post("/v1/timers/bulk/pause?dry_run=true")).json["token"]
     await sent(api, lines(HOUR))
 
-    (await api.post(f"/v1/timers/bulk/pause?token={token}")).assert_problem("more-match", 409, "more than 2 timers")
+    (await api.post(f"/v1/timers/bulk/pause?token={token}")).assert_problem("more_match", 409, "more than 2 timers")
     assert len(await pending_rows(dsn)) == 3
 
 
-async def test_a_shift_of_many_sent_again_with_its_token_moves_none_twice(dsn: str, api: Api) -> None:
+async def test_a_repeated_bulk_shift_with_the_same_token_moves_each_timer_once(dsn: str, api: Api) -> None:
     await sent(api, lines(*({"due_date": "2030-01-31T08:00:00Z", "name": f"n{n}"} for n in range(5))))
     token = (await api.post("/v1/timers/bulk/shift?dry_run=true", {"shift": "PT1H"})).json["token"]
 
@@ -181,13 +181,13 @@ async def test_paused_timers_are_resumed_together(dsn: str, api: Api) -> None:
     ],
     ids=str,
 )
-async def test_what_a_verb_does_not_take_is_refused(
+async def test_a_parameter_of_another_verb_is_refused(
     api: Api, verb: str, body: dict[str, object], words: list[str]
 ) -> None:
     (await api.post(f"/v1/timers/bulk/{verb}?dry_run=true", body)).assert_problem("refused", 422, *words)
 
 
-async def test_two_shifts_of_the_same_are_two_however_soon_they_come(dsn: str, api: Api) -> None:
+async def test_two_equal_bulk_shifts_in_the_same_moment_both_move_the_timers(dsn: str, api: Api) -> None:
     await sent(api, lines({"due_date": "2030-01-31T08:00:00Z"}))
     with mock.patch("shardclock_server.gateway.routes.bulk.time.time", return_value=2e9):
         for _ in range(2):
@@ -200,7 +200,7 @@ async def test_two_shifts_of_the_same_are_two_however_soon_they_come(dsn: str, a
 
 
 @pytest.mark.parametrize("header", ["Idempotency_Key", "If_Match"])
-async def test_a_condition_that_is_not_heeded_is_refused(dsn: str, api: Api, header: str) -> None:
+async def test_a_header_that_the_route_does_not_support_is_refused(dsn: str, api: Api, header: str) -> None:
     name = header.replace("_", "-")
     for path in ("timers/bulk/cancel?dry_run=true", "jobs/x/run", "endpoints/x/rotate", "dead-letters/redrive"):
         (await api.post(f"/v1/{path}", **{header: "k"})).assert_problem("refused", 422, name)

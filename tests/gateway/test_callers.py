@@ -1,4 +1,4 @@
-"""Prove what a key may do, and that no web page can use a gateway that has no keys."""
+"""Test the rights of a key, and that no web page can use a gateway without keys."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from tests.support.gateways import Api
 from tools.openapi import PAGE
 
 HOUR = {"delay": "PT1H"}
-# One path and body for each route, by what must be allowed for it.
+# One path and one body for each route, by the scope that the route needs.
 NEEDS = {
     "read": [
         ("GET", "/v1/timers"), ("GET", "/v1/timers/7"), ("GET", "/v1/timers/7/records"), ("GET", "/v1/timers/7/end"),
         ("GET", "/v1/timers/7/explanation"), ("GET", "/v1/timers/by-name/n"), ("GET", "/v1/log"),
         ("GET", "/v1/timers/by-name/n/records"), ("GET", "/v1/timers/by-name/n/end"),
         ("GET", "/v1/timers/by-name/n/explanation"), ("GET", "/v1/schedules/preview"), ("GET", "/v1/log/stream"),
-        ("GET", "/v1/dead-letters"), ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
+        ("GET", "/v1/schedules"), ("GET", "/v1/schedules/by-name/n"),
+        ("GET", "/v1/dead-letters"), ("GET", "/v1/dead-letters/groups"),
+        ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
+        ("GET", "/v1/endpoints/n/attempts"),
         ("GET", "/v1/targets"), ("GET", "/v1/deliveries/7"),
         ("GET", "/v1/processes"), ("GET", "/v1/processes/7/model"), ("GET", "/v1/instances"),
         ("GET", "/v1/instances/7"), ("GET", "/v1/instances/7/steps"),
@@ -96,10 +99,10 @@ async def test_a_keys_tenant_is_the_requests_tenant(dsn: str, locked: Api, owner
     assert (await locked.post("/v1/timers", HOUR, **bearing(key))).status == 201
     assert [row["tenant_id"] for row in await pending_rows(dsn)] == ["ada"]
     other = await locked.post("/v1/timers", HOUR, Shardclock_Tenant="bob", **bearing(key))
-    other.assert_problem("not-found", 404, "'bob'")
+    other.assert_problem("not_found", 404, "'bob'")
 
 
-async def test_an_operators_key_acts_for_the_tenant_that_is_named(dsn: str, locked: Api, owner: Session) -> None:
+async def test_an_operators_key_acts_for_the_tenant_in_the_header(dsn: str, locked: Api, owner: Session) -> None:
     key = await key_of(owner, None, "admin")
 
     for tenant in ("ada", "bob"):
@@ -112,19 +115,19 @@ async def test_a_key_for_all_tenants_that_only_reads_sees_jobs_and_starts_none(l
     key = await key_of(owner, None, "read")
 
     assert (await locked.get("/v1/jobs", **bearing(key))).json == {"jobs": []}
-    (await locked.get("/v1/jobs/n/runs", **bearing(key))).assert_problem("not-found", 404, "'n'")
-    (await locked.post("/v1/jobs/n/run", **bearing(key))).assert_problem("not-allowed", 403, "no scope operate")
+    (await locked.get("/v1/jobs/n/runs", **bearing(key))).assert_problem("not_found", 404, "'n'")
+    (await locked.post("/v1/jobs/n/run", **bearing(key))).assert_problem("not_allowed", 403, "no scope operate")
 
 
 @pytest.mark.parametrize(
     "given",
     ["", "Bearer", "Bearer ", "Basic abc", "Bearer sck_", "Bearer sck_aaaaaaaa_" + "A" * 43, "Bearer " + "x" * 9_000],
 )
-async def test_without_a_key_that_is_known_nothing_is_answered(dsn: str, locked: Api, given: str) -> None:
+async def test_requests_without_a_known_key_are_refused(dsn: str, locked: Api, given: str) -> None:
     headers = {"Authorization": given} if given else {}
     for method, path in (("POST", "/v1/timers"), ("GET", "/v1/timers")):
         done = await locked.ask(method, path, HOUR if method == "POST" else None, **headers)
-        done.assert_problem("no-key", 401)
+        done.assert_problem("no_key", 401)
         assert done.headers["WWW-Authenticate"].startswith("Bearer")
     assert await pending_rows(dsn) == []
 
@@ -133,13 +136,13 @@ async def test_each_route_needs_its_scope_and_a_key(locked: Api, owner: Session)
     below = {"write": "read", "operate": "write", "admin": "operate"}
     less = {scope: await key_of(owner, None, lower) for scope, lower in below.items()}
     for scope, method, path in ROUTES:
-        (await locked.ask(method, path)).assert_problem("no-key", 401)
+        (await locked.ask(method, path)).assert_problem("no_key", 401)
         if scope in less:
             done = await locked.ask(method, path, {}, **bearing(less[scope]))
-            done.assert_problem("not-allowed", 403, f"no scope {scope}")
+            done.assert_problem("not_allowed", 403, f"no scope {scope}")
 
 
-async def test_each_route_of_the_reference_is_among_those(locked: Api) -> None:
+async def test_the_table_of_scopes_has_each_route_of_the_reference(locked: Api) -> None:
     paths = (await locked.get("/openapi.json")).json["paths"]
     described = {(method.upper(), path) for path, methods in paths.items() for method in methods}
     tried = {(method, _template(path)) for _, method, path in ROUTES}
@@ -148,7 +151,7 @@ async def test_each_route_of_the_reference_is_among_those(locked: Api) -> None:
 
 
 def _template(path: str) -> str:
-    """Write a path as the reference does."""
+    """Convert a path to its form in the reference."""
     path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
     path = path.replace("/tenants/n", "/tenants/{tenant}").replace("/scale/n", "/scale/{role}")
     path = path.replace("/processes/7", "/processes/{definition_key}")
@@ -156,15 +159,15 @@ def _template(path: str) -> str:
     return re.sub(r"/(jobs|endpoints|processes)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
 
 
-async def test_a_tenants_key_is_no_operators(locked: Api, owner: Session) -> None:
+async def test_a_tenants_key_may_not_use_operators_routes(locked: Api, owner: Session) -> None:
     key = await key_of(owner, "ada", "admin")
     for _, method, path in ROUTES:
         if not path.startswith(("/v1/jobs", "/v1/cluster", "/v1/consumers", "/v1/tenants", "/v1/audit")):
-            continue  # each tenant has its own
-        (await locked.ask(method, path, {}, **bearing(key))).assert_problem("not-allowed", 403, "--all-tenants")
+            continue  # on these paths each tenant has its own objects
+        (await locked.ask(method, path, {}, **bearing(key))).assert_problem("not_allowed", 403, "--all-tenants")
 
 
-async def test_another_tenants_key_finds_nothing_of_ours(dsn: str, locked: Api, owner: Session) -> None:
+async def test_a_key_does_not_find_another_tenants_timers(dsn: str, locked: Api, owner: Session) -> None:
     ours, theirs = await key_of(owner, "ada", "admin"), await key_of(owner, "eve", "admin")
     made = await locked.post("/v1/timers", {**HOUR, "name": "n"}, **bearing(ours))
     timer_key = str(made.json["timer_key"])
@@ -176,12 +179,12 @@ async def test_another_tenants_key_finds_nothing_of_ours(dsn: str, locked: Api, 
         if path.endswith("operate"):
             body = {"verb": "pause"}
         done = await locked.ask(method, path.replace("7", timer_key), body, **bearing(theirs))
-        done.assert_problem("not-found", 404)
+        done.assert_problem("not_found", 404)
     (row,) = await pending_rows(dsn)
     assert (row["tenant_id"], row["paused_due_date"]) == ("ada", None)
 
 
-async def test_a_revoked_or_expired_key_is_none_soon(
+async def test_a_revoked_or_expired_key_is_refused_within_seconds(
     locked: Api, owner: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
@@ -190,9 +193,9 @@ async def test_a_revoked_or_expired_key_is_none_soon(
     assert (await locked.get("/v1/timers", **bearing(key))).status == 200
     await use_cases.revoke(owner, key.split("_")[1])
 
-    assert (await locked.get("/v1/timers", **bearing(key))).status == 200  # it is known for a moment still
+    assert (await locked.get("/v1/timers", **bearing(key))).status == 200  # the gateway has cached the key
     now_s += KNOWN_S + 0.1
-    (await locked.get("/v1/timers", **bearing(key))).assert_problem("no-key", 401)
+    (await locked.get("/v1/timers", **bearing(key))).assert_problem("no_key", 401)
 
 
 @pytest.mark.parametrize(
@@ -220,9 +223,9 @@ async def test_a_revoked_or_expired_key_is_none_soon(
     ids=str,
 )
 async def test_no_web_page_can_use_a_gateway_without_keys(dsn: str, api: Api, headers: dict[str, str]) -> None:
-    (await api.post("/v1/timers", HOUR, **headers)).assert_problem("not-allowed", 403, "this machine")
+    (await api.post("/v1/timers", HOUR, **headers)).assert_problem("not_allowed", 403, "this machine")
     for path in ("/v1/timers", "/v1/schedules/preview?rule=R/P1D", "/v1/log/stream"):
-        (await api.get(path, **headers)).assert_problem("not-allowed", 403, "this machine")
+        (await api.get(path, **headers)).assert_problem("not_allowed", 403, "this machine")
     assert await pending_rows(dsn) == []
 
 
@@ -234,17 +237,19 @@ async def test_no_web_page_can_use_a_gateway_without_keys(dsn: str, api: Api, he
     ],
     ids=str,
 )  # fmt: skip
-async def test_programs_and_pages_of_this_machine_can(api: Api, headers: dict[str, str]) -> None:
+async def test_programs_and_pages_of_this_machine_can_use_a_gateway_without_keys(
+    api: Api, headers: dict[str, str]
+) -> None:
     assert (await api.post("/v1/timers", HOUR, **headers)).status == 201
 
 
 @pytest.mark.parametrize("tenant", ["", "x" * 201, "a\tb"])
-async def test_a_tenant_that_is_no_name_is_refused(dsn: str, api: Api, tenant: str) -> None:
+async def test_an_invalid_tenant_name_is_refused(dsn: str, api: Api, tenant: str) -> None:
     (await api.post("/v1/timers", HOUR, Shardclock_Tenant=tenant)).assert_problem("refused", 422, "Shardclock-Tenant")
     assert await pending_rows(dsn) == []
 
 
-async def test_a_revoked_key_reads_no_further_in_a_stream_that_is_open(locked: Api, owner: Session) -> None:
+async def test_a_revoked_key_ends_its_open_streams(locked: Api, owner: Session) -> None:
     key = await key_of(owner, "ada", "write")
     async with (
         asyncio.timeout(BOUND_S),
@@ -253,4 +258,4 @@ async def test_a_revoked_key_reads_no_further_in_a_stream_that_is_open(locked: A
     ):
         assert await stream.content.readline() == b": the log follows\n"
         await use_cases.revoke(owner, key.split("_")[1])
-        assert await stream.read() == b"\n"  # to its end
+        assert await stream.read() == b"\n"  # until the end of the stream

@@ -1,4 +1,4 @@
-"""Instances are cancelled over HTTP by their business key, the caller's own alone."""
+"""Test the cancellation of instances over HTTP by their business key, limited to the caller's tenant."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ async def start(api: Api, business_key: str, tenant: str = "default") -> int:
     return int((await api.post("/v1/processes/p/start", {"business_key": business_key}, **whose)).json["instance_key"])
 
 
-async def test_those_of_a_business_key_are_cancelled_and_a_dry_run_only_says_so(dsn: str, api: Api) -> None:
+async def test_all_instances_of_a_business_key_are_cancelled_and_a_dry_run_cancels_none(dsn: str, api: Api) -> None:
     keys = [await start(api, "order-42") for _ in range(2)]
     await start(api, "order-43")
     await start(api, "order-42", tenant="other")
     asked = {"business_key": "order-42"}
 
     would = await api.post("/v1/instances/cancel?dry_run=true", asked)
-    assert (would.json["instance_keys"], would.json["said"]) == (
+    assert (would.json["instance_keys"], would.json["message"]) == (
         keys[::-1], "2 instances would be cancelled; nothing was changed",
     )  # fmt: skip
     assert await value(dsn, TOLD) == 0
     done = [await api.post("/v1/instances/cancel", asked, Idempotency_Key="once") for _ in range(2)]
     assert [one.json for one in done] == [
-        {"instance_keys": keys[::-1], "said": "2 instances are told to end", "more": False}
+        {"instance_keys": keys[::-1], "message": "2 instances are told to end", "more": False}
     ] * 2
     assert await value(dsn, TOLD) == 2
 
 
-async def test_no_more_than_the_limit_are_cancelled(dsn: str, api: Api) -> None:
+async def test_at_most_the_limit_of_instances_is_cancelled(dsn: str, api: Api) -> None:
     keys = [await start(api, "order-42") for _ in range(3)]
     done = (await api.post("/v1/instances/cancel", {"business_key": "order-42", "limit": 2})).json
     assert (done["instance_keys"], done["more"]) == ([keys[2], keys[1]], True)
 
 
-async def test_without_a_business_key_it_is_refused_and_of_none_it_is_said(api: Api) -> None:
+async def test_a_cancel_without_a_business_key_is_refused_and_one_without_matches_says_so(api: Api) -> None:
     (await api.post("/v1/instances/cancel", {})).assert_problem("refused", 422, "business_key")
     none = await api.post("/v1/instances/cancel", {"business_key": "order-42", "process_id": "p"})
-    assert (none.status, none.json["said"]) == (200, "no instance with this business key starts or runs")
+    assert (none.status, none.json["message"]) == (200, "no instance with this business key starts or runs")

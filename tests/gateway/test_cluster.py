@@ -1,4 +1,4 @@
-"""Prove what operators do with the whole cluster through the HTTP API: scale, ramp, hold and release."""
+"""Test operators' changes of the whole cluster through the HTTP API: scale, ramp, hold and release."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SAID = "an operator said: billing is down"
 
 
 async def acts_of(api: Api) -> list[tuple[str, Any, str]]:
-    """Read what the audit says, the oldest first."""
-    return [(it["verb"], it["what"], it["outcome"]) for it in (await api.get("/v1/audit")).json["acts"]][::-1]
+    """Read the audit records, the oldest first."""
+    return [(it["verb"], it["parameters"], it["outcome"]) for it in (await api.get("/v1/audit")).json["acts"]][::-1]
 
 
-async def test_an_operator_says_how_many_there_are_to_be(dsn: str, api: Api) -> None:
+async def test_an_operator_sets_the_number_of_keepers(dsn: str, api: Api) -> None:
     await add_holder(dsn, 11)
 
     done = (await api.ask("PUT", "/v1/cluster/scale/shard", {"wanted": 7})).json
@@ -60,7 +60,7 @@ async def test_the_forecast_may_choose_between_bounds_until_a_number_is_given(ap
         ("keeper", {"wanted": 4}, ["keeper"]),
     ],
 )
-async def test_what_can_not_be_is_refused_and_nothing_changes(
+async def test_an_invalid_scale_is_refused_and_changes_nothing(
     api: Api, role: str, body: dict[str, int], words: list[str]
 ) -> None:
     before = (await api.get("/v1/cluster/scale")).json
@@ -69,7 +69,7 @@ async def test_what_can_not_be_is_refused_and_nothing_changes(
     assert (await api.get("/v1/cluster/scale")).json == before
 
 
-async def test_an_operator_sets_the_ramp_and_takes_the_limit_away(api: Api) -> None:
+async def test_an_operator_sets_and_removes_the_ramp(api: Api) -> None:
     before = (await api.get("/v1/cluster")).json["ramp_per_s"]
 
     assert (await api.ask("PUT", "/v1/cluster/ramp", {"per_s": 500})).json == {"before": before, "per_s": 500}
@@ -79,7 +79,7 @@ async def test_an_operator_sets_the_ramp_and_takes_the_limit_away(api: Api) -> N
     (await api.ask("PUT", "/v1/cluster/ramp", {"per_s": -1})).assert_problem("refused", 422, "per_s -1")
 
 
-async def test_an_operator_stops_all_firing_and_lets_it_go_on(dsn: str, api: Api) -> None:
+async def test_an_operator_holds_and_releases_the_database(dsn: str, api: Api) -> None:
     await add_timers(dsn, 3)
 
     assert (await api.post("/v1/cluster/hold", WHY)).json == {**WHY, "before": None}
@@ -95,13 +95,13 @@ async def test_an_operator_stops_all_firing_and_lets_it_go_on(dsn: str, api: Api
     assert (await acts_of(api))[0] == ("hold", WHY, "done")
 
 
-async def test_a_reason_that_is_no_line_is_refused(dsn: str, api: Api) -> None:
+async def test_a_hold_reason_that_is_not_one_line_is_refused(dsn: str, api: Api) -> None:
     for reason in ("", "two\nlines", "x" * 201):
         (await api.post("/v1/cluster/hold", {"reason": reason})).assert_problem("refused", 422, "1 to 200 characters")
     assert await value(dsn, "select held_why from shardclock.identity") is None
 
 
-async def test_a_database_on_which_another_installation_is_at_work_is_not_released(dsn: str, api: Api) -> None:
+async def test_a_database_on_which_another_installation_fires_is_not_released(dsn: str, api: Api) -> None:
     await value(dsn, "update shardclock.identity set name = 'prod', origin = shardclock.origin() returning 1")
     await add_holder(dsn, 1)
 

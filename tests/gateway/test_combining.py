@@ -1,4 +1,4 @@
-"""Prove that who asks for timers does not wait for others' timers that can't be written."""
+"""Test that a timer that can't be written does not delay other timers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.gateway.combining import BATCH_CHARACTERS, BATCH_TIMERS, WRITERS, Combiner
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.pool import Pool, PoolEmpty
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.timers.model import NewTimer
@@ -19,7 +19,7 @@ AWAY = "postgresql://nobody@127.0.0.1:1/none"
 HOUR = {"delay": "PT1H"}
 
 
-async def test_while_all_sessions_are_in_use_nobody_waits_for_the_batches_before_his() -> None:
+async def test_without_a_free_session_all_queued_timers_fail_at_once() -> None:
     async with (
         Pool(AWAY, application="test", size=1, timeout_s=1.0, wait_s=0.05) as pool,
         pool.session(NO_TENANTS),
@@ -33,12 +33,12 @@ async def test_while_all_sessions_are_in_use_nobody_waits_for_the_batches_before
     assert pool.missed <= WRITERS
 
 
-async def test_a_tenant_whose_timers_postgres_refuses_is_written_apart(
+async def test_after_a_refusal_by_postgres_the_tenant_has_a_separate_writer(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes_of, together = Combiner._outcomes_of, list[set[str]]()
 
-    async def recorded(self: Combiner, batch: Batch, wishes: Sequence[Any], patience: Any) -> Any:
+    async def recorded(self: Combiner, batch: ScheduleBatch, wishes: Sequence[Any], patience: Any) -> Any:
         together.append({timer.tenant_id for timer in batch.timers})
         return await outcomes_of(self, batch, list(wishes), patience)
 
@@ -57,7 +57,7 @@ async def test_a_tenant_whose_timers_postgres_refuses_is_written_apart(
 async def test_a_batch_of_large_payloads_is_small(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes_of, sizes = Combiner._outcomes_of, list[int]()
 
-    async def recorded(self: Combiner, batch: Batch, wishes: Sequence[Any], patience: Any) -> Any:
+    async def recorded(self: Combiner, batch: ScheduleBatch, wishes: Sequence[Any], patience: Any) -> Any:
         sizes.append(sum(len(timer.payload or "") for timer in batch.timers))
         return await outcomes_of(self, batch, list(wishes), patience)
 

@@ -1,4 +1,4 @@
-"""Prove which connection makes room for another, and that those of other addresses and of known callers stay."""
+"""Test which connection is closed for a new one; other addresses and authenticated callers keep their connections."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from shardclock_server.gateway.connections import Connections, connections_max, 
 
 
 class Fake:
-    """A connection, and whether it was ended."""
+    """A connection that records its end."""
 
     def __init__(self) -> None:
         self.is_ended = False
 
     def end(self) -> None:
-        """Note it."""
+        """Record the end of the connection."""
         self.is_ended = True
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each look at the clock be later than a connection is young."""
+    """Advance the clock at each read by more than the time in which a connection is young."""
     ticks = count(0, 10)
     monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: float(next(ticks)))
 
 
 def opened(all_: Connections, address: str, many: int, *, state: str = "new") -> list[Fake]:
-    """Open connections that have sent nothing yet, are idle after a known caller's request, or are busy."""
+    """Open connections that have sent nothing yet ("new"), are idle after an authenticated request, or are busy."""
     fakes = [Fake() for _ in range(many)]
     for fake in fakes:
         assert all_.admit(fake, address)
@@ -43,7 +43,7 @@ def ended(fakes: list[Fake]) -> list[bool]:
     return [fake.is_ended for fake in fakes]
 
 
-def test_an_address_has_three_quarters_and_its_oldest_silent_connection_makes_room() -> None:
+def test_one_address_has_at_most_three_quarters_and_then_replaces_its_oldest_silent_connection() -> None:
     all_ = Connections(16)
     silent = opened(all_, "10.0.0.1", 12)
     idle = opened(all_, "10.0.0.1", 1, state="idle")
@@ -58,7 +58,7 @@ def test_an_address_has_three_quarters_and_its_oldest_silent_connection_makes_ro
     assert len(all_) == 12
 
 
-def test_a_client_s_next_connections_end_none_of_its_own_that_has_just_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_connection_never_ends_a_young_one_of_the_same_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock_server.gateway.connections.time.monotonic", lambda: 7.0)
     all_ = Connections(8)
     begun = opened(all_, "10.0.0.1", 6)
@@ -67,7 +67,7 @@ def test_a_client_s_next_connections_end_none_of_its_own_that_has_just_begun(mon
     assert ended(begun) == [True] + [False] * 5
 
 
-def test_when_all_are_taken_the_address_with_most_silent_connections_makes_room() -> None:
+def test_at_the_limit_the_address_with_the_most_silent_connections_loses_one() -> None:
     all_ = Connections(8)
     many, few = opened(all_, "10.0.0.1", 5), opened(all_, "10.0.0.2", 2)
     opened(all_, "10.0.0.3", 1)
@@ -77,7 +77,7 @@ def test_when_all_are_taken_the_address_with_most_silent_connections_makes_room(
     assert ended(few) == [False] * 2
 
 
-def test_known_callers_idle_connections_make_room_for_an_address_that_has_fewer_alone() -> None:
+def test_an_authenticated_idle_connection_is_ended_only_for_an_address_with_fewer() -> None:
     all_ = Connections(8)
     many = opened(all_, "10.0.0.1", 6, state="idle")
     opened(all_, "10.0.0.2", 2, state="busy")
@@ -91,7 +91,7 @@ def test_known_callers_idle_connections_make_room_for_an_address_that_has_fewer_
     assert all_.admit(Fake(), "10.0.2.1")
 
 
-def test_while_all_are_busy_none_is_ended_and_a_place_is_free_when_one_leaves() -> None:
+def test_busy_connections_are_never_ended_and_a_closed_one_makes_room() -> None:
     all_ = Connections(4)
     busy = [opened(all_, f"10.0.0.{site}", 1, state="busy")[0] for site in range(4)]
 
@@ -102,7 +102,7 @@ def test_while_all_are_busy_none_is_ended_and_a_place_is_free_when_one_leaves() 
     assert ended(busy) == [False] * 4
 
 
-def test_nothing_is_kept_of_connections_that_are_closed() -> None:
+def test_closed_connections_leave_nothing_in_memory() -> None:
     all_ = Connections(100)
     for state in ("new", "idle", "busy"):
         for fake in opened(all_, f"10.0.0.{state}", 5, state=state):

@@ -1,4 +1,4 @@
-"""Prove that a group over HTTP gets each record at least once, and in parts, as one in Python does."""
+"""Test that a group over HTTP gets each record at least once, and in parts, as a group in Python does."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_a_group_works_through_the_log_in_leases(api: Api) -> None:
     assert (group["group"], group["lag_records"]) == ("billing", 0)
 
 
-async def test_what_is_acknowledged_in_part_goes_on_behind_it(api: Api) -> None:
+async def test_after_a_partial_acknowledgement_the_next_lease_begins_behind_it(api: Api) -> None:
     await canceled(api, *NAMES)
     lease = await leased(api)
     second = lease["records"][1]["position"]  # type: ignore[index] # as it is answered
@@ -43,14 +43,14 @@ async def test_what_is_acknowledged_in_part_goes_on_behind_it(api: Api) -> None:
         "/v1/consumers/billing/acknowledge", {"token": lease["token"], "position": second, "lease": "PT30S"}
     )
     assert (kept.json["position"], kept.json["token"] is None) == (second, False)
-    assert (await api.post("/v1/consumers/billing/lease")).status == 204  # somebody has it
+    assert (await api.post("/v1/consumers/billing/lease")).status == 204  # the lease is still valid
     back = await api.post("/v1/consumers/billing/acknowledge", {"token": kept.json["token"], "position": second})
     assert back.status == 200
 
     assert names(await leased(api)) == NAMES[2:]
 
 
-async def test_an_acknowledgement_whose_answer_was_lost_is_answered_again(api: Api) -> None:
+async def test_an_acknowledgement_is_answered_again_after_a_lost_answer(api: Api) -> None:
     await canceled(api, *NAMES)
     lease = await leased(api)
     asked = {"token": lease["token"]}
@@ -72,12 +72,12 @@ async def test_a_lease_that_ran_out_is_lost_and_another_member_gets_the_records(
     await asyncio.sleep(0.4)
     taken = await leased(api)
 
-    assert names(taken) == NAMES[:1]  # one by one after a lease that ran out
+    assert names(taken) == NAMES[:1]  # after an expired lease the records come one by one
     late = await api.post("/v1/consumers/billing/acknowledge", {"token": lost["token"]})
     late.assert_problem("conflict", 409, "stop the work")
 
 
-async def test_a_group_is_sent_back_and_forgotten(api: Api) -> None:
+async def test_a_group_is_reset_and_dropped(api: Api) -> None:
     await canceled(api, *NAMES)
     lease = await leased(api)
     await api.post("/v1/consumers/billing/acknowledge", {"token": lease["token"]})
@@ -86,7 +86,7 @@ async def test_a_group_is_sent_back_and_forgotten(api: Api) -> None:
     assert (await api.post("/v1/consumers/billing/seek", {"to": "start"})).json["position"] == 0
     assert names(await leased(api)) == NAMES
     assert (await api.ask("DELETE", "/v1/consumers/billing")).status == 204
-    (await api.ask("DELETE", "/v1/consumers/billing")).assert_problem("not-found", 404, "'billing'")
+    (await api.ask("DELETE", "/v1/consumers/billing")).assert_problem("not_found", 404, "'billing'")
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,16 @@ async def test_a_group_is_sent_back_and_forgotten(api: Api) -> None:
         ("lease", {"lease": "P1D"}, ["lease 'P1D'", "PT1H"]),
         ("acknowledge", {"token": "x"}, ["token 'x'"]),
         ("acknowledge", {"token": "WzEsMiwzXQ=="}, ["token"]),
-        ("acknowledge", {"token": "W0luZmluaXR5LDEsMSwxLDEsMV0="}, ["token"]),  # a number that is infinite
+        ("acknowledge", {"token": "W0luZmluaXR5LDEsMSwxLDEsMV0="}, ["token"]),  # this token has an infinite number
         ("acknowledge", {}, ["token is missing"]),
         ("acknowledge", {"token": "x", "position": 2**63}, ["position"]),
         ("seek", {"to": "yesterday"}, ["to 'yesterday'", "start"]),
     ],
     ids=str,
 )
-async def test_what_makes_no_sense_is_refused(api: Api, path: str, body: dict[str, object], words: list[str]) -> None:
+async def test_an_invalid_lease_request_is_refused(
+    api: Api, path: str, body: dict[str, object], words: list[str]
+) -> None:
     (await api.post(f"/v1/consumers/billing/{path}", body)).assert_problem("refused", 422, *words)
 
 

@@ -1,4 +1,4 @@
-"""One delivery over HTTP: shown, retried and cancelled by who owns it, whether a timer's or a service task's."""
+"""Test one delivery over HTTP: shown, retried and cancelled by its owner, for a timer or a service task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVE = {"Shardclock_Tenant": "eve"}
 
 @pytest.fixture
 async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
-    """Run a cluster whose clock the test moves, and a process whose service task a program does."""
+    """Run a cluster whose clock the test moves, and a process with a service task for an external worker."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", PACK, XML)
@@ -30,7 +30,9 @@ async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
         yield sc, api
 
 
-async def test_a_service_tasks_delivery_is_acted_on_as_any_other(served: tuple[SteppedCluster, Api]) -> None:
+async def test_the_delivery_of_a_service_task_can_be_shown_retried_and_cancelled(
+    served: tuple[SteppedCluster, Api],
+) -> None:
     sc, api = served
     taking = {"type": "pack", "lease": "PT1M", "worker": "packer-3"}
     (task,) = (await api.post("/v1/service-tasks/activate", taking)).json["tasks"]
@@ -38,39 +40,39 @@ async def test_a_service_tasks_delivery_is_acted_on_as_any_other(served: tuple[S
     shown = (await api.get(path)).json
     assert (shown["worker"], shown["claimed_until"]) == ("packer-3", task["claimed_until"])
 
-    (await api.post(f"{path}/retry")).assert_problem("too-late", 409, "in hand now")
+    (await api.post(f"{path}/retry")).assert_problem("too_late", 409, "has claimed the delivery")
     failing = {"claim": task["claim"], "reason": "no box", "retries": 3, "retry_after": "PT1H"}
     assert (await api.post(f"/v1/service-tasks/{task['task_key']}/fail", failing)).status == 200
     for verb in ("retry", "cancel"):
         other = await api.post(f"{path}/{verb}", **EVE)
-        other.assert_problem("not-found", 404, f"timer {task['task_key']} has no delivery")
+        other.assert_problem("not_found", 404, f"timer {task['task_key']} has no delivery")
     assert (await api.post(f"{path}/retry")).json["state"] == "DUE"
     (await api.post(f"{path}/cancel")).assert_problem("conflict", 409, "belongs to instance")
     await sc.advance("PT1M")
     (again,) = (await api.post("/v1/service-tasks/activate", {"type": "pack", "lease": "PT1M"})).json["tasks"]
     await api.post(f"/v1/service-tasks/{again['task_key']}/complete", {"claim": again["claim"]})
-    (await api.post(f"{path}/retry")).assert_problem("too-late", 409, "DELIVERED already")
-    (await api.post(f"{path}/retry", **EVE)).assert_problem("not-found", 404)
+    (await api.post(f"{path}/retry")).assert_problem("too_late", 409, "DELIVERED already")
+    (await api.post(f"{path}/retry", **EVE)).assert_problem("not_found", 404)
     late = await api.post(f"/v1/service-tasks/{task['task_key']}/complete", {"claim": task["claim"]})
     late.assert_problem("conflict", 409, "was completed already")
     assert late.json["state"] == "COMPLETED_BEFORE"
 
 
-async def test_a_program_s_name_that_cannot_be_is_refused_in_a_sentence(api: Api) -> None:
+async def test_an_invalid_worker_name_is_refused_in_a_sentence(api: Api) -> None:
     for wrong in ("", 101 * "a", "\ud800", 7):
         refused = await api.post("/v1/service-tasks/activate", {"type": "pack", "worker": wrong})
         assert (refused.status, "worker" in refused.json["detail"]) == (422, True), refused.json
 
 
-async def test_a_start_of_a_job_is_not_cancelled_and_the_way_out_told(dsn: str, api: Api) -> None:
+async def test_a_start_of_a_job_is_not_cancelled_and_the_refusal_names_the_way_out(dsn: str, api: Api) -> None:
     await add_deliveries(dsn, 1, "job:refresh", tenant_id="'default'")
 
     done = await api.post("/v1/deliveries/1/cancel")
 
-    done.assert_problem("conflict", 409, 'a start of job "refresh": disable the job')
+    done.assert_problem("conflict", 409, "a start of job 'refresh': disable the job")
 
 
-async def test_a_delivery_is_shown_as_the_list_shows_it_while_it_is_on_its_way(dsn: str, api: Api) -> None:
+async def test_a_pending_delivery_is_shown_as_in_the_list(dsn: str, api: Api) -> None:
     await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
     await add_worker(dsn, 11)
@@ -80,12 +82,12 @@ async def test_a_delivery_is_shown_as_the_list_shows_it_while_it_is_on_its_way(d
         await worker.settle(*map(failed, await worker.take()))
         shown = (await api.get(f"/v1/deliveries/{key}")).json
         (listed,) = (await api.get("/v1/deliveries")).json["deliveries"]
-        (await api.get(f"/v1/deliveries/{key}", **EVE)).assert_problem("not-found", 404)
+        (await api.get(f"/v1/deliveries/{key}", **EVE)).assert_problem("not_found", 404)
         await api.post(f"/v1/deliveries/{key}/retry")
         await worker.settle(*map(dead, await worker.take()))
 
     assert (waiting["state"], waiting["failed_attempts"], waiting["last_error"]) == ("WAITING", 0, None)
     assert shown == listed
     assert shown["last_error"]
-    (await api.get(f"/v1/deliveries/{key}")).assert_problem("not-found", 404, "is a dead letter")
-    (await api.post(f"/v1/deliveries/{key}/retry")).assert_problem("too-late", 409, "given up already")
+    (await api.get(f"/v1/deliveries/{key}")).assert_problem("not_found", 404, "is a dead letter")
+    (await api.post(f"/v1/deliveries/{key}/retry")).assert_problem("too_late", 409, "given up already")

@@ -1,4 +1,4 @@
-"""Prove that a request says one thing: each parameter, header and name of the reference is given once, in UTF-8."""
+"""Test that a request is unambiguous: each parameter, header and field must come once, in UTF-8."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.gateway.requests.headers import HEEDED
+from shardclock_server.gateway.requests.headers import SUPPORTED
 from tests.support.factories import pending_rows
 from tests.support.gateways import REFERENCE, Api, serving
 from tests.support.raw_http import Pairs, ask_raw, exchange
@@ -18,7 +18,7 @@ SAID: dict[str, Any] = json.loads(REFERENCE.read_text(encoding="utf-8"))["paths"
 OPERATIONS = [(method.upper(), path, said) for path, methods in SAID.items() for method, said in methods.items()]
 PAGES = ["/docs", "/openapi.json"]
 NUL, NOT_UTF8 = "holds a NUL character, which Postgres can't store; leave it out", "is not valid UTF-8"
-# A NUL; a byte that begins nothing; an overlong NUL; half of a surrogate pair; a character that is cut off.
+# A NUL; an invalid first byte; an overlong NUL; half of a surrogate pair; a truncated character.
 BAD_TEXTS = {"%00": NUL, "a%00b": NUL, "%ff": NOT_UTF8, "%C0%80": NOT_UTF8, "%ED%A0%80": NOT_UTF8, "a%E2%82": NOT_UTF8}
 MOMENTS = {"due_from", "due_before", "at", "since", "from"}
 LOST_PLUS = (
@@ -30,20 +30,20 @@ LOST_PLUS = (
     "2031-01-01%2000:00+01",
 )
 HEADERS = sorted(
-    {*HEEDED, *(it["name"] for *_, said in OPERATIONS for it in said.get("parameters", ()) if it["in"] == "header")},
+    {*SUPPORTED, *(it["name"] for *_, said in OPERATIONS for it in said.get("parameters", ()) if it["in"] == "header")},
     key=lambda name: (name.lower(), name),
 )
-UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # 404 and 409: the subject is not there, or has another state
+UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # 404 and 409: the object is unknown, or has another state
 BOM = b"\xef\xbb\xbf"
 
 
 def filled(path: str, **given: str) -> str:
-    """Fill in a path's parameters; others are 7."""
+    """Fill in the parameters of a path; a parameter that is not given is 7."""
     return re.sub(r"{(\w+)}", lambda name: given.get(name[1], "shard" if name[1] == "role" else "7"), path)
 
 
 def parameters(place: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """List the parameters of all operations that stand in one place."""
+    """List the parameters of all operations in one place: query, path or header."""
     for method, path, said in OPERATIONS:
         for it in said.get("parameters", ()):
             if it["in"] == place:
@@ -51,18 +51,18 @@ def parameters(place: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
 
 
 def kind_of(schema: dict[str, Any]) -> str | None:
-    """Return the type of a value."""
+    """Return the type of a schema, without null."""
     return next((it["type"] for it in schema.get("anyOf", [schema]) if it["type"] != "null"), None)
 
 
 def bodies() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """List the operations that take a body, with its media type and its description."""
+    """List the operations with a body, each with its media type and its description."""
     for method, path, said in OPERATIONS:
         for media_type, content in said.get("requestBody", {}).get("content", {}).items():
             yield method, filled(path), media_type, content
 
 
-async def test_a_query_parameter_that_is_given_twice_is_refused_unless_it_is_a_list(api: Api) -> None:
+async def test_a_repeated_query_parameter_is_refused_unless_it_is_a_list(api: Api) -> None:
     for method, path, name, schema in parameters("query"):
         for other in ("1", "abc"):
             said = await api.ask(method, f"{filled(path)}?{name}=1&{name}={other}")
@@ -74,13 +74,13 @@ async def test_a_query_parameter_that_is_given_twice_is_refused_unless_it_is_a_l
 
 
 @pytest.mark.parametrize(("text", "words"), BAD_TEXTS.items())
-async def test_a_query_parameter_that_is_no_text_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
+async def test_a_query_parameter_that_can_not_be_stored_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
     for method, path, name, _ in parameters("query"):
         (await api.ask(method, f"{filled(path)}?{name}={text}")).assert_problem("refused", 422, f"{name} ", words)
 
 
 @pytest.mark.parametrize(("text", "words"), BAD_TEXTS.items())
-async def test_a_part_of_a_path_that_is_no_text_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
+async def test_a_path_parameter_that_can_not_be_stored_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
     for method, path, name, schema in parameters("path"):
         said = await api.ask(method, filled(path, **{name: text}))
         if kind_of(schema) == "string":
@@ -89,16 +89,16 @@ async def test_a_part_of_a_path_that_is_no_text_is_refused_by_its_name(api: Api,
             assert said.status == 404, (method, path, said)
 
 
-async def test_a_line_feed_behind_a_path_is_part_of_it(api: Api) -> None:
+async def test_a_path_with_a_final_line_feed_is_another_path(api: Api) -> None:
     for method, path, said in OPERATIONS:
         if said.get("security"):
             asked = await api.ask(method, f"{filled(path)}%0A", None if method == "GET" else {})
             assert asked.status in (404, 422), (path, asked)
-            assert path.endswith("}") or asked.json["type"].endswith(":not-found"), (path, asked)
+            assert path.endswith("}") or asked.json["type"].endswith(":not_found"), (path, asked)
 
 
 @pytest.mark.parametrize("moment", LOST_PLUS)
-async def test_a_plus_sign_that_a_query_has_made_a_space_is_named(api: Api, moment: str) -> None:
+async def test_a_moment_with_a_space_for_its_plus_sign_is_refused_with_the_reason(api: Api, moment: str) -> None:
     asked = [each for each in parameters("query") if each[2] in MOMENTS]
     assert len(asked) >= len(MOMENTS)
     for method, path, name, _ in asked:
@@ -108,7 +108,7 @@ async def test_a_plus_sign_that_a_query_has_made_a_space_is_named(api: Api, mome
 
 
 @pytest.mark.parametrize("value", ["rule=R/2031-01-01T00:00:00+01:00/PT1H", "rule=PT1H&zone=Etc/GMT+1"])
-async def test_a_plus_sign_within_a_rule_or_a_zone_is_named(api: Api, value: str) -> None:
+async def test_a_rule_or_a_zone_with_a_space_for_its_plus_sign_is_refused_with_the_reason(api: Api, value: str) -> None:
     (await api.get(f"/v1/schedules/preview?{value}")).assert_problem("refused", 422, "%2B")
 
 
@@ -116,12 +116,12 @@ async def test_a_plus_sign_within_a_rule_or_a_zone_is_named(api: Api, value: str
     "query",
     ["name=two+words", "name_prefix=a+1", "name=order+12+34", "name=at+10:00+12", "name=2031-01-01T00:00:00%2001:00"],
 )
-async def test_a_plus_sign_that_means_a_space_is_one(api: Api, query: str) -> None:
+async def test_a_plus_sign_in_other_parameters_is_a_space(api: Api, query: str) -> None:
     assert (await api.get(f"/v1/timers?{query}")).status == 200
 
 
 @pytest.mark.parametrize("name", HEADERS)
-async def test_a_header_that_is_heeded_is_given_once_and_in_utf_8(api: Api, name: str) -> None:
+async def test_a_supported_header_must_come_once_and_in_utf_8(api: Api, name: str) -> None:
     value = {"host": b"localhost", "origin": b"http://localhost", "content-length": b"0"}.get(name.lower(), b"7")
     given: Pairs = ((name.encode(), value),)
     no_host: Pairs = ()
@@ -129,7 +129,7 @@ async def test_a_header_that_is_heeded_is_given_once_and_in_utf_8(api: Api, name
     for path in ("/healthz", "/v1/timers", "/docs", "/v1/log/stream"):
         twice = await ask_raw(api.url, "GET", path, headers=given * 2, host=host)
         assert twice.status == 400, (path, twice)
-        if name != "Content-Length":  # which the protocol refuses before
+        if name != "Content-Length":  # the protocol refuses this header earlier
             assert twice.detail.lower() == f"{name} is given twice; give it once".lower()
     if name != "Content-Length":
         bad = await ask_raw(api.url, "GET", "/v1/timers", headers=((name.encode(), b"a\xff"),), host=host)
@@ -143,7 +143,7 @@ async def test_a_request_without_a_host_is_refused(api: Api) -> None:
     assert (said.status, said.detail) == (400, "Host is missing; HTTP/1.1 needs it once")
 
 
-async def test_a_tenant_is_named_in_utf_8(dsn: str, api: Api) -> None:
+async def test_a_tenant_header_is_read_as_utf_8(dsn: str, api: Api) -> None:
     name = "Čapek & 猫"
     made = await ask_raw(
         api.url,
@@ -156,14 +156,14 @@ async def test_a_tenant_is_named_in_utf_8(dsn: str, api: Api) -> None:
     assert [timer["tenant_id"] for timer in await pending_rows(dsn)] == [name]
 
 
-async def test_head_is_answered_as_get_without_a_body(api: Api) -> None:
+async def test_head_has_the_answer_of_get_without_a_body(api: Api) -> None:
     for path in [*(filled(path) for method, path, _ in OPERATIONS if method == "GET"), *PAGES]:
         query = "?rule=PT1H" if path.endswith("preview") else ""
         head = await ask_raw(api.url, "HEAD", path + query)
         assert head.body == b"", path
         if path == "/v1/log/stream":
             assert (head.status, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-            assert api.gateway.stream_places.taken == 0
+            assert api.gateway.stream_limit.in_use == 0
             continue
         get = await ask_raw(api.url, "GET", path + query)
         moving = {"date"} | ({"content-length"} if path in ("/readyz", "/v1/cluster") else set())
@@ -173,7 +173,7 @@ async def test_head_is_answered_as_get_without_a_body(api: Api) -> None:
         }
 
 
-async def test_allow_has_all_methods_of_a_path(api: Api) -> None:
+async def test_the_allow_header_has_all_methods_of_a_path(api: Api) -> None:
     for path, methods in SAID.items():
         allowed = {method.upper() for method in methods} | ({"HEAD"} if "get" in methods else set())
         for other in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - allowed:
@@ -183,7 +183,7 @@ async def test_allow_has_all_methods_of_a_path(api: Api) -> None:
 
 
 @pytest.mark.parametrize("coding", [b"gzip", b"br", b"identity, gzip", b"GZIP", b"aes128gcm"])
-async def test_a_body_in_another_coding_is_refused(api: Api, coding: bytes) -> None:
+async def test_a_body_with_a_content_coding_is_refused(api: Api, coding: bytes) -> None:
     for method, path, media_type, content in bodies():
         body = content["example"] if isinstance(content["example"], str) else json.dumps(content["example"])
         given: Pairs = ((b"Content-Type", media_type.encode()), (b"Content-Encoding", coding))
@@ -194,11 +194,11 @@ async def test_a_body_in_another_coding_is_refused(api: Api, coding: bytes) -> N
         assert said.headers["accept-encoding"] == "identity"
 
 
-async def test_a_body_that_is_said_to_be_as_it_is_is_read(api: Api) -> None:
+async def test_a_body_with_the_coding_identity_is_read(api: Api) -> None:
     assert (await api.post("/v1/timers", {"delay": "PT1H"}, Content_Encoding="Identity")).status == 201
 
 
-async def test_a_byte_order_mark_before_a_body_is_left_out(dsn: str) -> None:
+async def test_a_byte_order_mark_at_the_start_of_a_body_is_ignored(dsn: str) -> None:
     for method, path, media_type, content in bodies():
         body = content["example"] if isinstance(content["example"], str) else json.dumps(content["example"])
         said = []
@@ -211,7 +211,7 @@ async def test_a_byte_order_mark_before_a_body_is_left_out(dsn: str) -> None:
         assert said[0].status >= 400 or said[1].status in UNDERSTOOD, (method, path, said)
 
 
-async def test_a_name_of_an_object_that_is_given_twice_is_refused(api: Api) -> None:
+async def test_a_json_object_with_a_repeated_name_is_refused(api: Api) -> None:
     twice = b'{"colour":1,"delay":"PT1H","colour":2}'
     for method, path, media_type, _ in bodies():
         if media_type == "application/json":
@@ -223,7 +223,7 @@ async def test_a_name_of_an_object_that_is_given_twice_is_refused(api: Api) -> N
 
 
 @pytest.mark.parametrize(("text", "words"), [("a\0b", NUL), ("\ud800", "holds half of a surrogate pair")])
-async def test_a_field_that_is_no_text_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
+async def test_a_field_that_can_not_be_stored_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
     for method, path, media_type, content in bodies():
         if media_type != "application/json":
             continue
@@ -234,7 +234,7 @@ async def test_a_field_that_is_no_text_is_refused_by_its_name(api: Api, text: st
 
 
 @pytest.mark.parametrize("name", ["name", "target", "payload", "timer_type", "idempotency_key", "schedule"])
-async def test_a_field_of_a_line_that_is_no_text_is_refused_by_its_name(api: Api, name: str) -> None:
+async def test_a_line_with_a_field_that_can_not_be_stored_is_refused_by_its_name(api: Api, name: str) -> None:
     line = json.dumps({"delay": "PT1H", name: "a\0b"}).encode()
     (said,) = (await api.ask("POST", "/v1/timers/bulk", line, Content_Type="application/x-ndjson")).lines
     assert said["outcome"] == "refused"
@@ -259,13 +259,15 @@ async def test_a_field_of_a_line_that_is_no_text_is_refused_by_its_name(api: Api
         ),
     ],
 )
-async def test_what_is_no_request_of_http_is_told_why(api: Api, request_: bytes, words: str) -> None:
+async def test_bytes_that_are_no_http_request_are_refused_with_the_reason(
+    api: Api, request_: bytes, words: str
+) -> None:
     said = await exchange(api.url, request_)
     assert (said.status, said.headers["content-type"]) == (400, "application/problem+json")
     assert words in said.detail
 
 
-async def test_a_sentence_that_quotes_a_value_is_one_printable_line(api: Api) -> None:
+async def test_a_refusal_that_quotes_a_value_is_one_printable_line(api: Api) -> None:
     for text in ("%E2%80%AE", "a%0Ab", "%1B[31m", "%7F"):
         said = await api.get(f"/v1/timers?after={text}")
         said.assert_problem("refused", 422, "page")

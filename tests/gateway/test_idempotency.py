@@ -1,4 +1,4 @@
-"""Prove what makes a request the same one, so that a retry is answered also by a newer release."""
+"""Test which parts identify a request, so that a newer release answers a repeated request, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.gateways import Api
 MODEL = (ROOT / "examples" / "order.bpmn").read_bytes()
 
 
-async def test_of_a_body_only_what_was_sent_makes_a_request_the_same(dsn: str, api: Api) -> None:
+async def test_only_the_sent_fields_of_a_body_identify_a_request(dsn: str, api: Api) -> None:
     await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
     path, body = "/v1/processes/order/start", {"variables": {"order": 42}}
 

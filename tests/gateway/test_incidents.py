@@ -1,4 +1,4 @@
-"""Incidents over HTTP: listed with their sentences, and resolved by a filter; and processes with idempotency keys."""
+"""Test incidents over HTTP: listed with sentences, and resolved by a filter; and idempotency keys of processes."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ async def test_incidents_are_listed_with_their_sentences_and_resolved_by_a_filte
     of = {one["instance_key"]: one["sentence"] for one in listed}
     assert (of[first], of[second]) == ("the card is expired", "the card is expired")
     assert "E9" in of[thrown]
-    assert len((await api.get("/v1/incidents?saying=EXPIRED")).json["incidents"]) == 3
+    assert len((await api.get("/v1/incidents?containing=EXPIRED")).json["incidents"]) == 3
     assert (await api.with_headers(Shardclock_Tenant="other").get("/v1/incidents")).json == {"incidents": []}
 
-    chosen = {"process_id": "p", "saying": "card is expired"}
+    chosen = {"process_id": "p", "containing": "card is expired"}
     would = (await api.post("/v1/incidents/resolve?dry_run=true", chosen)).json
-    assert would["said"] == "2 incidents would be resolved, at charge; nothing was changed"
+    assert would["message"] == "2 incidents would be resolved, at charge; nothing was changed"
     assert sorted(one["instance_key"] for one in would["tokens"]) == [first, second]
     await sc.advance("PT0S")
     assert len((await api.get("/v1/incidents")).json["incidents"]) == 4
@@ -68,8 +68,8 @@ async def test_incidents_are_listed_with_their_sentences_and_resolved_by_a_filte
     some = (await api.post("/v1/incidents/resolve", {**chosen, "limit": 1})).json
     assert (len(some["tokens"]), some["more"]) == (1, True)
     await sc.advance("PT0S")
-    rest = (await api.post("/v1/incidents/resolve", {"saying": "expired"})).json
-    assert (rest["said"], rest["more"]) == ("2 incidents resolved", False)
+    rest = (await api.post("/v1/incidents/resolve", {"containing": "expired"})).json
+    assert (rest["message"], rest["more"]) == ("2 incidents resolved", False)
     await sc.advance("PT0S")
     states = [(await api.get(f"/v1/instances/{key}")).json["state"] for key in (first, second, other, thrown)]
     assert states == ["COMPLETED"] * 3 + ["RUNNING"]
@@ -87,11 +87,13 @@ async def test_an_incident_that_is_a_dead_letter_is_listed_and_not_resolved(serv
     assert sorted(bool(one["signal_key"]) for one in listed) == [False, True]
     forgotten = await api.post("/v1/incidents/resolve", {})
     forgotten.assert_problem(
-        "refused", 422, 'nothing says which incidents are meant; give process_id, version or saying, or "every": true'
+        "refused",
+        422,
+        'nothing says which incidents are meant; give process_id, version or containing, or "every": true',
     )
     done = (await api.post("/v1/incidents/resolve", {"every": True})).json
     assert [one["instance_key"] for one in done["tokens"]] == [key]
-    assert done["said"] == "1 incident resolved"
+    assert done["message"] == "1 incident resolved"
 
 
 async def test_a_start_that_was_given_up_is_listed_and_not_resolved(served: tuple[SteppedCluster, Api]) -> None:
@@ -114,7 +116,7 @@ async def test_a_start_that_was_given_up_is_listed_and_not_resolved(served: tupl
     assert (await api.get("/v1/incidents?process_id=q")).json == {"incidents": []}
     assert (await api.with_headers(Shardclock_Tenant="other").get("/v1/incidents")).json == {"incidents": []}
     none = (await api.post("/v1/incidents/resolve", {"every": True})).json
-    assert none["said"] == "there is no such incident of a token that has stopped"
+    assert none["message"] == "there is no such incident of a token that has stopped"
     for state in ("starting", "incident"):
         (one,) = (await api.get(f"/v1/instances?state={state}")).json["instances"]
         assert (one["instance_key"], one["state"], one["incidents"]) == (key, "STARTING", 1)
@@ -124,7 +126,9 @@ async def test_a_start_that_was_given_up_is_listed_and_not_resolved(served: tupl
     assert (await api.get("/v1/incidents")).json == {"incidents": []}
 
 
-async def test_what_drives_processes_is_done_once_for_each_idempotency_key(served: tuple[SteppedCluster, Api]) -> None:
+async def test_each_change_of_a_process_is_done_once_for_each_idempotency_key(
+    served: tuple[SteppedCluster, Api],
+) -> None:
     sc, api = served
 
     async def twice(path: str, body: dict[str, object], key: str) -> tuple[object, object]:
@@ -137,7 +141,7 @@ async def test_what_drives_processes_is_done_once_for_each_idempotency_key(serve
     one, two = await twice("/v1/processes/p/start", {"variables": {"fails": True}}, "start-1")
     assert one == two
     assert isinstance(one, dict)
-    (await api.post("/v1/processes/q/start", {}, Idempotency_Key="start-1")).assert_problem("other-request", 422)
+    (await api.post("/v1/processes/q/start", {}, Idempotency_Key="start-1")).assert_problem("other_request", 422)
     await sc.advance("PT0S")
     assert len((await api.get("/v1/instances")).json["instances"]) == 1
     key = one["instance_key"]
@@ -153,13 +157,13 @@ async def test_what_drives_processes_is_done_once_for_each_idempotency_key(serve
         assert len((await api.get(f"/v1/instances?state={state}")).json["instances"]) == 1
     assert (await api.get("/v1/instances?state=running")).json["instances"] == []
     (await api.get("/v1/instances?state=lost")).assert_problem("refused", 422, "state", "COMPLETED")
-    # What was refused is asked for anew, and a condition that is not heeded is refused.
+    # A refused request is evaluated again, and an unsupported header is refused.
     for _ in range(2):
         (await api.post(f"/v1/instances/{key}/cancel", {}, Idempotency_Key="c")).assert_problem("conflict", 409)
     (await api.post(f"/v1/instances/{key}/cancel", {}, If_Match="x")).assert_problem("refused", 422, "If-Match")
 
 
-async def test_a_start_that_is_sent_again_waits_for_the_same_instance(served: tuple[SteppedCluster, Api]) -> None:
+async def test_a_repeated_start_waits_for_the_same_instance(served: tuple[SteppedCluster, Api]) -> None:
     sc, api = served
     first = await api.post("/v1/processes/p/start", {}, Idempotency_Key="k")
     assert first.json["state"] == "STARTING"

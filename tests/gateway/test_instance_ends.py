@@ -1,4 +1,4 @@
-"""Callers wait for the ends of instances: one task of a gateway asks for all of them."""
+"""Test waits for the ends of instances: one task of a gateway polls for all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASKING = "application_name = 'shardclock gateway instances'"
 
 @asynccontextmanager
 async def waiting_instance() -> AsyncIterator[tuple[Processes, Api, int]]:
-    """Run a process that waits for a person, and a gateway beside its cluster."""
+    """Run a process with a user task, and a gateway beside its cluster."""
     async with running() as it, serving(it.cluster.dsn, role="") as api:
         await it.deploy('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
         yield it, api, await it.start()
@@ -35,7 +35,7 @@ def wait_for(api: Api, key: int, within: str = "PT30S") -> asyncio.Task[Said]:
     return asyncio.create_task(api.get(f"/v1/instances/{key}?wait={within}"))
 
 
-async def test_all_who_wait_are_told_and_few_statements_ask_for_them() -> None:
+async def test_few_statements_find_the_ends_for_all_waiting_callers() -> None:
     async with waiting_instance() as (it, api, first):
         keys = [first, await it.start()]
         looks = mock.Mock(side_effect=ended_instances)
@@ -50,10 +50,10 @@ async def test_all_who_wait_are_told_and_few_statements_ask_for_them() -> None:
             await asyncio.wait_for(asyncio.gather(*waits[50:]), BOUND_S)
             asked = [len(call.args[1]) for call in looks.call_args_list]
         assert max(asked) == 2, "for each instance once, however many wait for it"
-        await eventually(lambda: api.gateway.wait_places.taken == 0)
+        await eventually(lambda: api.gateway.wait_limit.in_use == 0)
 
 
-async def test_who_waits_is_not_lost_with_the_connection_that_asks() -> None:
+async def test_waits_for_instances_survive_a_lost_connection() -> None:
     async with waiting_instance() as (it, api, key):
         wait = wait_for(api, key)
         ended = f"select count(pg_terminate_backend(pid)) from pg_stat_activity where {ASKING}"
@@ -68,17 +68,17 @@ async def test_while_postgres_is_away_a_wait_ends_in_time() -> None:
             assert (await wait_for(api, key, "PT0.3S")).json["state"] == "RUNNING"
 
 
-async def test_who_hangs_up_waits_no_longer_and_nobody_looks_any_more() -> None:
+async def test_a_disconnected_caller_ends_its_wait_and_polling_stops() -> None:
     async with waiting_instance() as (_, api, key):
         wait = wait_for(api, key)
         await eventually(lambda: api.gateway.instance_ends.count == 1)
         wait.cancel()
         await asyncio.wait({wait})
-        await eventually(lambda: api.gateway.wait_places.taken == 0)
+        await eventually(lambda: api.gateway.wait_limit.in_use == 0)
         await eventually(lambda: not api.gateway.instance_ends._waits.are_watched)
 
 
-async def test_a_gateway_that_stops_lets_nobody_wait() -> None:
+async def test_a_stopping_gateway_ends_all_waits() -> None:
     async with waiting_instance() as (_, api, key):
         wait = wait_for(api, key)
         await eventually(lambda: api.gateway.instance_ends.count == 1)

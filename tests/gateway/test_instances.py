@@ -1,4 +1,4 @@
-"""What can't be told to an instance is answered with the state that it has."""
+"""Test that a refused change of an instance is answered with the instance's state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERBS = {
 
 
 async def write(dsn: str, api: Api, outcome: str | None) -> None:
-    """Write instance 101, that runs or has ended."""
+    """Write instance 101, running or ended."""
     deployed = await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
     instance, _ = begin(read_model(MODEL)[0], {}, now=datetime.now(UTC))
     await query(
@@ -33,24 +33,24 @@ async def write(dsn: str, api: Api, outcome: str | None) -> None:
     )
 
 
-async def test_of_one_that_has_ended_its_state_is_told(dsn: str, api: Api) -> None:
+async def test_a_change_of_an_ended_instance_is_refused_with_its_state(dsn: str, api: Api) -> None:
     await write(dsn, api, "COMPLETED")
     for verb, (body, in_vain) in VERBS.items():
         refused = await api.post(f"/v1/instances/101/{verb}", body)
         refused.assert_problem("conflict", 409, f"instance 101 has ended, it is COMPLETED: {in_vain}")
         assert refused.json["state"] == "COMPLETED"
         other = await api.post(f"/v1/instances/101/{verb}", body, Shardclock_Tenant="other")
-        other.assert_problem("not-found", 404, "instance 101 is unknown")
-        (await api.post(f"/v1/instances/7/{verb}", body)).assert_problem("not-found", 404, "instance 7 is unknown")
+        other.assert_problem("not_found", 404, "instance 101 is unknown")
+        (await api.post(f"/v1/instances/7/{verb}", body)).assert_problem("not_found", 404, "instance 7 is unknown")
 
 
-async def test_of_one_that_runs_an_incident_that_is_not_there_is_not_found(dsn: str, api: Api) -> None:
+async def test_an_unknown_incident_of_a_running_instance_is_not_found(dsn: str, api: Api) -> None:
     await write(dsn, api, None)
     none = await api.post("/v1/instances/101/resolve", {"token": 3})
-    none.assert_problem("not-found", 404, "instance 101 has no incident at token 3")
+    none.assert_problem("not_found", 404, "instance 101 has no incident at token 3")
 
 
-async def test_a_service_task_is_shown_as_who_takes_it_sees_it(dsn: str, api: Api) -> None:
+async def test_a_service_task_is_shown_as_workers_see_it(dsn: str, api: Api) -> None:
     await write(dsn, api, None)
     await query(
         dsn,

@@ -1,4 +1,4 @@
-"""Prove that jobs are made, changed and removed through the HTTP API as by a file of jobs."""
+"""Test that jobs are created, changed and removed through the HTTP API as by a file of jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_a_job_is_made_changed_and_removed(dsn: str, api: Api) -> None:
     assert changed["next_start"] is None, "no shard has planned it yet"
 
     assert (await api.ask("DELETE", "/v1/jobs/refresh-eu")).status == 204
-    (await api.ask("DELETE", "/v1/jobs/refresh-eu")).assert_problem("not-found", 404, "refresh-eu")
+    (await api.ask("DELETE", "/v1/jobs/refresh-eu")).assert_problem("not_found", 404, "refresh-eu")
     verbs = [it["verb"] for it in (await api.get("/v1/audit")).json["acts"]]
     assert verbs == ["jobs remove", "jobs remove", "jobs apply", "jobs apply"]
 
@@ -55,12 +55,12 @@ async def test_a_job_that_is_withdrawn_disabled_or_cancelled_is_recognized(dsn: 
     assert withdrawn["withdrawn_at"]
 
 
-async def test_where_nothing_runs_a_cancel_is_refused_and_recorded_as_not_done(dsn: str, api: Api) -> None:
+async def test_a_cancel_of_a_job_without_a_run_is_refused_and_recorded_as_not_done(dsn: str, api: Api) -> None:
     await declare(dsn, job_spec(every_s=3600.0))
 
     refused = await api.post("/v1/jobs/refresh/cancel")
 
-    refused.assert_problem("conflict", 409, "job 'refresh' has no run to cancel: it is SCHEDULED")
+    refused.assert_problem("job_without_run", 409)
     (act,) = (await api.get("/v1/audit")).json["acts"]
     assert (act["verb"], act["outcome"]) == ("jobs cancel", "not done")
 
@@ -74,14 +74,14 @@ async def test_where_nothing_runs_a_cancel_is_refused_and_recorded_as_not_done(d
         ({**REFRESH, "colour": "red"}, ["'colour' is not a field here"]),
     ],
 )
-async def test_what_can_not_be_a_job_is_refused_and_nothing_stored(
+async def test_an_invalid_job_is_refused_and_not_stored(
     dsn: str, api: Api, body: dict[str, str], words: list[str]
 ) -> None:
     (await api.ask("PUT", "/v1/jobs/refresh-eu", body)).assert_problem("refused", 422, *words)
     assert await value(dsn, "select count(*) from shardclock.jobs") == 0
 
 
-async def test_a_caller_who_may_not_wait_has_started_nothing(dsn: str) -> None:
+async def test_a_caller_without_a_place_to_wait_has_started_no_job(dsn: str) -> None:
     await declare(dsn, job_spec())
     async with serving(dsn, gateway_streams_max=0) as api:
         (await api.post("/v1/jobs/refresh/run?wait=PT5S")).assert_problem("unavailable", 503)
@@ -89,7 +89,7 @@ async def test_a_caller_who_may_not_wait_has_started_nothing(dsn: str) -> None:
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 
-async def test_a_caller_hears_of_the_start_whatever_becomes_of_the_wait(
+async def test_a_wait_that_fails_still_answers_with_the_start(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await declare(dsn, job_spec())
@@ -104,7 +104,7 @@ async def test_a_caller_hears_of_the_start_whatever_becomes_of_the_wait(
     assert started.json["timer_key"] == await value(dsn, "select timer_key from shardclock.timers")
 
 
-async def test_a_job_that_is_there_and_cannot_start_now_is_in_conflict(dsn: str, api: Api) -> None:
+async def test_a_start_of_a_disabled_job_is_a_conflict(dsn: str, api: Api) -> None:
     await declare(dsn, job_spec())
     await api.post("/v1/jobs/refresh/disable", {"reason": "strike"})
 

@@ -1,14 +1,15 @@
-"""Prove that keys are looked up together, each once, known good keys first; and that all callers learn of a fault."""
+"""Test that keys are looked up in batches, each key once, valid keys first, and that an error reaches all callers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from shardclock_server.gateway.requests import key_lookups
-from shardclock_server.gateway.requests.key_lookups import KeyLookups
+from shardclock_server.gateway.requests.key_lookups import API_KEYS, KeyLookups
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service import keys
 from shardclock_server.sql.keys.keys import ApiKey, WantedKey
@@ -22,7 +23,7 @@ U, V, W, X, Y, Z = (f"sck_aaaaaaa{letter}_{'A' * 43}" for letter in "uvwxyz")
 
 
 class Asked:
-    """Note which keys each statement asks for, and find none but the good ones."""
+    """Record the keys of each statement, and find only the valid ones."""
 
     def __init__(self, *good: tuple[str, ApiKey]) -> None:
         self.batches: list[list[str]] = []
@@ -30,7 +31,7 @@ class Asked:
         self.fails = False
 
     async def __call__(self, _: Session, texts: Sequence[str]) -> list[ApiKey | None]:
-        """Answer when all other tasks have run."""
+        """Answer after all other tasks have run."""
         self.batches.append(list(texts))
         await asyncio.sleep(0)
         if self.fails:
@@ -47,18 +48,17 @@ async def good(dsn: str) -> tuple[str, ApiKey]:
 
 
 async def looked_up(dsn: str, asked: Asked, monkeypatch: pytest.MonkeyPatch, *turns: Sequence[str]) -> list[object]:
-    """Look keys up, turn by turn, the keys of a turn at the same time."""
-    monkeypatch.setattr(key_lookups, "authenticate_all", asked)
+    """Look up keys, turn by turn, with the keys of one turn at the same time."""
     found: list[object] = []
     async with Pool(as_role(dsn, "gateway"), application="t", size=1, timeout_s=BOUND_S, wait_s=BOUND_S) as pool:
-        lookups = KeyLookups(pool)
+        lookups = KeyLookups(pool, replace(API_KEYS, find=asked))
         for texts in turns:
             found += await asyncio.gather(*map(lookups.find, texts), return_exceptions=True)
         await lookups.aclose()
     return found
 
 
-async def test_keys_of_many_requests_are_found_by_one_statement_each_once_and_again_only_later(
+async def test_one_statement_looks_up_each_new_key_of_many_requests_once(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(good)
@@ -68,7 +68,7 @@ async def test_keys_of_many_requests_are_found_by_one_statement_each_once_and_ag
     assert asked.batches == [[good[0], X, Y]]
 
 
-async def test_a_key_that_was_good_is_looked_up_before_the_unknown_ones(
+async def test_keys_that_were_valid_are_looked_up_before_unknown_ones(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
@@ -79,7 +79,7 @@ async def test_a_key_that_was_good_is_looked_up_before_the_unknown_ones(
     assert asked.batches == [[good[0]], [good[0], U], [V, W]]
 
 
-async def test_when_postgres_is_away_all_are_told_and_nothing_is_remembered(
+async def test_while_postgres_is_away_all_key_lookups_fail_and_nothing_is_cached(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(good)
@@ -89,7 +89,7 @@ async def test_when_postgres_is_away_all_are_told_and_nothing_is_remembered(
     assert await looked_up(dsn, asked, monkeypatch, [X, good[0]]) == [None, good[1]]
 
 
-async def test_more_unknown_keys_than_may_wait_are_told_to_ask_again(
+async def test_a_key_beyond_the_queue_limit_is_answered_503(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_lookups, "WAITING_MAX", 2)
@@ -98,14 +98,14 @@ async def test_more_unknown_keys_than_may_wait_are_told_to_ask_again(
     assert [type(it) for it in found] == [type(None), type(None), Problem, type(None)]
 
 
-async def test_keys_are_told_apart_by_their_whole_text(dsn: str, good: tuple[str, ApiKey]) -> None:
+async def test_keys_are_compared_by_their_whole_text(dsn: str, good: tuple[str, ApiKey]) -> None:
     text, key = good
     wrong = text[:-1] + ("A" if text[-1] != "A" else "B")
     async with session_of(dsn, "gateway") as session:
         assert await keys.authenticate_all(session, [wrong, text, "no key", "", text]) == [None, key, None, None, key]
 
 
-async def test_what_has_not_the_form_of_a_key_is_not_looked_up(
+async def test_a_text_without_the_form_of_a_key_is_not_looked_up(
     dsn: str, good: tuple[str, ApiKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(good)

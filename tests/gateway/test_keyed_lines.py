@@ -1,4 +1,4 @@
-"""Prove that a line with an idempotency key is done once, however often it is sent and by which way."""
+"""Test that a line with an idempotency key is written once, however often and by whichever route it is sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def keyed(*numbers: int, **fields: object) -> list[dict[str, Any]]:
     return [{**HOUR, "payload": n, "idempotency_key": f"k{n}", **fields} for n in numbers]
 
 
-async def test_a_request_that_is_sent_again_schedules_no_line_twice(dsn: str, api: Api) -> None:
+async def test_a_repeated_body_schedules_no_line_twice(dsn: str, api: Api) -> None:
     lines = keyed(*range(1_500))
     first, again = await sent(api, *lines), await sent(api, *lines)
 
@@ -42,18 +42,18 @@ async def test_a_request_that_is_sent_again_schedules_no_line_twice(dsn: str, ap
     assert again == [{**line, "replayed": True} for line in first]
 
 
-async def test_a_line_that_is_repeated_in_its_request_is_one_timer(dsn: str, api: Api) -> None:
+async def test_a_line_that_is_repeated_in_one_body_is_one_timer(dsn: str, api: Api) -> None:
     near, far = keyed(1, 2, 1), keyed(*range(10, 1_010), 10)
 
     outcomes = await sent(api, *near)
     assert [line["timer_key"] for line in outcomes][2] == outcomes[0]["timer_key"]
     assert [line.get("replayed") for line in outcomes] == [None, None, True]
-    outcomes = await sent(api, *far)  # in two transactions
+    outcomes = await sent(api, *far)  # the lines are written in two transactions
     assert outcomes[-1] == {**outcomes[0], "line": 1_001, "replayed": True}
     assert await stored(dsn) == 2 + 1_000
 
 
-async def test_a_line_that_is_sent_alone_under_its_key_is_the_same_request(dsn: str, api: Api) -> None:
+async def test_a_single_create_with_a_lines_key_is_the_same_request(dsn: str, api: Api) -> None:
     (line,) = await sent(api, {**HOUR, "name": "n", "idempotency_key": "k"})
 
     alone = await api.post("/v1/timers", {**HOUR, "name": "n"}, Idempotency_Key="k")
@@ -62,7 +62,7 @@ async def test_a_line_that_is_sent_alone_under_its_key_is_the_same_request(dsn: 
     assert alone.headers["Idempotency-Replayed"] == "true"
 
 
-async def test_a_key_that_came_with_another_line_is_refused_and_no_other_line_is(dsn: str, api: Api) -> None:
+async def test_a_key_of_another_line_is_refused_and_other_lines_are_not(dsn: str, api: Api) -> None:
     await sent(api, *keyed(1))
 
     outcomes = await sent(api, *keyed(1, delay="PT2H"), *keyed(2), *keyed(2, delay="PT2H"), *keyed(3))
@@ -72,7 +72,7 @@ async def test_a_key_that_came_with_another_line_is_refused_and_no_other_line_is
     assert await stored(dsn) == 3
 
 
-async def test_of_requests_at_once_with_the_same_lines_each_line_is_one_timer(dsn: str, api: Api) -> None:
+async def test_each_line_of_concurrent_equal_bodies_is_one_timer(dsn: str, api: Api) -> None:
     done = await asyncio.gather(*(sent(api, *keyed(*range(50))) for _ in range(6)))
 
     assert await stored(dsn) == 50
@@ -82,7 +82,7 @@ async def test_of_requests_at_once_with_the_same_lines_each_line_is_one_timer(ds
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "café", 7, ["k"]], ids=str)
-async def test_a_line_whose_key_is_none_is_refused(dsn: str, api: Api, key: object) -> None:
+async def test_a_line_with_an_invalid_key_is_refused(dsn: str, api: Api, key: object) -> None:
     (line,) = await sent(api, {**HOUR, "idempotency_key": key})
 
     assert (line["outcome"], "idempotency_key" in line["why"]) == ("refused", True)

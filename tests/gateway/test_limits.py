@@ -1,4 +1,4 @@
-"""Prove that one tenant's writes are bounded, and that nobody else's are then."""
+"""Test that the rate of one tenant's writes is limited, and that other tenants are not affected."""
 
 from __future__ import annotations
 
@@ -8,23 +8,15 @@ import pytest
 
 from shardclock_server.gateway.limits.rates import BURST_S, DEBT_S, RateLimits
 from shardclock_server.gateway.requests.problems import Problem
+from tests.support.clock import Clock
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, serving
 
 HOUR = {"delay": "PT1H"}
 
 
-class Clock:
-    """A clock that the test moves."""
-
-    now_s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def taken(limits: RateLimits, tenant: str, per_s: float | None = 8.0, *, most: int = 1_000) -> int:
-    """Take one after the other until it is refused; say how many were."""
+    """Take writes until one is refused; return how many were taken."""
     for number in range(most):
         try:
             limits.take(tenant, per_s)
@@ -33,7 +25,7 @@ def taken(limits: RateLimits, tenant: str, per_s: float | None = 8.0, *, most: i
     return most
 
 
-def test_a_burst_is_taken_at_once_and_then_as_many_a_second_as_may_be() -> None:
+def test_a_tenant_has_a_burst_and_then_its_rate_per_second() -> None:
     clock = Clock()
     limits = RateLimits(clock=clock)
 
@@ -44,7 +36,7 @@ def test_a_burst_is_taken_at_once_and_then_as_many_a_second_as_may_be() -> None:
         assert taken(limits, "ada") == 8
 
 
-def test_many_at_once_are_taken_by_one_who_has_taken_nothing_and_paid_for_later() -> None:
+def test_a_full_bucket_grants_more_than_a_burst_which_is_paid_for_later() -> None:
     clock = Clock()
     limits = RateLimits(clock=clock)
     limits.take("ada", 8.0, 80)
@@ -55,11 +47,11 @@ def test_many_at_once_are_taken_by_one_who_has_taken_nothing_and_paid_for_later(
     assert taken(limits, "ada") == 8
 
 
-def test_without_a_limit_there_is_none() -> None:
+def test_a_tenant_without_a_rate_limit_is_never_refused() -> None:
     assert taken(RateLimits(), "ada", None) == 1_000
 
 
-def test_writes_that_did_not_take_place_are_given_back() -> None:
+def test_writes_that_did_not_take_place_are_returned_to_the_bucket() -> None:
     limits = RateLimits(clock=Clock())
     limits.take("ada", 8.0, 10_000)
     limits.give_back("ada", 8.0, 9_992, of=10_000)
@@ -67,7 +59,7 @@ def test_writes_that_did_not_take_place_are_given_back() -> None:
     assert taken(limits, "ada") == 8
 
 
-def test_however_many_are_taken_at_once_the_wait_is_bounded() -> None:
+def test_a_wait_is_bounded_however_many_writes_were_taken() -> None:
     clock = Clock()
     limits = RateLimits(clock=clock)
     limits.take("ada", 8.0, 10_000)
@@ -88,11 +80,11 @@ def test_a_higher_rate_pays_for_earlier_writes_sooner() -> None:
     assert taken(limits, "ada", 100.0) == 198
 
 
-async def test_a_tenant_beyond_its_limit_is_told_when_to_ask_again_and_others_are_not(dsn: str) -> None:
+async def test_only_the_tenant_over_its_rate_is_refused_with_a_time_to_retry(dsn: str) -> None:
     async with serving(dsn, gateway_rate_per_s=5.0) as api:
         done = [await api.post("/v1/timers", HOUR) for _ in range(30)]
         refused = next(it for it in done if it.status != 201)
-        refused.assert_problem("too-many", 429, "5 a second")
+        refused.assert_problem("too_many", 429, "5 a second")
         assert int(refused.headers["Retry-After"]) >= 1
         stored = await value(dsn, "select count(*) from shardclock.timers")
         assert stored == sum(it.status == 201 for it in done) < 30
@@ -101,7 +93,7 @@ async def test_a_tenant_beyond_its_limit_is_told_when_to_ask_again_and_others_ar
 
 
 @pytest.mark.parametrize("lines", [3, 100])
-async def test_each_line_of_many_counts(dsn: str, lines: int) -> None:
+async def test_each_line_of_a_body_counts_as_a_write(dsn: str, lines: int) -> None:
     body = b"\n".join([json.dumps(HOUR).encode()] * lines)
     async with serving(dsn, gateway_rate_per_s=10.0) as api:
 
@@ -140,8 +132,8 @@ async def test_the_next_body_waits_until_the_rate_has_paid_for_all_lines_and_a_s
 async def test_a_worker_ends_and_extends_service_tasks_while_its_tenant_has_used_up_its_rate(dsn: str) -> None:
     async with serving(dsn, gateway_rate_per_s=0.01) as api:
         await api.post("/v1/timers", HOUR)
-        (await api.post("/v1/service-tasks/activate", {"type": "pack"})).assert_problem("too-many", 429)
+        (await api.post("/v1/service-tasks/activate", {"type": "pack"})).assert_problem("too_many", 429)
         more = {"fail": {"reason": "no box"}, "throw": {"code": "NO_BOX"}}
         for verb in ("complete", "extend", "fail", "throw"):
             said = await api.post(f"/v1/service-tasks/7/{verb}", {"claim": 1, **more.get(verb, {})})
-            said.assert_problem("not-found", 404, "service task 7 is unknown")
+            said.assert_problem("not_found", 404, "service task 7 is unknown")

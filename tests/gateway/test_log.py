@@ -1,4 +1,4 @@
-"""Prove that a reader of the log gets each record of its tenant once, in order, by pages and by events."""
+"""Test that a reader of the log gets each record of its tenant once, in order, by pages and by stream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_pages_give_each_record_of_the_tenant_once(api: Api) -> None:
     assert names == ["a", "b", "c"]
 
 
-async def test_events_go_on_where_a_reader_was(api: Api) -> None:
+async def test_a_stream_goes_on_at_the_last_event_id(api: Api) -> None:
     await canceled(api, "a", "b")
 
     first = await events(api, 2, after="0")
@@ -36,7 +36,7 @@ async def test_events_go_on_where_a_reader_was(api: Api) -> None:
     assert more[0]["name"] == "b"
 
 
-async def test_without_a_place_a_reader_gets_what_happens_from_now_on(api: Api) -> None:
+async def test_a_stream_without_a_position_has_the_records_from_now_on(api: Api) -> None:
     await canceled(api, "old")
     begun = asyncio.Event()
     reading = asyncio.create_task(events(api, 1, begun=begun))
@@ -56,7 +56,7 @@ async def test_a_stream_ends_when_the_gateway_stops(dsn: str) -> None:
         assert await reading == []
 
 
-async def test_a_place_that_is_none_is_refused(api: Api) -> None:
+async def test_an_invalid_position_is_refused(api: Api) -> None:
     for path in ("/v1/log?after=-1", "/v1/log?after=x", "/v1/log?limit=501", "/v1/log/stream?after=x"):
         (await api.get(path)).assert_problem("refused", 422)
 
@@ -64,7 +64,7 @@ async def test_a_place_that_is_none_is_refused(api: Api) -> None:
 async def events(
     api: Api, count: int, after: str = "", *, begun: asyncio.Event | None = None, **headers: str
 ) -> list[dict[str, object]]:
-    """Read so many events, or as many as there are before the stream ends."""
+    """Read this number of events, or fewer if the stream ends."""
     found: list[dict[str, object]] = []
     query = f"?after={after}" if after else ""
     given = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""Prove that no long answer keeps other requests waiting: each step of the loop is short, however much is written."""
+"""Test that long responses do not block the event loop: each step is short for a response of any size."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.support.factories import query
 from tests.support.gateways import NDJSON, Api, serving
 from tests.support.loop_steps import longest_step
 
-# No step is to take more than 20 ms. Other programs on the machine slow a step down by caches and clock rates.
+# No step should take more than 20 ms. Other programs on the machine slow a step down by caches and clock rates.
 STEP_S_MAX = 0.04
-PAYLOAD = [{"a": n, "b": [n, n]} for n in range(1_900)]  # of 57 KB: the most that a timer has, in many values
+PAYLOAD = [{"a": n, "b": [n, n]} for n in range(1_900)]  # 57 KB: nearly the largest payload, in many values
 FILL = """
 insert into shardclock.timers (timer_key, due_date, payload, name)
 select nextval('shardclock.timer_key_seq'), now() + interval '1 day', $1::jsonb, 'n' || g
@@ -24,13 +24,13 @@ from generate_series(1, $2::integer) g
 
 @pytest.fixture(autouse=True)
 def as_a_gateway_serves(collector: None) -> None:
-    """Leave the modules of all tests to themselves, as a gateway does with its own."""
+    """Freeze the modules of all tests for the garbage collector, as a gateway does with its own."""
     leave_out_of_collections()
 
 
 @pytest.fixture
 async def api(dsn: str) -> AsyncIterator[Api]:
-    """Ask a gateway that waits long for Postgres, which works hard here."""
+    """Serve a gateway with a long timeout: Postgres works hard in these tests."""
     async with serving(dsn, gateway_timeout_s=60.0) as api:
         yield api
 
@@ -86,13 +86,13 @@ async def test_ten_thousand_lines_are_scheduled_in_short_steps(api: Api, zone: s
 
 
 async def read_page(api: Api, path: str) -> list[bytes]:
-    """Read an answer in the pieces in which it comes: to join them would be a long step, too, and the test's own."""
+    """Read a response in the received pieces: joining the pieces would be a long step of the test itself."""
     async with api.stream(path) as chunks:
         return [chunk async for chunk in chunks]
 
 
 async def read_stream(api: Api, size: int) -> None:
-    """Read so much of the log as it grows, and then no more."""
+    """Follow the log until `size` bytes are read."""
     async with api.stream("/v1/log/stream?after=0") as chunks:
         read = 0
         async for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Prove that a model that takes long to read keeps nobody waiting but those that come with models."""
+"""Test that a model which takes long to parse delays only other requests with models."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ select count(*)
 from pg_stat_activity
 where application_name = 'shardclock gateway' and datname = current_database() and state like 'idle in transaction%'
 """
-HELD_S_MAX = 3.0  # by a test that fails
+HELD_S_MAX = 3.0  # the limit of the wait in a failing test
 
 
 class Reading:
-    """A function that reads until it is let go, and how many do so at the same time."""
+    """A parser that runs until it is released, and counts concurrent calls."""
 
     def __init__(self) -> None:
         self.let_go = threading.Event()
@@ -36,7 +36,7 @@ class Reading:
         self._running = 0
 
     def __call__(self, text: bytes) -> list[DescribedProcess]:
-        """Read a model."""
+        """Parse a model."""
         self.begun += 1
         self._running += 1
         self.most = max(self.most, self._running)
@@ -48,7 +48,7 @@ class Reading:
 describe_processes = deployment.describe_processes
 
 
-async def test_while_a_model_is_read_others_are_answered_and_no_transaction_is_open(
+async def test_while_a_model_is_parsed_other_requests_are_answered_and_no_transaction_is_open(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading = Reading()
@@ -63,7 +63,9 @@ async def test_while_a_model_is_read_others_are_answered_and_no_transaction_is_o
     assert (reading.begun, reading.most) == (3, 1)
 
 
-async def test_who_comes_when_too_many_wait_is_told_and_places_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_beyond_the_work_threads_limit_is_refused_and_places_are_freed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(work_thread, "WORK_MAX", 2)
     reader, reading = WorkThread("models", doing="have models read here"), Reading()
     waiting = [asyncio.create_task(reader.run("ada", reading, MODEL)) for _ in range(2)]

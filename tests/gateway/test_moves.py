@@ -1,4 +1,4 @@
-"""Tokens of an instance are moved to where they can be; the rest is refused before it is sent."""
+"""Test moves of tokens to possible nodes; any other move is refused before it is sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ XML = {"Content-Type": "application/xml"}
         ({"terminated": [1]}, "token 1 is the process itself; cancel the instance instead"),
     ],
 )
-async def test_what_the_instance_does_not_have_is_refused(moved: dict[str, Any], sentence: str) -> None:
+async def test_a_move_of_tokens_or_nodes_that_the_instance_lacks_is_refused(
+    moved: dict[str, Any], sentence: str
+) -> None:
     async with running() as it:
         await it.deploy(MODEL, connected=FLOWS)
         key = await it.start()
@@ -62,7 +64,7 @@ EACH = (
         (EACH, [], "node 'in' is inside 'sub', which goes on more than once (tokens "),
     ],
 )
-async def test_what_the_engine_would_not_do_is_refused(loop: str, terminated: list[int], sentence: str) -> None:
+async def test_a_move_that_the_engine_would_ignore_is_refused(loop: str, terminated: list[int], sentence: str) -> None:
     process = f'<startEvent id="s"/><subProcess id="sub">{loop}{INSIDE}</subProcess><endEvent id="e"/>'
     async with running() as it:
         await it.deploy(process, connected="s>sub sub>e")
@@ -75,7 +77,7 @@ async def test_what_the_engine_would_not_do_is_refused(loop: str, terminated: li
         assert str(refused.value).startswith(sentence)
 
 
-async def test_a_token_is_moved_and_one_that_is_gone_is_told_over_http() -> None:
+async def test_a_token_is_moved_over_http_and_a_missing_one_is_refused() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", model(MODEL, connected=FLOWS), XML)
@@ -90,7 +92,7 @@ async def test_a_token_is_moved_and_one_that_is_gone_is_told_over_http() -> None
 
         with mock.patch.object(token_moves, "read_model", note):
             assert (await api.post(path, move)).status == 202
-        assert [name.startswith("models") for name in threads] == [True]  # and not on the loop
+        assert [name.startswith("models") for name in threads] == [True]  # not in the event loop's thread
         await sc.advance("PT0S")
         (task,) = (await api.get("/v1/tasks")).json["tasks"]
         assert task["node_id"] == "in"

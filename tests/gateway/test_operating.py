@@ -1,4 +1,4 @@
-"""Prove what operators do through the HTTP API: dead letters, and jobs."""
+"""Test operators' routes of the HTTP API: dead letters, endpoints, deliveries, jobs and the cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ URL = "https://billing.example.com/hooks"
 
 @pytest.fixture
 async def letters(dsn: str) -> list[int]:
-    """Let three deliveries die, one after the other; return their keys."""
+    """Make three dead letters, one after the other; return their keys."""
     return await let_die(dsn, 3)
 
 
@@ -34,7 +34,7 @@ async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
     one = (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).json
     assert one["timer_keys"] == letters[:1]
-    (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).assert_problem("not-found", 404, str(letters[0]))
+    (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).assert_problem("not_found", 404, str(letters[0]))
     rest = (await api.post("/v1/dead-letters/discard", {"every": True, "reason": "obsolete"})).json
     assert sorted(rest["timer_keys"]) == letters[1:]
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
@@ -51,7 +51,7 @@ async def test_a_dead_letter_of_a_disabled_endpoint_stays_unless_the_endpoint_is
 
     (await api.post("/v1/dead-letters/1/redrive")).assert_problem("conflict", 409, *stays)
     many = (await api.post("/v1/dead-letters/redrive", {"every": True})).json
-    assert (many["timer_keys"], many["said"][:19]) == ([], "nothing was changed")
+    assert (many["timer_keys"], many["message"][:19]) == ([], "nothing was changed")
     one = (await api.post("/v1/dead-letters/1/redrive", {"enable": True})).json
     rest = (await api.post("/v1/dead-letters/redrive", {"target": "webhook:billing"})).json
 
@@ -64,12 +64,10 @@ async def test_a_list_of_dead_letters_leads_to_the_next_page(api: Api, letters: 
 
     assert [letter["timer_key"] for letter in (*first["dead_letters"], *rest["dead_letters"])] == letters[::-1]
     assert rest["next"] is None
-    (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "page '7' is not one")
+    (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "'7' is not from a list")
 
 
-async def test_a_tenant_sees_what_its_timers_may_name_and_what_of_its_own_is_left(
-    dsn: str, api: Api, letters: list[int]
-) -> None:
+async def test_a_tenant_sees_its_targets_with_its_own_counts(dsn: str, api: Api, letters: list[int]) -> None:
     await api.post("/v1/endpoints", {"name": "billing", "url": URL})
 
     own = (await api.get("/v1/targets")).json["targets"]
@@ -81,17 +79,17 @@ async def test_a_tenant_sees_what_its_timers_may_name_and_what_of_its_own_is_lef
     assert [(it["target"], it["dead_letters"]) for it in others] == [("log", 0), (HANDLER, 0)]
 
 
-async def test_another_tenants_dead_letters_are_not_there(dsn: str, api: Api, letters: list[int]) -> None:
+async def test_another_tenants_dead_letters_are_not_found(dsn: str, api: Api, letters: list[int]) -> None:
     eve = {"Shardclock_Tenant": "eve"}
     assert (await api.get("/v1/dead-letters", **eve)).json["dead_letters"] == []
     for verb in ("redrive", "discard"):
-        (await api.post(f"/v1/dead-letters/{letters[0]}/{verb}", **eve)).assert_problem("not-found", 404)
+        (await api.post(f"/v1/dead-letters/{letters[0]}/{verb}", **eve)).assert_problem("not_found", 404)
         assert (await api.post(f"/v1/dead-letters/{verb}", {"every": True}, **eve)).json["timer_keys"] == []
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
 
 
 @pytest.mark.parametrize("body", [{"limit": 0}, {"per_s": -1}, {"died_before": "soon"}, {"colour": 1}], ids=str)
-async def test_dead_letters_that_are_asked_for_wrongly_stay(
+async def test_an_invalid_redrive_changes_no_dead_letter(
     dsn: str, api: Api, letters: list[int], body: dict[str, object]
 ) -> None:
     (await api.post("/v1/dead-letters/redrive", body)).assert_problem("refused", 422, next(iter(body)))
@@ -101,12 +99,12 @@ async def test_dead_letters_that_are_asked_for_wrongly_stay(
 @pytest.mark.parametrize(
     ("path", "meant"),
     [
-        ("dead-letters/discard", "dead letters are meant; give target or died_before"),
-        ("dead-letters/redrive", "dead letters are meant; give target or died_before"),
+        ("dead-letters/discard", "dead letters are meant; give target, died_before or reason_line"),
+        ("dead-letters/redrive", "dead letters are meant; give target, died_before or reason_line"),
         ("deliveries/retry", "deliveries are meant; give target or failing"),
     ],
 )
-async def test_nothing_is_done_to_all_because_a_filter_was_forgotten(
+async def test_a_request_without_a_filter_changes_nothing_unless_it_says_every(
     dsn: str, api: Api, letters: list[int], path: str, meant: str
 ) -> None:
     sentence = f'nothing says which {meant}, or "every": true for all'
@@ -117,7 +115,30 @@ async def test_nothing_is_done_to_all_because_a_filter_was_forgotten(
     assert (await api.post(f"/v1/{path}", {"every": True})).status == 200
 
 
-async def test_an_endpoint_lives_through_all_that_is_done_to_one(dsn: str, api: Api) -> None:
+async def test_the_last_attempts_of_an_endpoint_are_shown_to_its_tenant(dsn: str, api: Api) -> None:
+    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
+    text = """
+        insert into shardclock.endpoint_attempts (
+            tenant_id, name, timer_key, attempt, ended_at, status, duration_ms, failure, body
+        )
+        select 'default', 'billing', i, 1, now() + i * interval '1 s', 503, 12, 'answered 503', '<b>busy</b>'
+        from generate_series(1, 25) i
+    """
+    await query(dsn, text)
+
+    found = (await api.get("/v1/endpoints/billing/attempts")).json["attempts"]
+
+    assert [it["timer_key"] for it in found] == list(range(25, 5, -1))
+    shown = {name: found[0][name] for name in ("attempt", "status", "duration_ms", "failure", "body")}
+    assert shown == {
+        "attempt": 1, "status": 503, "duration_ms": 12, "failure": "answered 503", "body": "<b>busy</b>",
+    }  # fmt: skip
+    for name, tenant in (("nobody", "default"), ("billing", "acme")):
+        other = await api.get(f"/v1/endpoints/{name}/attempts", Shardclock_Tenant=tenant)
+        other.assert_problem("not_found", 404, repr(name))
+
+
+async def test_an_endpoint_is_added_changed_rotated_disabled_enabled_and_removed(dsn: str, api: Api) -> None:
     added = await api.post("/v1/endpoints", {"name": "billing", "url": URL, "headers": {"x-shop": "7"}})
     assert (added.status, added.json["secret"][:6]) == (201, "whsec_")
     again = await api.post("/v1/endpoints", {"name": "billing", "url": URL})
@@ -138,7 +159,7 @@ async def test_an_endpoint_lives_through_all_that_is_done_to_one(dsn: str, api: 
     assert (await api.get("/v1/endpoints/billing")).json["disabled_why"] == "moved"
     assert (await api.post("/v1/endpoints/billing/enable")).json["changed"]
     assert (await api.ask("DELETE", "/v1/endpoints/billing?force=true")).status == 200
-    (await api.get("/v1/endpoints/billing")).assert_problem("not-found", 404, "'billing'")
+    (await api.get("/v1/endpoints/billing")).assert_problem("not_found", 404, "'billing'")
 
 
 @pytest.mark.parametrize(
@@ -151,12 +172,12 @@ async def test_an_endpoint_lives_through_all_that_is_done_to_one(dsn: str, api: 
     ],
     ids=str,
 )
-async def test_an_endpoint_that_is_wrong_is_not_added(api: Api, body: dict[str, object], words: list[str]) -> None:
+async def test_an_invalid_endpoint_is_not_added(api: Api, body: dict[str, object], words: list[str]) -> None:
     (await api.post("/v1/endpoints", body)).assert_problem("refused", 422, *words)
     assert (await api.get("/v1/endpoints")).json["endpoints"] == []
 
 
-async def test_an_endpoint_is_found_among_however_many(dsn: str, api: Api) -> None:
+async def test_an_endpoint_is_found_among_thousands(dsn: str, api: Api) -> None:
     await api.post("/v1/endpoints", {"name": "zzz", "url": URL})
     copied = (
         "insert into shardclock.endpoints (tenant_id, name, url, headers, secrets, policy)"
@@ -168,12 +189,12 @@ async def test_an_endpoint_is_found_among_however_many(dsn: str, api: Api) -> No
     assert (await api.get("/v1/endpoints/zzz")).json["name"] == "zzz"
 
 
-async def test_another_tenants_endpoint_is_not_there(api: Api) -> None:
+async def test_another_tenants_endpoint_is_not_found(api: Api) -> None:
     await api.post("/v1/endpoints", {"name": "billing", "url": URL})
     eve = {"Shardclock_Tenant": "eve"}
     for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/disable"), ("POST", "/rotate")):
         done = await api.ask(method, f"/v1/endpoints/billing{path}", {"url": URL} if method == "PATCH" else None, **eve)
-        done.assert_problem("not-found", 404)
+        done.assert_problem("not_found", 404)
 
 
 async def test_deliveries_are_listed_retried_and_cancelled(dsn: str, api: Api) -> None:
@@ -189,16 +210,16 @@ async def test_deliveries_are_listed_retried_and_cancelled(dsn: str, api: Api) -
     more = (await api.get(f"/v1/deliveries?limit=1&after={quote(listed['next'])}")).json["deliveries"]
     assert {listed["deliveries"][0]["timer_key"], more[0]["timer_key"]} == set(keys)
     eve = {"Shardclock_Tenant": "eve"}
-    (await api.post(f"/v1/deliveries/{keys[0]}/cancel", **eve)).assert_problem("not-found", 404)
+    (await api.post(f"/v1/deliveries/{keys[0]}/cancel", **eve)).assert_problem("not_found", 404)
     assert (await api.post("/v1/deliveries/retry", {"every": True}, **eve)).json["timer_keys"] == []
     assert (await api.post(f"/v1/deliveries/{keys[0]}/retry")).json["state"] == "DUE"
     assert (await api.post("/v1/deliveries/retry", {"failing": True})).json["timer_keys"] == keys[1:]
     assert (await api.post(f"/v1/deliveries/{keys[0]}/cancel", {"reason": "paid"})).json["state"] == "DISCARDED"
     late = await api.post(f"/v1/deliveries/{keys[0]}/retry")
-    late.assert_problem("too-late", 409, "DISCARDED already")
+    late.assert_problem("too_late", 409, "DISCARDED already")
 
 
-async def test_a_job_is_looked_at_configured_started_and_stopped(dsn: str, api: Api) -> None:
+async def test_a_job_is_shown_configured_started_and_disabled(dsn: str, api: Api) -> None:
     await declare_jobs(dsn, job_spec(every_s=3600.0))
 
     (job,) = (await api.get("/v1/jobs")).json["jobs"]
@@ -214,12 +235,12 @@ async def test_a_job_is_looked_at_configured_started_and_stopped(dsn: str, api: 
     assert (await api.get("/v1/jobs/refresh/runs")).json["runs"] == []
 
 
-async def test_a_job_that_is_not_there_is_not_found_and_the_nearest_one_told(dsn: str, api: Api) -> None:
+async def test_an_unknown_job_is_not_found_and_the_problem_names_the_closest_one(dsn: str, api: Api) -> None:
     await declare_jobs(dsn, job_spec(every_s=3600.0))
 
     for method, path in (("GET", ""), ("GET", "/runs"), ("POST", "/run"), ("POST", "/disable"), ("POST", "/enable")):
         done = await api.ask(method, f"/v1/jobs/refersh{path}")
-        done.assert_problem("not-found", 404, "refresh", "meant")
+        done.assert_problem("not_found", 404, "refresh", "meant")
 
 
 async def test_the_cluster_is_shown_as_status_and_forecast_show_it(dsn: str, api: Api) -> None:
@@ -233,7 +254,7 @@ async def test_the_cluster_is_shown_as_status_and_forecast_show_it(dsn: str, api
     assert (shown["engines_wanted"], shown["engines"], shown["signals_waiting"], shown["incidents"]) == (0, [], 0, 0)
 
 
-async def test_the_cluster_shows_that_an_engine_is_missing_and_what_waits_for_it(dsn: str, api: Api) -> None:
+async def test_the_cluster_shows_a_missing_engine_and_its_waiting_signals(dsn: str, api: Api) -> None:
     await add_holder(dsn, 11)
     model = (ROOT / "examples" / "order.bpmn").read_bytes()
     await api.ask_raw("POST", "/v1/processes", model, {"Content-Type": "application/xml"})
@@ -247,7 +268,7 @@ async def test_the_cluster_shows_that_an_engine_is_missing_and_what_waits_for_it
     assert [keeper["holder"] for keeper in served["engines"]] == [f"{11:016x}"]
 
 
-async def test_an_endpoint_that_does_not_answer_a_test_keeps_nobodys_session(dsn: str) -> None:
+async def test_a_test_of_a_silent_endpoint_holds_no_session(dsn: str) -> None:
     async def say_nothing(*_: object) -> None:
         await asyncio.sleep(BOUND_S)
 

@@ -1,4 +1,4 @@
-"""Prove that the reference's examples are what a gateway takes and answers, and that none is missing."""
+"""Test that the reference has all examples, and that they fit the requests and responses of a gateway."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SAID = [
 ]
 OPERATIONS = [pytest.param(*each, id=each[2]["operationId"]) for each in SAID]
 WITH_BODY = [pytest.param(*each, id=each[2]["operationId"]) for each in SAID if "requestBody" in each[2]]
-UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # what is asked for is not there, or has another state: it is understood
+UNDERSTOOD = {200, 201, 202, 204, 404, 409}  # 404 and 409: the object is unknown, or has another state
 
 
 def models(of: type[BaseModel] = Answer) -> Iterator[type[BaseModel]]:
-    """List all models of answers."""
+    """List all models of responses."""
     for model in of.__subclasses__():
         yield model
         yield from models(model)
@@ -57,7 +57,7 @@ def test_an_operation_has_an_example_for_its_body_and_for_each_success(
 
 
 @pytest.mark.parametrize(("method", "path", "said"), OPERATIONS)
-def test_an_example_of_an_answer_is_one_of_its_model(method: str, path: str, said: dict[str, Any]) -> None:
+def test_each_example_of_a_response_fits_its_model(method: str, path: str, said: dict[str, Any]) -> None:
     for status, answer in said["responses"].items():
         if status == "default":  # a problem: its fields have examples
             continue
@@ -71,7 +71,7 @@ def test_an_example_of_an_answer_is_one_of_its_model(method: str, path: str, sai
 
 
 @pytest.mark.parametrize(("method", "path", "said"), WITH_BODY)
-async def test_an_example_of_a_body_is_understood(api: Api, method: str, path: str, said: dict[str, Any]) -> None:
+async def test_each_example_of_a_body_is_accepted(api: Api, method: str, path: str, said: dict[str, Any]) -> None:
     path = path.replace("{name}", "n").replace("{group}", "g").replace("{timer_key}", "7")
     path = path.replace("{role}", "shard")
     query = "?dry_run=true" if any(each["name"] == "dry_run" for each in said["parameters"]) else ""
@@ -84,7 +84,7 @@ async def test_an_example_of_a_body_is_understood(api: Api, method: str, path: s
 
 
 @pytest.mark.parametrize(("method", "path"), [("post", "/v1/timers"), ("put", "/v1/timers/by-name/{name}")])
-def test_who_waits_finds_the_end_in_the_reference(method: str, path: str) -> None:
+def test_the_reference_describes_the_response_of_a_waiting_create(method: str, path: str) -> None:
     for status in ("200", "201"):
         content = REFERENCE["paths"][path][method]["responses"][status]["content"]["application/json"]
         assert content["schema"]["anyOf"] == [
@@ -94,7 +94,7 @@ def test_who_waits_finds_the_end_in_the_reference(method: str, path: str) -> Non
     assert end["anyOf"] == [{"$ref": "#/components/schemas/RecordAnswer"}, {"type": "null"}]
 
 
-async def test_an_answer_with_and_without_an_end_is_as_the_reference_says(api: Api) -> None:
+async def test_responses_with_and_without_an_end_fit_the_reference(api: Api) -> None:
     body = {"delay": "PT1H", "name": "n"}
     at_once, waited = (
         await api.post("/v1/timers", body),
@@ -110,7 +110,7 @@ async def test_an_answer_with_and_without_an_end_is_as_the_reference_says(api: A
     assert end.json.keys() == REFERENCE["components"]["schemas"]["RecordAnswer"]["properties"].keys()
 
 
-def test_each_name_of_a_model_is_there() -> None:
+def test_each_reference_to_a_model_is_defined() -> None:
     asked = set(json.dumps(REFERENCE).split('"#/components/schemas/')[1:])
     assert {name.partition('"')[0] for name in asked} <= REFERENCE["components"]["schemas"].keys()
 
@@ -121,7 +121,7 @@ def test_a_field_without_an_example_is_named() -> None:
         example_of(schema, {}, of="It")
 
 
-def test_what_may_be_null_is_null_only_if_nothing_else_is_known() -> None:
+def test_a_nullable_field_is_null_only_without_another_example() -> None:
     nullable = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     model = {"anyOf": [{"$ref": "#/components/schemas/M"}, {"type": "null"}]}
     assert example_of(nullable, {}) is None

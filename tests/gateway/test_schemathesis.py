@@ -1,6 +1,6 @@
-"""Prove that what Schemathesis draws from the reference makes no gateway fail, and that all answers are as it says.
+"""Test that requests which Schemathesis draws from the reference make no gateway fail, and that all responses fit it.
 
-CASES=10000 asks as many (`make reference-cases`); the seed makes a run the same again.
+CASES=10000 sends 10,000 requests (`make reference-cases`); CASES_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.support.sql_client import session as session_of
 CASES = int(os.environ.get("CASES", "400"))
 SEED = int(os.environ.get("CASES_SEED", "7"))
 WITHOUT_END = "/v1/log/stream"
-# What the schema has as a text only, and is refused unless it is one of these.
+# Fields that the schema describes as any text, with values that the gateway accepts.
 PLAUSIBLE: dict[str, list[Any]] = {
     "delay": ["PT1H", "P1D", "PT0S"],
     "due_date": ["2030-01-31T08:00:00Z"],
@@ -49,7 +49,7 @@ MODEL = b"""<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><pr
 
 @schemathesis.serializer("application/x-ndjson")
 def lines_of(_: Any, value: Any) -> bytes:
-    """Write one line, or several."""
+    """Write one line or several lines."""
     return b"\n".join(json.dumps(line).encode() for line in (value if isinstance(value, list) else [value]))
 
 
@@ -60,7 +60,7 @@ def model_of(_: Any, value: Any) -> bytes:
 
 
 def made_plausible(case: Any, chance: random.Random) -> None:
-    """Put values that can be into half of the cases: else nearly all would be refused, and few answers seen."""
+    """Put valid values into half of the cases: otherwise the gateway would refuse nearly all of them."""
     for place in (case.query, case.path_parameters, case.body):
         if isinstance(place, dict) and chance.random() < 0.5:
             for name in place.keys() & PLAUSIBLE.keys():
@@ -75,7 +75,7 @@ def made_plausible(case: Any, chance: random.Random) -> None:
 
 @pytest.fixture
 def reference(dsn: str) -> Iterator[Any]:
-    """Read the reference of a gateway in a process of its own, which asks for a key that may do everything."""
+    """Read the reference of a gateway in a separate process, with a key that has all rights."""
 
     async def made() -> str:
         async with session_of(dsn, "owner") as owner:
@@ -88,7 +88,7 @@ def reference(dsn: str) -> Iterator[Any]:
 
 
 @pytest.mark.exhaustive
-def test_all_answers_to_what_is_drawn_from_the_reference_are_as_it_says(reference: Any) -> None:
+def test_all_responses_to_requests_drawn_from_the_reference_fit_it(reference: Any) -> None:
     schema, headers = reference
     operations = [found.ok() for found in schema.get_all_operations()]
     operations = [operation for operation in operations if operation.path != WITHOUT_END]
@@ -99,7 +99,7 @@ def test_all_answers_to_what_is_drawn_from_the_reference_are_as_it_says(referenc
         said = case.call(headers=headers)
         statuses[said.status_code] += 1
         try:
-            # What is refused with 422 may be what no schema can say: a cron that never occurs, say.
+            # A request that fits the schema may still be answered 422: for example, a cron that never occurs.
             case.validate_response(said, excluded_checks=[positive_data_acceptance])
         except FailureGroup as group:
             for fault in group.exceptions:

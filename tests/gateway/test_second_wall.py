@@ -1,4 +1,4 @@
-"""Prove that a mistake of the gateway shows nobody what is another tenant's: Postgres asks again whose it is."""
+"""Test that a bug of the gateway shows no rows of another tenant: Postgres checks the tenant again."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ ENDLESS = "/v1/log/stream"
 
 
 class Mistaken(Caller):
-    """A caller whose key is one tenant's, and for whom each route asks for what is another's."""
+    """A caller with one tenant's key; each route serves the caller as another tenant, like a faulty route."""
 
     @property
     def tenants(self) -> Tenants:
-        """Give what the key said."""
+        """The tenants of the key."""
         return OURS
 
 
 class MistakenCallers:
-    """Take everybody for a tenant's administrator."""
+    """Authenticate each request as a tenant's administrator."""
 
     async def caller_of(self, _: Headers) -> Caller:
-        """Return one that asks for what is Eve's."""
+        """Return a caller whose requests are for the tenant eve."""
         return Mistaken("eve", SCOPES, is_operator=False)
 
 
@@ -48,7 +48,7 @@ async def mistaken(dsn: str, role: str) -> AsyncIterator[Api]:
 
 
 def requests() -> Iterator[tuple[str, str, bytes, str]]:
-    """Make a request of each route, about a thing of Eve's, as its example in the reference shows it."""
+    """Make a request of each route for an object of the tenant eve, from the route's example in the reference."""
     paths: dict[str, dict[str, Any]] = json.loads(PAGE.read_text(encoding="utf-8"))["paths"]
     for path, methods in paths.items():
         named = re.sub(r"\{\w+_key\}", str(KEYS["eve"]), path)
@@ -70,7 +70,7 @@ async def ask_everything(api: Api) -> dict[tuple[str, str], Said]:
 
 
 @pytest.mark.exhaustive
-async def test_a_route_that_forgets_whose_it_is_shows_and_changes_nothing_of_another_tenant(dsn: str) -> None:
+async def test_a_route_that_uses_the_wrong_tenant_shows_and_changes_nothing_of_it(dsn: str) -> None:
     await add_rows(dsn)
     before = await rows_of_eve(dsn)
 
@@ -82,7 +82,7 @@ async def test_a_route_that_forgets_whose_it_is_shows_and_changes_nothing_of_ano
 
 
 @pytest.mark.exhaustive
-async def test_without_the_policies_such_a_mistake_shows_and_changes_everything(dsn: str) -> None:
+async def test_without_the_policies_the_same_mistake_shows_and_changes_the_other_tenants_rows(dsn: str) -> None:
     await add_rows(dsn)
     before = await rows_of_eve(dsn)
 
@@ -99,7 +99,7 @@ async def test_without_the_policies_such_a_mistake_shows_and_changes_everything(
     assert changed >= {"timers", "endpoints", "deliveries", "messages"}
 
 
-async def test_a_timer_is_written_for_none_but_who_asks(dsn: str) -> None:
+async def test_postgres_refuses_a_timer_of_another_tenant_than_the_callers(dsn: str) -> None:
     async with mistaken(dsn, "gateway") as api:
         (await api.post("/v1/timers", {"delay": "PT1H"})).assert_problem("broken", 500, "read the gateway's log")
     assert (await rows_of_eve(dsn))["timers"] == []

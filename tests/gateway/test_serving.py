@@ -1,4 +1,4 @@
-"""Prove that a gateway starts and ends as a process should, and that its death loses and doubles nothing."""
+"""Test that a gateway starts and ends as a process should, and that its death loses and doubles no timer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def get(url: str) -> int:
 
 
 @pytest.mark.slow
-def test_it_serves_until_it_is_told_to_stop_and_ends_well(dsn: str) -> None:
+def test_a_gateway_serves_until_a_signal_and_exits_with_success(dsn: str) -> None:
     with gateway_process(as_role(dsn, "gateway")) as (url, process):
         assert url.startswith("http://127.0.0.1:")
         assert asyncio.run(get(f"{url}/readyz")) == 200
@@ -59,7 +59,7 @@ def test_it_serves_until_it_is_told_to_stop_and_ends_well(dsn: str) -> None:
 
 
 @pytest.mark.slow
-def test_who_waits_is_answered_when_it_is_told_to_stop(dsn: str) -> None:
+def test_a_stopping_gateway_answers_waiting_callers(dsn: str) -> None:
     async def wait_and_stop(url: str) -> tuple[int, object]:
         async with aiohttp.ClientSession() as session:
             ask = session.post(f"{url}/v1/timers?wait=PT60S", json={"delay": "PT1H"})
@@ -75,7 +75,7 @@ def test_who_waits_is_answered_when_it_is_told_to_stop(dsn: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_one_that_up_starts_ends_with_it(dsn: str) -> None:
+def test_the_gateway_of_up_ends_with_up(dsn: str) -> None:
     command = [sys.executable, "-P", "-m", MODULE]
     with gateway_process(as_role(dsn, "gateway"), command=command) as (_, process):
         assert process.stdin is not None
@@ -85,7 +85,7 @@ def test_the_one_that_up_starts_ends_with_it(dsn: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=lambda sign: sign.name)
-def test_the_one_that_up_starts_ends_in_silence_when_it_is_told_to(dsn: str, sign: signal.Signals) -> None:
+def test_the_gateway_of_up_ends_silently_at_a_signal(dsn: str, sign: signal.Signals) -> None:
     command = [sys.executable, "-P", "-m", MODULE]
     with gateway_process(as_role(dsn, "gateway"), command=command) as (_, process):
         process.send_signal(sign)
@@ -123,7 +123,7 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_else(dsn: str, tmp_path: P
     ],
     ids=str,
 )
-def test_a_certificate_that_can_not_be_used_is_told(shell: Shell, files: dict[str, str], words: list[str]) -> None:
+def test_an_unusable_certificate_is_refused_at_the_start(shell: Shell, files: dict[str, str], words: list[str]) -> None:
     tls = {f"SHARDCLOCK_GATEWAY_TLS_{name}": file for name, file in files.items()}
     with mock.patch.dict(os.environ, tls):
         done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
@@ -140,7 +140,7 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("host", ["nohost.invalid", "192.0.2.1", "2001:db8::1", "x" * 64])
-def test_a_host_that_is_not_this_machine_s_is_told_as_such(shell: Shell, host: str) -> None:
+def test_a_host_of_another_machine_is_refused_in_a_sentence(shell: Shell, host: str) -> None:
     with mock.patch.dict(os.environ, {"SHARDCLOCK_GATEWAY_HOST": host}):
         done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
 
@@ -149,7 +149,7 @@ def test_a_host_that_is_not_this_machine_s_is_told_as_such(shell: Shell, host: s
     assert "PORT" not in done.err
 
 
-def test_a_database_without_the_schema_ends_it_as_any_other_command(shell: Shell) -> None:
+def test_a_database_without_the_schema_ends_the_gateway_with_the_usual_code(shell: Shell) -> None:
     asyncio.run(query(shell.dsn, "drop schema shardclock cascade"))
 
     assert_refused(shell("gateway", SHARDCLOCK_GATEWAY_PORT="0"), "shardclock migrate", code=WRONG_SCHEMA)
@@ -163,7 +163,9 @@ def test_a_database_without_the_schema_ends_it_as_any_other_command(shell: Shell
     ],
     ids=["too-few-rights", "no-schema"],
 )
-async def test_what_would_make_each_answer_a_500_is_refused_at_the_start(dsn: str, role: str, words: list[str]) -> None:
+async def test_missing_rights_or_a_missing_schema_are_refused_at_the_start(
+    dsn: str, role: str, words: list[str]
+) -> None:
     if not role:
         await query(dsn, "drop schema shardclock cascade")
     with pytest.raises(CannotServe) as refused:
@@ -174,28 +176,28 @@ async def test_what_would_make_each_answer_a_500_is_refused_at_the_start(dsn: st
         assert word in str(refused.value)
 
 
-async def test_what_a_gateway_has_when_it_begins_to_serve_is_left_out_of_collections(dsn: str, collector: None) -> None:
+async def test_objects_from_before_the_start_are_frozen_for_the_garbage_collector(dsn: str, collector: None) -> None:
     frozen = list[int]()
 
     def tend() -> None:
         frozen.append(gc.get_freeze_count())
-        raise ZeroDivisionError  # it has seen enough
+        raise ZeroDivisionError  # the test has recorded the count
 
     with (
         closing(serving.listen("127.0.0.1", 0)) as listener,
         mock.patch.object(serving, "listen", return_value=listener),
         pytest.raises(ZeroDivisionError),
     ):
-        await serve(GatewaySettings(gateway_port=0), as_role(dsn, "gateway"), tell=print, tend=tend)
+        await serve(GatewaySettings(gateway_port=0), as_role(dsn, "gateway"), tell=print, maintain=tend)
     assert frozen[0] > 100_000
 
 
 @pytest.mark.exhaustive
-def test_a_metrics_port_that_is_taken_is_said_once_and_taken_when_it_is_free() -> None:
+def test_a_taken_metrics_port_is_reported_once_and_used_when_it_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         with gateway_process(DOWN, SHARDCLOCK_METRICS_PORT=port) as (url, process):
-            assert asyncio.run(get(f"{url}/healthz")) == 200  # it serves meanwhile
+            assert asyncio.run(get(f"{url}/healthz")) == 200  # meanwhile the gateway serves the API
             other.close()
             assert process.stderr is not None
             bound = threading.Timer(BOUND_S, process.kill)
@@ -204,7 +206,7 @@ def test_a_metrics_port_that_is_taken_is_said_once_and_taken_when_it_is_free() -
             bound.cancel()
 
     assert said[-1].strip() == f"metrics at http://127.0.0.1:{port}/metrics"
-    assert [line for line in said[:-1] if "metrics port" in line] == []  # that was said before it served
+    assert [line for line in said[:-1] if "metrics port" in line] == []  # the report came before the API was served
 
 
 def until_metrics(lines: Iterable[str]) -> Iterator[str]:
@@ -214,7 +216,7 @@ def until_metrics(lines: Iterable[str]) -> Iterator[str]:
             return
 
 
-async def test_what_stands_beside_the_server_is_tended_again_also_after_an_error(
+async def test_the_upkeep_beside_the_server_goes_on_after_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serving, "TEND_S", 0.0)
@@ -225,19 +227,19 @@ async def test_what_stands_beside_the_server_is_tended_again_also_after_an_error
         turns += 1
         assert turns > 1, "the first turn fails"
 
-    task = asyncio.create_task(serving._keep_on(tend))
+    task = asyncio.create_task(serving._maintain_repeatedly(tend))
     await eventually(lambda: turns > 2)
     task.cancel()
 
 
-def test_without_keys_nobody_elsewhere_is_served(shell: Shell) -> None:
+def test_a_gateway_without_keys_refuses_to_listen_beyond_this_machine(shell: Shell) -> None:
     done = shell("gateway", SHARDCLOCK_GATEWAY_HOST="0.0.0.0", SHARDCLOCK_GATEWAY_KEYS="false")
 
     assert_refused(done, "0.0.0.0", "SHARDCLOCK_GATEWAY_KEYS", code=NOT_THERE)
 
 
 @pytest.mark.slow
-def test_up_starts_it_again_when_it_has_died(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_restarts_a_dead_gateway(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("ENABLED", "true"), ("PORT", "0")):
         monkeypatch.setenv(f"SHARDCLOCK_GATEWAY_{name}", text)
     told: list[str] = []
@@ -260,7 +262,7 @@ def _is_another(gateway: GatewayProcess, pid: int) -> bool:
 
 
 class Senders:
-    """Clients that send each request until it is acknowledged, to whichever gateway there is."""
+    """Clients that send each request until it is acknowledged, always to the gateway that runs at the moment."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -268,7 +270,7 @@ class Senders:
         self._is_over = False
 
     async def run(self, steps: Callable[[], Awaitable[None]]) -> None:
-        """Send while the steps are taken."""
+        """Send requests while the test takes its steps."""
         timeout = aiohttp.ClientTimeout(total=5)
         async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as group:
             for sender in range(SENDERS):
@@ -277,7 +279,7 @@ class Senders:
             self._is_over = True
 
     async def some_more(self) -> None:
-        """Wait until a hundred more are acknowledged."""
+        """Wait for a hundred more acknowledgements."""
         before = len(self.acknowledged)
         await eventually(lambda: len(self.acknowledged) >= before + 100)
 
@@ -298,7 +300,7 @@ class Senders:
 
 
 @pytest.mark.exhaustive
-def test_each_acknowledged_create_exists_once_though_gateways_are_killed_in_mid_request(dsn: str) -> None:
+def test_each_acknowledged_create_is_stored_once_when_gateways_are_killed_in_mid_request(dsn: str) -> None:
     senders = Senders()
 
     async def kill_again_and_again() -> None:
@@ -312,9 +314,9 @@ def test_each_acknowledged_create_exists_once_though_gateways_are_killed_in_mid_
     stored = asyncio.run(query(dsn, "select timer_key, payload #>> '{}' as payload from shardclock.timers"))
     found = {row["payload"]: row["timer_key"] for row in stored}
     assert len(senders.acknowledged) >= KILLS * 100
-    assert len(found) == len(stored)  # none twice
+    assert len(found) == len(stored)  # no timer twice
     assert senders.acknowledged.items() <= found.items()
-    assert len(found) - len(senders.acknowledged) <= SENDERS  # the last of each may be stored and not acknowledged
+    assert len(found) - len(senders.acknowledged) <= SENDERS  # each sender's last timer may be unacknowledged
 
 
 def test_the_reference_is_that_of_the_code() -> None:

@@ -1,4 +1,4 @@
-"""Prove for each resource of the table of all bounds: one tenant's flood takes no more than its share of it."""
+"""Test for each resource in the table of limits: one tenant's flood takes no more than its share."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tests.support.tenant_floods import ELSEWHERE, FLOODS, rows_of_table
 ROOT = Path(__file__).parents[2]
 
 
-def test_each_row_of_the_table_has_a_flood_and_each_flood_a_row() -> None:
+def test_each_resource_in_the_table_of_limits_has_a_flood_test() -> None:
     assert sorted(rows_of_table()) == sorted([*FLOODS, *ELSEWHERE])
 
 
 @pytest.mark.parametrize("test", ELSEWHERE.values(), ids=str)
-def test_a_flood_that_another_file_holds_is_there(test: str) -> None:
+def test_each_flood_test_in_another_file_exists(test: str) -> None:
     file, _, name = test.partition("::")
     assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("resource", FLOODS)
-async def test_while_one_tenant_floods_a_resource_another_one_is_answered(resource: str, dsn: str) -> None:
+async def test_while_one_tenant_floods_a_resource_another_tenant_is_served(resource: str, dsn: str) -> None:
     await FLOODS[resource](dsn)
 
 
@@ -31,11 +31,11 @@ async def test_an_explanation_of_a_moment_beyond_a_year_takes_the_place_of_a_pre
     await api.post("/v1/timers", {"schedule": "0 0 29 2 *", "name": "leap"})
     path = "/v1/timers/by-name/leap/explanation"
     for _ in range(6):
-        api.gateway.previews.places.take("default")
+        api.gateway.previews.limit.acquire("default")
     assert (await api.get(path)).status == 200
     (await api.get(f"{path}?at=9000-01-01T00:00:00Z")).assert_problem(
-        "over-quota", 429, "preview schedules here already"
+        "over_quota", 429, "preview schedules here already"
     )
 
-    api.gateway.previews.places.leave("default")
+    api.gateway.previews.limit.release("default")
     assert (await api.get(f"{path}?at=9000-01-01T00:00:00Z")).status == 200

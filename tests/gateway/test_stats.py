@@ -1,4 +1,4 @@
-"""Prove that requests are counted by their operation, and reported to the exporter."""
+"""Test that requests are counted by operation, and reported to the exporter."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from shardclock_server.cluster.families import REPORTED
 from shardclock_server.gateway.app import HELD_SHARE
 from shardclock_server.gateway.connections import connections_of
 from shardclock_server.gateway.families import FAMILIES, TENANTS_NAMED_MAX
+from shardclock_server.gateway.upkeep.measuring import Measurements
 from shardclock_server.gateway.upkeep.stats import (
     RequestStats,
     histograms_of,
     samples_of_gateway,
+    samples_of_measurements,
     samples_of_requests,
-    samples_of_watched,
 )
-from shardclock_server.gateway.upkeep.watching import Watched
-from shardclock_server.metrics.report import Report, decode, encode
+from shardclock_server.metrics.report import MetricsReport, decode, encode
 from shardclock_server.sql.served import NO_TENANTS
 from tests.support.exporting import ask, exporting
 from tests.support.gateways import Api, serving
@@ -38,11 +38,11 @@ async def test_requests_are_counted_by_operation_and_status(dsn: str, api: Api) 
     assert counted["create_timer", "4xx"] == 1
     assert counted["get_timer_by_name", "2xx"] == 1
     assert counted["other", "4xx"] == 1
-    assert sum(stats.took["create_timer"].counts) == 2  # who waits is not slow
+    assert sum(stats.took["create_timer"].counts) == 2  # a long poll has no duration
     assert stats.in_flight == 0
 
 
-async def test_a_name_with_a_slash_is_counted_where_it_is_routed(api: Api) -> None:
+async def test_a_request_for_a_name_with_a_slash_is_counted_under_its_operation(api: Api) -> None:
     await api.post("/v1/timers", {**HOUR, "name": "a/b"})
     assert (await api.get("/v1/timers/by-name/a%2Fb")).status == 200
 
@@ -60,7 +60,7 @@ async def test_operations_are_counted_by_the_names_of_the_reference(api: Api) ->
     assert counted <= named
 
 
-async def test_a_503_and_a_429_are_told_from_other_failures_and_a_429_by_its_tenant(dsn: str) -> None:
+async def test_statuses_503_and_429_are_counted_apart_and_429_by_tenant(dsn: str) -> None:
     async with serving(dsn, gateway_rate_per_s=0.5, gateway_sessions=2, gateway_wait_s=0.1) as api:
         acme = api.with_headers(Shardclock_Tenant="Acme GmbH")
         assert [(await acme.post("/v1/timers", HOUR)).status for _ in range(3)] == [201, 429, 429]
@@ -74,7 +74,7 @@ async def test_a_503_and_a_429_are_told_from_other_failures_and_a_429_by_its_ten
         assert api.gateway.pool.missed == 1
 
 
-def test_only_so_many_tenants_are_told_by_name() -> None:
+def test_only_the_first_tenants_are_counted_by_name() -> None:
     stats = RequestStats()
     for number in range(TENANTS_NAMED_MAX + 5):
         stats.throttle(f"t{number}")
@@ -85,24 +85,24 @@ def test_only_so_many_tenants_are_told_by_name() -> None:
     assert (stats.throttled["t3"], stats.throttled["other"]) == (2, 6)
 
 
-def test_a_name_that_no_label_can_have_is_other() -> None:
+def test_a_tenant_name_that_does_not_fit_a_label_is_counted_as_other() -> None:
     stats = RequestStats()
     stats.throttle("x" * 65)
 
     assert dict(stats.throttled) == {"other": 1}
 
 
-async def test_a_report_is_one_that_the_exporter_takes(api: Api) -> None:
+async def test_the_exporter_accepts_a_gateways_report(api: Api) -> None:
     await asyncio.gather(*(api.post("/v1/timers", HOUR) for _ in range(20)))
     await api.get("/v1/timers")
 
-    watched = Watched(keys_expiring=3)
+    watched = Measurements(keys_expiring=3)
     watched.loop_lag.add(0.002)
     stats, samples = api.app.state.stats, samples_of_gateway(api.gateway)
     stats.throttle("Acme GmbH")
-    report = Report(
+    report = MetricsReport(
         "gateway-1",
-        samples=[*samples_of_requests(stats), *samples, *samples_of_watched(watched)],
+        samples=[*samples_of_requests(stats), *samples, *samples_of_measurements(watched)],
         histograms=histograms_of(stats, watched),
     )
     read = decode(encode(report), REPORTED)
@@ -122,22 +122,22 @@ async def test_a_report_is_one_that_the_exporter_takes(api: Api) -> None:
 
 async def test_each_family_of_gateways_is_reported(api: Api) -> None:
     await api.get("/v1/timers")
-    stats, watched = api.app.state.stats, Watched(keys_expiring=0)
+    stats, watched = api.app.state.stats, Measurements(keys_expiring=0)
     stats.throttle("acme")
 
-    samples = [*samples_of_requests(stats), *samples_of_gateway(api.gateway), *samples_of_watched(watched)]
+    samples = [*samples_of_requests(stats), *samples_of_gateway(api.gateway), *samples_of_measurements(watched)]
     told = {it.name for it in samples} | {it.name for it in histograms_of(stats, watched)}
     assert told == {family.name for family in FAMILIES}
 
 
-async def test_the_exporter_shows_what_a_gateway_did(dsn: str) -> None:
+async def test_the_exporter_shows_a_gateways_requests(dsn: str) -> None:
     with exporting() as exporter:
         async with serving(dsn, metrics_socket=exporter.socket_path) as api:
             await api.post("/v1/timers", HOUR)
 
             async def is_shown() -> bool:
                 return (await ask(exporter.address)).numbers("requests_total") == {
-                    # What has not failed is told, too: else the first failures would not be seen as more than before.
+                    # A status without failures is reported as 0; otherwise the first failures would show no increase.
                     ("create_timer", "2xx"): 1.0, ("create_timer", "5xx"): 0.0, ("create_timer", "503"): 0.0,
                 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""User tasks over HTTP: who has one, who completes it, and what is said to others."""
+"""Test user tasks over HTTP: assignment, completion, and refusals."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Tasks:
 
 @pytest.fixture
 async def it() -> AsyncIterator[Tasks]:
-    """Give a gateway of instances that wait for a task."""
+    """Serve a gateway whose instances wait for a task."""
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", MODEL, XML)
         yield Tasks(api, sc)
 
 
-async def test_a_person_s_list_is_asked_for_with_all_groups_at_once(it: Tasks) -> None:
+async def test_tasks_are_listed_by_person_and_all_groups_in_one_request(it: Tasks) -> None:
     task = await it.open()
     for query, is_listed in (
         ("for_user=ann&group=none&group=sales", True),
@@ -72,7 +72,7 @@ async def test_a_page_that_ends_early_has_a_next(it: Tasks, monkeypatch: pytest.
     assert (page["tasks"], f"/v1/tasks/{page['next']}") == ([], first)
 
 
-async def test_a_claim_that_names_nobody_takes_the_task_from_nobody(it: Tasks) -> None:
+async def test_a_claim_without_an_assignee_is_refused_and_changes_nothing(it: Tasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/claim", {"assignee": "ann"})
 
@@ -86,26 +86,26 @@ async def test_a_claim_that_names_nobody_takes_the_task_from_nobody(it: Tasks) -
     assert (found["state"], found["assignee"]) == (given_back["state"], None) == ("CREATED", None)
 
 
-async def test_who_may_not_have_a_task_is_told_whose_it_is(it: Tasks) -> None:
+async def test_a_refused_claim_names_the_present_assignee(it: Tasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/claim", {"assignee": "ann"})
 
     for asked in ("claim", "complete"):
         taken = await it.api.post(f"{task}/{asked}", {"assignee": "bob"})
-        taken.assert_problem("conflict", 409, "is assigned to 'ann'; let that person give it back, or do so for them")
+        taken.assert_problem("task_assigned", 409)
         assert (taken.json["state"], taken.json["assignee"]) == ("TAKEN", "ann")
     assert (await it.api.post(f"{task}/complete", {"assignee": ""})).status == 422
     assert (await it.api.post(f"{task}/complete", {"assignee": "ann"})).json["state"] == "COMPLETED"
 
 
-async def test_who_completes_a_task_that_nobody_has_is_shown_with_it(it: Tasks) -> None:
+async def test_completing_an_unassigned_task_records_its_person(it: Tasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/complete", {"assignee": "bob"})
     found = (await it.api.get(task)).json
     assert (found["state"], found["assignee"]) == ("COMPLETED", "bob")
 
 
-async def test_a_claim_of_a_task_that_has_ended_is_told_how_in_the_words_of_its_completion(it: Tasks) -> None:
+async def test_changes_of_an_ended_task_are_refused_with_its_end(it: Tasks) -> None:
     task = await it.open()
     await it.api.post(f"{task}/complete", {})
     await it.cluster.advance("PT0S")
@@ -114,11 +114,11 @@ async def test_a_claim_of_a_task_that_has_ended_is_told_how_in_the_words_of_its_
     await it.api.post(f"/v1/instances/{instance}/cancel", {})
     await it.cluster.advance("PT0S")
 
-    for path, state, sentence in (
-        (task, "COMPLETED_BEFORE", "was completed already"),
-        (canceled, "CANCELED", "is CANCELED: its instance waits for it no more"),
+    for path, state, code in (
+        (task, "COMPLETED_BEFORE", "task_completed"),
+        (canceled, "CANCELED", "task_canceled"),
     ):
         for verb, body in (("claim", {"assignee": "ann"}), ("unclaim", {}), ("complete", {"assignee": "ann"})):
             refused = await it.api.post(f"{path}/{verb}", body)
-            refused.assert_problem("conflict", 409, sentence)
+            refused.assert_problem(code, 409)
             assert refused.json["state"] == state

@@ -1,4 +1,4 @@
-"""Prove what is answered about timers, and that a change says truly what became of it."""
+"""Test the responses about timers, and that a change is answered with its true outcome."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_timer_is_found_by_its_key_and_by_its_name(api: Api) -> None:
     assert found.headers["ETag"] == (await api.get(f"/v1/timers/{key}")).headers["ETag"]
 
 
-async def test_names_with_slashes_are_told_from_what_is_asked_about_them(api: Api) -> None:
+async def test_names_with_slashes_are_not_confused_with_subpaths(api: Api) -> None:
     keys = {name: await made(api, name=name) for name in ("a", "a/records", "a/cancel", "100%", "a%2Fb", "ü/\u65e5")}
 
     for name, key in keys.items():
@@ -50,22 +50,22 @@ async def test_names_with_slashes_are_told_from_what_is_asked_about_them(api: Ap
 
 
 @pytest.mark.parametrize("path", ["/v1/timers/7", "/v1/timers/by-name/nobody", "/v1/timers/7/records"])
-async def test_a_timer_that_is_not_there_is_not_found(api: Api, path: str) -> None:
-    (await api.get(path)).assert_problem("not-found", 404, "there is no timer")
+async def test_an_unknown_timer_is_not_found(api: Api, path: str) -> None:
+    (await api.get(path)).assert_problem("not_found", 404, "there is no timer")
 
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/timers/", "/v1/timers/abc", "/v1/timers/-1", "/v2/timers"])
-async def test_a_path_that_is_none_says_where_paths_are(api: Api, path: str) -> None:
-    (await api.get(path)).assert_problem("not-found", 404, path, "/openapi.json")
+async def test_an_unknown_path_is_answered_with_the_address_of_the_reference(api: Api, path: str) -> None:
+    (await api.get(path)).assert_problem("not_found", 404, path, "/openapi.json")
 
 
 async def test_a_key_that_is_too_large_is_refused(api: Api) -> None:
     (await api.get(f"/v1/timers/{2**63}")).assert_problem("refused", 422, "timer_key")
 
 
-async def test_a_method_that_is_not_for_a_path_says_so(api: Api) -> None:
+async def test_a_wrong_method_is_answered_405(api: Api) -> None:
     done = await api.ask("DELETE", "/v1/timers/7")
-    done.assert_problem("wrong-method", 405, "DELETE")
+    done.assert_problem("wrong_method", 405, "DELETE")
 
 
 async def test_timers_are_listed_soonest_first_a_page_at_a_time(api: Api) -> None:
@@ -81,9 +81,37 @@ async def test_timers_are_listed_soonest_first_a_page_at_a_time(api: Api) -> Non
     assert [timer["name"] for timer in (await api.get(f"/v1/timers?{window}")).json["timers"]] == ["order-2"]
 
 
+async def test_timers_are_found_by_a_part_of_the_name_a_rule_and_their_last_change(api: Api) -> None:
+    await made(api, name="Order-1")
+    await made(api, name="weekly-order", schedule="R/P1D")
+    await made(api, name="other")
+    await api.post("/v1/timers/by-name/Order-1/pause")
+    paused_at = (await api.get("/v1/timers/by-name/Order-1")).json["changed_at"]
+    far = "changed_from=2100-01-01T00:00:00Z"
+
+    async def names(query: str) -> list[str]:
+        return [timer["name"] for timer in (await api.get(f"/v1/timers?{query}")).json["timers"]]
+
+    assert await names("name_contains=ORDER") == ["weekly-order"]
+    assert await names("only_schedules=true") == ["weekly-order"]
+    assert await names(f"state=paused&order_by=change&changed_from={paused_at}") == ["Order-1"]
+    assert await names(f"state=paused&{far}") == []
+    for chosen, matched in (
+        ({"name_contains": "order"}, 1),
+        ({"only_schedules": True}, 0),
+        ({"changed_before": paused_at}, 0),
+    ):
+        counted = await api.post("/v1/timers/bulk/resume?dry_run=true", {"filter": chosen})
+        assert counted.json["matched"] == matched, chosen
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
+        ("name_contains=a&name=b", ["only one of name, name_prefix and name_contains"]),
+        ("name_contains=a&order_by=change", ["order_by 'change' is refused beside name_contains"]),
+        ("order_by=name", ["order_by 'name' is refused"]),
+        ("changed_from=soon", ["changed_from 'soon'"]),
         ("state=lost", ["state 'lost'", "pending"]),
         ("limit=0", ["limit '0'"]),
         ("limit=x", ["limit 'x'"]),
@@ -93,7 +121,7 @@ async def test_timers_are_listed_soonest_first_a_page_at_a_time(api: Api) -> Non
         ("process_instance_key=-1", ["process_instance_key '-1'"]),
     ],
 )
-async def test_a_list_that_is_asked_for_wrongly_is_refused(api: Api, query: str, words: list[str]) -> None:
+async def test_an_invalid_list_query_is_refused(api: Api, query: str, words: list[str]) -> None:
     (await api.get(f"/v1/timers?{query}")).assert_problem("refused", 422, *words)
 
 
@@ -104,7 +132,7 @@ async def test_timers_are_listed_by_a_state_in_either_case(api: Api) -> None:
 
 
 @pytest.mark.parametrize("by", ["key", "name"])
-async def test_each_verb_answers_the_state_that_is_true(dsn: str, api: Api, by: str) -> None:
+async def test_each_verb_answers_with_the_timers_state(dsn: str, api: Api, by: str) -> None:
     key = await made(api, name="n")
     path = f"/v1/timers/{key}" if by == "key" else "/v1/timers/by-name/n"
 
@@ -114,14 +142,14 @@ async def test_each_verb_answers_the_state_that_is_true(dsn: str, api: Api, by: 
         return str(done.json["state"])
 
     assert await state_after("pause", {"reason": "strike"}) == "PAUSED"
-    (await api.post(f"{path}/run")).assert_problem("too-late", 409, "resume it first")
+    (await api.post(f"{path}/run")).assert_problem("too_late", 409, "resume it first")
     assert await state_after("resume") == "PENDING"
     assert await state_after("run") == "RESCHEDULED"
     assert await state_after("run") == "PENDING"
     assert await state_after("cancel", {"reason": "paid"}) == "CANCELED"
     assert await state_after("cancel") == "CANCELED"
     late = await api.post(f"{path}/pause")
-    late.assert_problem("too-late", 409, "too late", "CANCELED already")
+    late.assert_problem("too_late", 409, "too late", "CANCELED already")
     assert late.json["state"] == "CANCELED"
     records = (await api.get(f"{path}/records")).json["records"]
     assert [record["intent"] for record in records] == ["CANCELED", "RESCHEDULED", "RESUMED", "PAUSED"]
@@ -138,7 +166,9 @@ async def test_each_verb_answers_the_state_that_is_true(dsn: str, api: Api, by: 
     ],
     ids=str,
 )
-async def test_a_timer_is_moved_and_says_when_it_is_due(dsn: str, api: Api, to: dict[str, str], due: str) -> None:
+async def test_a_moved_timer_is_answered_with_its_new_due_date(
+    dsn: str, api: Api, to: dict[str, str], due: str
+) -> None:
     key = await made(api)
 
     done = await api.patch(f"/v1/timers/{key}", to)
@@ -158,7 +188,7 @@ async def test_a_timer_is_moved_and_says_when_it_is_due(dsn: str, api: Api, to: 
     ],
     ids=str,
 )
-async def test_a_move_that_makes_no_sense_moves_nothing(
+async def test_an_invalid_move_is_refused_and_moves_nothing(
     dsn: str, api: Api, to: dict[str, object], words: list[str]
 ) -> None:
     key = await made(api)
@@ -188,7 +218,7 @@ async def test_of_two_changes_with_the_same_tag_one_is_made(api: Api) -> None:
     assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == "2030-01-31T09:00:00Z"
 
 
-async def test_a_claim_by_a_shard_makes_no_tag_stale(dsn: str, api: Api) -> None:
+async def test_a_shards_claim_does_not_change_the_etag(dsn: str, api: Api) -> None:
     key = await made(api, delay="PT2S")
     tag = (await api.get(f"/v1/timers/{key}")).headers["ETag"]
     await add_holder(dsn, 11)
@@ -200,7 +230,7 @@ async def test_a_claim_by_a_shard_makes_no_tag_stale(dsn: str, api: Api) -> None
     assert (await api.patch(f"/v1/timers/{key}", {"delay": "PT1H"}, If_Match=tag)).status == 200
 
 
-async def test_a_shift_sent_again_under_its_key_moves_once(api: Api) -> None:
+async def test_a_repeated_shift_with_the_same_key_moves_once(api: Api) -> None:
     key = await made(api)
     first = await api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, Idempotency_Key="s1")
     again = await api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, Idempotency_Key="s1")
@@ -209,17 +239,17 @@ async def test_a_shift_sent_again_under_its_key_moves_once(api: Api) -> None:
     assert again.headers["Idempotency-Replayed"] == "true"
     assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == "2030-01-31T09:00:00Z"
     other = await api.patch(f"/v1/timers/{key}", {"shift": "PT2H"}, Idempotency_Key="s1")
-    other.assert_problem("other-request", 422, "'s1'")
+    other.assert_problem("other_request", 422, "'s1'")
 
 
 async def test_a_change_that_was_refused_leaves_no_answer_behind(dsn: str, api: Api) -> None:
-    (await api.post("/v1/timers/by-name/n/pause", Idempotency_Key="p")).assert_problem("not-found", 404)
+    (await api.post("/v1/timers/by-name/n/pause", Idempotency_Key="p")).assert_problem("not_found", 404)
     await made(api, name="n")
 
     assert (await api.post("/v1/timers/by-name/n/pause", Idempotency_Key="p")).status == 200
 
 
-async def test_a_preview_shows_what_a_rule_will_do(api: Api) -> None:
+async def test_a_preview_shows_the_dates_of_a_rule(api: Api) -> None:
     rule = "rule=0+2+*+*+*&zone=Europe/Berlin&from=2027-03-27T00:00:00Z&count=2"
     first, second = (await api.get(f"/v1/schedules/preview?{rule}")).json["occurrences"]
 
@@ -229,7 +259,7 @@ async def test_a_preview_shows_what_a_rule_will_do(api: Api) -> None:
         (await api.get(f"/v1/schedules/preview?{wrong}")).assert_problem("refused", 422, word)
 
 
-async def test_a_replacement_heeds_no_tag_and_says_so(api: Api) -> None:
+async def test_if_match_is_refused_for_a_replacement(api: Api) -> None:
     await made(api, name="n")
     replaced = await api.put("/v1/timers/by-name/n", HOUR, If_Match='"x"')
     created = await api.post("/v1/timers", HOUR, If_Match="*")
@@ -238,15 +268,15 @@ async def test_a_replacement_heeds_no_tag_and_says_so(api: Api) -> None:
     assert (await api.get("/v1/timers/by-name/n")).json["due_date"] == FAR["due_date"]
 
 
-async def test_a_timer_is_made_only_if_there_is_none_by_a_post_and_no_header_asks_for_that(api: Api) -> None:
+async def test_if_none_match_is_refused_and_a_post_refuses_a_taken_name(api: Api) -> None:
     await made(api, name="n")
     refused = await api.put("/v1/timers/by-name/n", HOUR, If_None_Match="*")
     refused.assert_problem("refused", 422, "If-None-Match", "POST /v1/timers")
-    (await api.post("/v1/timers", {**HOUR, "name": "n"})).assert_problem("name-taken", 409)
+    (await api.post("/v1/timers", {**HOUR, "name": "n"})).assert_problem("name_taken", 409)
     assert (await api.get("/v1/timers/by-name/n")).json["due_date"] == FAR["due_date"]
 
 
-async def test_a_tag_of_an_ended_timer_changes_none_that_has_its_name_now(api: Api) -> None:
+async def test_an_etag_of_an_ended_timer_changes_no_new_timer_of_its_name(api: Api) -> None:
     await made(api, name="n")
     await api.post("/v1/timers/by-name/n/cancel")
     tag = (await api.get("/v1/timers/by-name/n")).headers["ETag"]
@@ -259,9 +289,9 @@ async def test_a_tag_of_an_ended_timer_changes_none_that_has_its_name_now(api: A
     with mock.patch.object(changing, "_require", replaced_meanwhile):
         late = await api.post("/v1/timers/by-name/n/pause", If_Match=tag)
 
-    late.assert_problem("too-late", 409, "CANCELED already")
+    late.assert_problem("too_late", 409, "CANCELED already")
     assert (await api.get("/v1/timers/by-name/n")).json["state"] == "PENDING"
 
 
-async def test_a_key_of_thousands_of_digits_is_no_path(api: Api) -> None:
-    (await api.get(f"/v1/timers/{'9' * 5_000}")).assert_problem("not-found", 404)
+async def test_a_key_of_thousands_of_digits_is_not_found(api: Api) -> None:
+    (await api.get(f"/v1/timers/{'9' * 5_000}")).assert_problem("not_found", 404)

@@ -1,4 +1,4 @@
-"""A row that no client can read does not hide the other rows of its answer."""
+"""Test that a row which no client can read does not hide the other rows of its response."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.support.gateways import Api, canceled
 
 XML = {"Content-Type": "application/xml"}
 UNREADABLE = {"unreadable": "it is nested deeper than 100 levels; flatten it"}
-# Rows that came in before a limit, or that an operator has written by hand.
+# Rows from before a limit, or written by an operator with SQL.
 POISONS = {
     "300 deep": "(repeat('[', 300) || repeat(']', 300))::jsonb",
     "980 deep": "(repeat('[', 980) || repeat(']', 980))::jsonb",
     "3,000 deep": "(repeat('[', 3000) || repeat(']', 3000))::jsonb",
     "a number of 5,000 digits": "('1' || repeat('0', 5000))::jsonb",
 }
-# A row of the log is never changed, so it is written so.
+# The log refuses changes of a record, so a trigger writes the bad payload at the insert.
 POISONED = """
 create function public.poisoned() returns trigger language plpgsql as $$
 begin
@@ -42,7 +42,7 @@ def assert_unreadable(found: Any) -> None:
 
 
 @pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
-async def test_a_record_of_the_log_is_told_with_what_is_wrong_in_its_place(dsn: str, api: Api, poison: str) -> None:
+async def test_an_unreadable_payload_is_replaced_by_the_reason(dsn: str, api: Api, poison: str) -> None:
     await query(dsn, POISONED.format(poison=poison))
     await query(dsn, POISONING)
     await canceled(api, "a", "b")
@@ -57,7 +57,7 @@ async def test_a_record_of_the_log_is_told_with_what_is_wrong_in_its_place(dsn: 
 
 
 @pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
-async def test_of_service_tasks_one_is_an_incident_and_the_others_are_taken(poison: str) -> None:
+async def test_an_unreadable_service_task_becomes_an_incident_and_the_others_are_leased(poison: str) -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>' + job("pack"), connected="s>pack"), XML)
@@ -78,7 +78,7 @@ async def test_of_service_tasks_one_is_an_incident_and_the_others_are_taken(pois
         assert incident["sentence"].startswith("a program can't read its variables: it ")
 
 
-async def test_an_instance_whose_state_is_too_deep_is_shown_and_listed() -> None:
+async def test_an_instance_with_a_too_deep_state_is_shown_and_listed() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
         user = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
@@ -101,7 +101,7 @@ async def test_an_instance_whose_state_is_too_deep_is_shown_and_listed() -> None
 
 
 @pytest.mark.parametrize("levels", [101, 300, 980, 3_000])
-async def test_each_body_with_variables_or_a_payload_refuses_it(api: Api, levels: int) -> None:
+async def test_each_body_with_too_deep_variables_or_payload_is_refused(api: Api, levels: int) -> None:
     deep = '{"a":' * levels + "1" + "}" * levels
     for path, field in (
         ("/v1/timers", "payload"),

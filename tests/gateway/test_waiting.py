@@ -1,4 +1,4 @@
-"""Prove that a caller that waits is answered when a record, a lease or a run comes, or when its time is over."""
+"""Test that a long poll is answered when a record, a lease or a run comes, or when its time is over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def test_a_page_of_the_log_comes_when_a_record_does(api: Api) -> None:
     await canceled(api, "old")
     end = (await api.get("/v1/log")).json["next"]
     waits = asyncio.create_task(api.get(f"/v1/log?after={end}&wait=PT30S"))
-    await eventually(lambda: api.gateway.stream_places.taken == 1)
+    await eventually(lambda: api.gateway.stream_limit.in_use == 1)
 
     await canceled(api, "x", tenant="eve")
     await canceled(api, "new")
@@ -26,10 +26,10 @@ async def test_a_page_of_the_log_comes_when_a_record_does(api: Api) -> None:
     page = (await asyncio.wait_for(waits, BOUND_S)).json
     assert [record["name"] for record in page["records"]] == ["new"]
     assert page["next"] == page["records"][0]["position"]
-    assert api.gateway.stream_places.taken == 0
+    assert api.gateway.stream_limit.in_use == 0
 
 
-async def test_a_page_that_waits_reads_on_behind_records_of_others(api: Api) -> None:
+async def test_a_waiting_page_reads_past_the_records_of_other_tenants(api: Api) -> None:
     await canceled(api, *(f"x{n}" for n in range(5)), tenant="eve")
     await canceled(api, "mine")
 
@@ -45,7 +45,7 @@ async def test_an_empty_page_comes_when_the_time_is_over(api: Api) -> None:
 async def test_a_lease_comes_when_a_record_does(api: Api) -> None:
     assert (await api.post("/v1/consumers/billing/lease?wait=PT0.2S")).status == 204
     waits = asyncio.create_task(api.post("/v1/consumers/billing/lease?wait=PT30S"))
-    await eventually(lambda: api.gateway.stream_places.taken == 1)
+    await eventually(lambda: api.gateway.stream_limit.in_use == 1)
 
     await canceled(api, "new")
 
@@ -53,25 +53,25 @@ async def test_a_lease_comes_when_a_record_does(api: Api) -> None:
     assert [record["name"] for record in lease["records"]] == ["new"]
 
 
-async def test_who_finds_no_place_is_told_to_come_again(dsn: str) -> None:
+async def test_a_long_poll_without_a_free_place_is_answered_503(dsn: str) -> None:
     async with serving(dsn, gateway_streams_max=0) as api:
         (await api.get("/v1/log?wait=PT30S")).assert_problem("unavailable", 503, "wait for a run here already")
 
 
 @pytest.mark.parametrize("path", ["/v1/log?wait=PT10M", "/v1/jobs/refresh/runs/7?wait=PT10M"])
-async def test_who_would_wait_too_long_is_refused(api: Api, path: str) -> None:
+async def test_a_wait_of_more_than_five_minutes_is_refused(api: Api, path: str) -> None:
     (await api.get(path)).assert_problem("refused", 422, "PT300S")
 
 
-async def test_nobody_waits_at_a_gateway_that_stops(dsn: str) -> None:
+async def test_a_stopping_gateway_ends_long_polls(dsn: str) -> None:
     async with serving(dsn) as api:
         waits = asyncio.create_task(api.get("/v1/log?wait=PT30S"))
-        await eventually(lambda: api.gateway.stream_places.taken == 1)
+        await eventually(lambda: api.gateway.stream_limit.in_use == 1)
         api.gateway.stop_waits()
         assert (await asyncio.wait_for(waits, BOUND_S)).json["records"] == []
 
 
-async def test_a_run_is_waited_for_with_its_start_and_later(dsn: str, api: Api) -> None:
+async def test_a_run_can_be_awaited_with_its_start_and_later(dsn: str, api: Api) -> None:
     await declare(dsn, job_spec(every_s=3600.0))
     await add_holder(dsn, 1)
     started = await api.post("/v1/jobs/refresh/run?wait=PT0.1S")
@@ -79,16 +79,16 @@ async def test_a_run_is_waited_for_with_its_start_and_later(dsn: str, api: Api) 
     path = f"/v1/jobs/refresh/runs/{started.json['timer_key']}"
     assert (await api.get(path)).status == 204
     waits = asyncio.create_task(api.get(f"{path}?wait=PT30S"))
-    await eventually(lambda: api.gateway.stream_places.taken == 1)
+    await eventually(lambda: api.gateway.stream_limit.in_use == 1)
 
     async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
         await fire(shard)
-        for _ in range(2):  # its first start was due, too
+        for _ in range(2):  # the job's first scheduled start was due, too
             await worker.end(await worker.one(), RunOutcome.SUCCEEDED)
 
     run = (await asyncio.wait_for(waits, BOUND_S)).json
     assert (run["job"], run["outcome"]) == ("refresh", "SUCCEEDED")
-    (await api.get(path.replace("refresh", "other"))).assert_problem("not-found", 404, "is no start of job 'other'")
+    (await api.get(path.replace("refresh", "other"))).assert_problem("not_found", 404, "is no start of job 'other'")
     (await api.get("/v1/jobs/refresh/runs/99999")).assert_problem(
-        "not-found", 404, "timer 99999 is no start of job 'refresh'"
+        "not_found", 404, "timer 99999 is no start of job 'refresh'"
     )

@@ -1,4 +1,4 @@
-"""What clients do over HTTP with instances and tasks tells by which API key it was done."""
+"""Test that changes of timers, instances and tasks over HTTP record the API key."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ values (7, 101, 3, 'default', 'p', 'u', 'u')
 
 
 async def key_of(dsn: str, name: str) -> tuple[str, dict[str, str]]:
-    """Make a key of the default tenant that may do all; return its prefix, and the header that brings it."""
+    """Make a key of the default tenant with all rights; return its prefix, and its header."""
     async with session_of(dsn, "owner") as owner:
         made = await use_cases.make(owner, WantedKey("default", name, ("read", "write", "operate")))
     return made.key.prefix, {"Authorization": f"Bearer {made.text}"}
 
 
-async def test_each_signal_says_whose_key_sent_it_and_one_in_sql_says_none(dsn: str, locked: Api) -> None:
+async def test_each_signal_records_the_key_of_its_sender_and_none_for_sql(dsn: str, locked: Api) -> None:
     (ann, anns), (bob, bobs) = [await key_of(dsn, name) for name in ("ann", "bob")]
     await locked.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml", **anns})
     key = (await locked.post("/v1/processes/p/start", {}, **anns)).json["instance_key"]
@@ -50,7 +50,7 @@ async def test_each_signal_says_whose_key_sent_it_and_one_in_sql_says_none(dsn: 
     assert {one.get("by") for one in told[1:-1]} == {"test_gateway"}
 
 
-async def test_who_claims_and_who_completes_a_task_is_told(dsn: str, locked: Api) -> None:
+async def test_a_tasks_history_records_the_keys_of_its_claim_and_completion(dsn: str, locked: Api) -> None:
     (ann, anns), (bob, bobs) = [await key_of(dsn, name) for name in ("ann", "bob")]
     await query(dsn, TASK)
 
@@ -66,7 +66,29 @@ async def test_who_claims_and_who_completes_a_task_is_told(dsn: str, locked: Api
     assert json.loads(sent["payload"])["key_prefix"] == bob
 
 
-async def test_a_gateways_session_tells_it_only_where_it_is_another(dsn: str) -> None:
+async def test_each_change_of_a_timer_records_the_key_and_none_for_sql(dsn: str, locked: Api) -> None:
+    (ann, anns), (bob, bobs) = [await key_of(dsn, name) for name in ("ann", "bob")]
+    keys = [(await locked.post("/v1/timers", {"delay": "PT1H"}, **anns)).json["timer_key"] for _ in range(2)]
+    path = f"/v1/timers/{keys[0]}"
+
+    assert (await locked.post(f"{path}/pause", {"reason": "strike"}, **anns)).status == 200
+    assert (await locked.post(f"{path}/resume", Idempotency_Key="k", **bobs)).status == 200
+    assert (await locked.patch(path, {"shift": "PT1H"}, If_Match="*", **anns)).status == 200
+    assert (await locked.post(f"{path}/cancel", **bobs)).status == 200
+    counted = await locked.post("/v1/timers/bulk/pause?dry_run=true", {}, **bobs)
+    assert (await locked.post(f"/v1/timers/bulk/pause?token={counted.json['token']}", {}, **bobs)).status == 200
+    await query(dsn, "select shardclock.cancel_timer($1)", keys[1])
+
+    told = await query(dsn, "select intent, detail ->> 'key_prefix' from shardclock.command_log order by position")
+    assert [tuple(row) for row in told] == [
+        ("PAUSED", ann), ("RESUMED", bob), ("RESCHEDULED", ann), ("CANCELED", bob), ("PAUSED", bob), ("CANCELED", None),
+    ]  # fmt: skip
+    assert f"by the API key {bob}" in (await locked.get(f"{path}/explanation", **anns)).json["why"]
+    acts = await query(dsn, "select parameters from shardclock.audit where verb = 'pause'")
+    assert [json.loads(row["parameters"]).get("changed") for row in acts] == [1]
+
+
+async def test_a_pooled_session_never_keeps_the_key_of_an_earlier_request(dsn: str) -> None:
     told = "select current_setting('shardclock.key_prefix', true) as said"
     async with Session(dsn, application="test") as session:
 

@@ -1,4 +1,4 @@
-"""What follows a run: another attempt after a pause, or the next start; and what counts."""
+"""Test the step after a run: another attempt after a pause, or the next start; and which attempts count."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from shardclock import Canceled, Completed, Discarded, Failed, JobPolicy, RetryLater
-from shardclock_server.jobs.ending import CRASH_WAIT_S, Asked, Ending, backoff_s, crash_of, ending_of
+from shardclock_server.jobs.ending import CRASH_WAIT_S, RunEnding, StopReason, backoff_s, crash_of, ending_of
 from shardclock_server.jobs.states import RunOutcome
 from tests.support.jobs import job_policy
 
 
 def longest(_: float, most: float) -> float:
-    """Play chance at its slowest."""
+    """Choose the longest pause instead of a random one."""
     return most
 
 
-def ending(outcome: Any, attempt: int = 1, asked: Asked | None = None, **numbers: Any) -> Ending:
-    """Decide with a policy of these numbers, and the longest pauses."""
-    return ending_of(outcome, job_policy(**numbers), attempt=attempt, asked=asked, jitter=longest)
+def ending(outcome: Any, attempt: int = 1, stop_reason: StopReason | None = None, **numbers: Any) -> RunEnding:
+    """Decide with these numbers in the policy, and the longest pauses."""
+    return ending_of(outcome, job_policy(**numbers), attempt=attempt, stop_reason=stop_reason, jitter=longest)
 
 
-def test_a_run_that_returned_succeeded_and_its_start_is_over() -> None:
-    assert ending(Completed()) == Ending(RunOutcome.SUCCEEDED)
+def test_a_run_that_returns_succeeds_and_ends_its_start() -> None:
+    assert ending(Completed()) == RunEnding(RunOutcome.SUCCEEDED)
     whole = ending(Completed({"rows": [1, 2]}, "a note"))
     assert (whole.result, whole.reason, whole.fails, whole.delay_s) == ('{"rows": [1, 2]}', "a note", False, None)
     assert json.loads(whole.result or "") == {"rows": [1, 2]}
-    assert ending(Discarded("nothing to do")) == Ending(RunOutcome.DISCARDED, reason="nothing to do")
+    assert ending(Discarded("nothing to do")) == RunEnding(RunOutcome.DISCARDED, reason="nothing to do")
 
 
-def test_a_run_that_failed_is_tried_again_until_its_retries_are_used_up() -> None:
+def test_a_failed_run_is_retried_until_its_retries_are_used_up() -> None:
     failed = Failed("ValueError: no", "error", "in plain")
 
     pauses = [ending(failed, attempt, max_retries=3, retry_period_s=30.0).delay_s for attempt in (1, 2, 3, 4)]
@@ -42,12 +42,12 @@ def test_a_run_that_failed_is_tried_again_until_its_retries_are_used_up() -> Non
     last = ending(failed, 4, max_retries=3)
     assert (last.outcome, last.fails) == (RunOutcome.FAILED, True)
     assert (last.reason, last.traceback) == ("ValueError: no (attempt 4 of 4)", "in plain")
-    assert ending(failed, 1, max_retries=0) == Ending(
+    assert ending(failed, 1, max_retries=0) == RunEnding(
         RunOutcome.FAILED, fails=True, reason="ValueError: no", traceback="in plain"
     )
 
 
-def test_a_function_may_choose_the_pause_and_a_config_that_does_not_fit_is_not_tried_again() -> None:
+def test_a_function_may_choose_the_pause_and_a_misfit_config_is_not_retried() -> None:
     assert ending(RetryLater(7.0, "the source is down")).delay_s == 7.0
     assert ending(RetryLater(7.0, "the source is down"), 4, max_retries=3).delay_s is None
     misfit = ending(Failed("the config does not fit", "payload"))
@@ -55,28 +55,28 @@ def test_a_function_may_choose_the_pause_and_a_config_that_does_not_fit_is_not_t
 
 
 @pytest.mark.parametrize(
-    ("asked", "outcome", "fails", "delay_s"),
+    ("stop_reason", "outcome", "fails", "delay_s"),
     [
-        (Asked.BY_CLIENT, RunOutcome.CANCELED, False, None),
+        (StopReason.BY_CLIENT, RunOutcome.CANCELED, False, None),
         (None, RunOutcome.CANCELED, False, None),
-        (Asked.BY_TIMEOUT, RunOutcome.TIMED_OUT, True, 30.0),
-        (Asked.BY_DRAIN, RunOutcome.INTERRUPTED, False, 0.0),
+        (StopReason.BY_TIMEOUT, RunOutcome.TIMED_OUT, True, 30.0),
+        (StopReason.BY_DRAIN, RunOutcome.INTERRUPTED, False, 0.0),
     ],
 )
-def test_a_run_that_was_told_to_end_ends_as_why_it_was_told(
-    asked: Asked | None, outcome: RunOutcome, fails: bool, delay_s: float | None
+def test_the_reason_of_a_request_to_end_decides_the_outcome(
+    stop_reason: StopReason | None, outcome: RunOutcome, fails: bool, delay_s: float | None
 ) -> None:
-    told = ending(Canceled("it ended when it was told to"), asked=asked, retry_period_s=30.0)
+    stopped = ending(Canceled("it ended when it was told to"), stop_reason=stop_reason, retry_period_s=30.0)
 
-    assert (told.outcome, told.fails, told.delay_s) == (outcome, fails, delay_s)
-    assert "it ended when it was told to" in (told.reason or "")
-
-
-def test_a_run_that_returned_although_it_was_told_to_end_succeeded() -> None:
-    assert ending(Completed(), asked=Asked.BY_TIMEOUT).outcome == RunOutcome.SUCCEEDED
+    assert (stopped.outcome, stopped.fails, stopped.delay_s) == (outcome, fails, delay_s)
+    assert "it ended when it was told to" in (stopped.reason or "")
 
 
-def test_after_a_crash_the_next_attempt_waits_until_nothing_is_left_of_the_crashed_run() -> None:
+def test_a_run_that_returns_after_a_request_to_end_succeeds() -> None:
+    assert ending(Completed(), stop_reason=StopReason.BY_TIMEOUT).outcome == RunOutcome.SUCCEEDED
+
+
+def test_after_a_crash_the_next_attempt_waits_until_the_crashed_run_has_ended() -> None:
     quick, slow = job_policy(retry_period_s=0.1), job_policy(retry_period_s=60.0)
 
     assert crash_of("died", quick, attempt=1, jitter=longest).delay_s == CRASH_WAIT_S
@@ -88,7 +88,7 @@ def test_after_a_crash_the_next_attempt_waits_until_nothing_is_left_of_the_crash
 
 
 @given(attempt=some.integers(1, 10_000), share=some.floats(0, 1), period_s=some.floats(0.1, 86_400))
-def test_no_pause_is_longer_than_the_longest_or_negative(attempt: int, share: float, period_s: float) -> None:
+def test_each_pause_is_between_zero_and_the_maximum(attempt: int, share: float, period_s: float) -> None:
     policy = job_policy(retry_period_s=period_s, retry_max_s=86_400.0)
 
     pause_s = backoff_s(attempt, policy, jitter=lambda least, most: least + (most - least) * share)
@@ -97,7 +97,7 @@ def test_no_pause_is_longer_than_the_longest_or_negative(attempt: int, share: fl
     assert pause_s <= period_s * 2.0 ** min(attempt - 1, 60)
 
 
-def test_a_pause_is_anything_up_to_its_limit() -> None:
+def test_pauses_vary_up_to_their_limit() -> None:
     policy: JobPolicy = job_policy(retry_period_s=10.0)
     pauses = [backoff_s(3, policy) for _ in range(200)]
 

@@ -1,4 +1,4 @@
-"""A file describes a job in the words of the decorator. What is no job is refused in one sentence."""
+"""Test that a file describes a job with the decorator's arguments; a wrong argument is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 def refresh(run: shardclock.Run) -> None: ...
 
 
-def test_a_job_that_says_no_more_is_as_the_decorator_makes_it() -> None:
+def test_missing_fields_have_the_defaults_of_the_decorator() -> None:
     assert read_entry(LEAST, now=NOW).spec == job_spec()
     assert read_entry(LEAST, now=NOW).disabled is None
     assert read_entry(LEAST | {"config": None, "every": None, "disabled": None}, now=NOW) == read_entry(LEAST, now=NOW)
 
 
-def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_field_has_its_meaning_from_the_decorator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(declared, "_jobs", {})
     words: dict[str, Any] = {
         "cron": "0 3 * * *", "zone": "Europe/Berlin", "missed": "skip", "overlap": "queue", "priority": 1,
@@ -71,7 +71,7 @@ def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.Monk
     ],
     ids=lambda it: str(it)[:40],
 )
-def test_what_can_be_no_job_is_refused_with_the_value_and_the_rule(said: object, why: str) -> None:
+def test_an_invalid_job_is_refused_with_the_value_and_the_rule(said: object, why: str) -> None:
     with pytest.raises(InvalidJob) as refused:
         read_entry(said, now=NOW)
 

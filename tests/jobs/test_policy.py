@@ -1,4 +1,4 @@
-"""A stored policy is read whole, or refused in one sentence: one that raised would stop all jobs."""
+"""Test that a stored policy is read or refused in one sentence: any other exception would stop all jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shardclock_server.jobs.spec import InvalidJob
 from tests.support.jobs import job_policy
 
 
-def test_a_policy_comes_back_as_it_was_written_and_the_rest_is_as_by_default() -> None:
+def test_a_policy_reads_back_and_its_missing_fields_have_defaults() -> None:
     policy = job_policy(max_runtime_s=5.0, max_retries=0, num_gpus=0.5)
 
     assert read_policy(json.dumps(asdict(policy))) == policy
@@ -41,7 +41,7 @@ def test_a_policy_comes_back_as_it_was_written_and_the_rest_is_as_by_default() -
         ('{"retry_period_s": 20, "retry_max_s": 10}', "is longer than retry_max"),
     ],
 )
-def test_a_policy_that_is_none_is_refused(text: str, why: str) -> None:
+def test_an_invalid_policy_is_refused(text: str, why: str) -> None:
     with pytest.raises(InvalidJob) as refused:
         read_policy(text)
 

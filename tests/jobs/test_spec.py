@@ -1,4 +1,4 @@
-"""A job's rule is checked when its app is started, in one sentence."""
+"""Test the check of a job's rule at the start of its app: a wrong rule is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("schedule", "zone"), [(None, "UTC"), ("0 3 * * *", "Europe/Berlin"), ("R/PT1H", "UTC"), ("@daily", "Asia/Tokyo")]
 )
-def test_a_rule_that_goes_on_is_fine(schedule: str | None, zone: str) -> None:
+def test_a_rule_without_end_is_accepted(schedule: str | None, zone: str) -> None:
     check_rule(job_spec(schedule=schedule, zone=zone), now=NOW)
 
 
@@ -33,7 +33,7 @@ def test_a_rule_that_goes_on_is_fine(schedule: str | None, zone: str) -> None:
         ("R/P9000Y", "UTC", "never occurs after 2026-01-31T08:00:00Z"),
     ],
 )
-def test_a_rule_that_is_none_ends_or_never_occurs_is_refused(schedule: str, zone: str, why: str) -> None:
+def test_a_rule_that_is_invalid_or_ends_or_never_occurs_is_refused(schedule: str, zone: str, why: str) -> None:
     with pytest.raises(InvalidJob) as refused:
         check_rule(job_spec(schedule=schedule, zone=zone), now=NOW)
 
@@ -41,7 +41,7 @@ def test_a_rule_that_is_none_ends_or_never_occurs_is_refused(schedule: str, zone
     assert "\n" not in str(refused.value)
 
 
-def test_a_spec_crosses_to_another_process_as_json() -> None:
+def test_a_spec_reads_back_from_json() -> None:
     spec = job_spec(every_s=900.0, config='{"city": "Berlin"}', num_gpus=1.0)
 
     assert JobSpec.of(json.loads(json.dumps(spec.to_json()))) == spec

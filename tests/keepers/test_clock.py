@@ -1,4 +1,4 @@
-"""A shard's idea of Postgres's time is late by a little and never early."""
+"""Test a shard's estimate of Postgres's time: a little late, and never early."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from shardclock_server.keepers.clock import SAMPLES_MAX, WINDOW_S, PostgresClock
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
-ROUNDING_S = 1e-6  # of Postgres's microseconds and of a float that counts seconds since 1970
+ROUNDING_S = 1e-6  # the error of Postgres's microseconds as a float of seconds since 1970
 
-NO_TIME_S = 1e-5  # nothing takes less; below Postgres's microsecond, rounding looks like a clock that was set back
+NO_TIME_S = 1e-5  # the least delay; below Postgres's microsecond, rounding looks like a clock that was set back
 DELAYS_S = st.floats(NO_TIME_S, 3)
 
 
 class Simulation:
-    """Stand for a server whose clock runs `offset_s` ahead of ours, and for the way to it and back."""
+    """A server with a clock that is `offset_s` ahead of ours, and the delays of the request and of the answer."""
 
     def __init__(self, offset_s: float = seconds_of(NOON)) -> None:
         self.mine_s = 1_000.0
@@ -47,9 +47,9 @@ class Simulation:
 @given(st.lists(st.tuples(DELAYS_S, DELAYS_S, DELAYS_S), min_size=1, max_size=60))
 @example(
     [(2.0, NO_TIME_S, 0.0), (NO_TIME_S, 2.0, 0.0)]
-)  # all the delay on one way: halving the round trip would be early
+)  # all the delay is in one direction: an estimate by half of the round trip would be early
 @example([(NO_TIME_S, 0.001, 11.0), (3.0, 3.0, 0.0)])
-def test_is_never_ahead_of_postgres_however_the_delays_are_shared_out(
+def test_the_estimate_is_never_ahead_of_postgres_with_any_split_of_the_delays(
     trips: list[tuple[float, float, float]],
 ) -> None:
     simulation = Simulation()
@@ -65,7 +65,7 @@ def test_is_never_ahead_of_postgres_however_the_delays_are_shared_out(
 
 
 @given(st.lists(st.tuples(DELAYS_S, DELAYS_S, st.floats(-3_600, 3_600)), min_size=1, max_size=30))
-def test_is_ahead_of_a_clock_that_was_set_by_no_more_than_the_round_trip(
+def test_the_estimate_is_ahead_of_a_clock_that_was_set_by_no_more_than_the_round_trip(
     trips: list[tuple[float, float, float]],
 ) -> None:
     simulation = Simulation()
@@ -83,7 +83,7 @@ def test_before_any_answer_nothing_is_due() -> None:
     assert clock.now() == EPOCH
 
 
-def test_the_tightest_answer_wins_whenever_it_came() -> None:
+def test_the_tightest_answer_wins_in_any_order() -> None:
     simulation = Simulation()
 
     for back_s in (0.5, 0.001, 0.3):
@@ -94,7 +94,7 @@ def test_the_tightest_answer_wins_whenever_it_came() -> None:
     assert abs(simulation.lateness_s() - 0.0005) < ROUNDING_S
 
 
-def test_an_answer_older_than_the_window_is_forgotten() -> None:
+def test_an_answer_older_than_the_window_is_dropped() -> None:
     simulation = Simulation()
     simulation.ask(back_s=0.001)
     simulation.pass_time(WINDOW_S - 0.1)
@@ -107,7 +107,7 @@ def test_an_answer_older_than_the_window_is_forgotten() -> None:
     assert abs(simulation.lateness_s() - 0.05) < ROUNDING_S
 
 
-def test_an_only_answer_is_kept_for_as_long_as_there_is_no_other() -> None:
+def test_the_only_answer_is_kept_until_there_is_another() -> None:
     simulation = Simulation()
     simulation.ask(back_s=0.01)
 
@@ -116,7 +116,7 @@ def test_an_only_answer_is_kept_for_as_long_as_there_is_no_other() -> None:
     assert abs(simulation.lateness_s() - 0.01) < ROUNDING_S
 
 
-def test_follows_a_clock_that_is_set_back_with_the_first_answer() -> None:
+def test_the_estimate_follows_a_clock_that_is_set_back_with_the_first_answer() -> None:
     simulation = Simulation()
     simulation.ask(back_s=0.001)
 
@@ -126,7 +126,7 @@ def test_follows_a_clock_that_is_set_back_with_the_first_answer() -> None:
     assert abs(simulation.lateness_s() - 0.003) < ROUNDING_S
 
 
-def test_follows_a_clock_that_is_set_forward_with_the_first_answer() -> None:
+def test_the_estimate_follows_a_clock_that_is_set_forward_with_the_first_answer() -> None:
     simulation = Simulation()
     simulation.ask(back_s=0.001)
 
@@ -146,10 +146,10 @@ def test_time_goes_on_between_answers() -> None:
     assert simulation.clock.now() - before == timedelta(seconds=1.5)
 
 
-def test_remembers_few_answers_however_many_come() -> None:
+def test_few_of_many_answers_are_kept() -> None:
     simulation = Simulation()
 
-    for number in range(2 * SAMPLES_MAX):  # each worse than the one before, so that all are candidates
+    for number in range(2 * SAMPLES_MAX):  # each sample is worse than the last one, so that all are candidates
         simulation.ask(back_s=number * 1e-6)
 
     assert len(simulation.clock._samples) <= SAMPLES_MAX

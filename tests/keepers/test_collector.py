@@ -1,4 +1,4 @@
-"""The collector of a process is left as it was by work that wanted it to be still."""
+"""Work that quiets a process's garbage collector restores its settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from shardclock_server.keepers.collector import COLLECT_AFTER, collecting_seldom
 
 
-def test_during_a_block_the_collector_looks_seldom_and_at_what_is_new_alone() -> None:
+def test_during_a_block_the_collector_runs_seldom_and_only_over_new_objects() -> None:
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
 
     with collecting_seldom():
@@ -19,7 +19,7 @@ def test_during_a_block_the_collector_looks_seldom_and_at_what_is_new_alone() ->
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 
-def test_a_block_that_fails_leaves_it_as_it_was_too() -> None:
+def test_a_failed_block_restores_the_settings_too() -> None:
     before = gc.get_threshold()
 
     with pytest.raises(ZeroDivisionError), collecting_seldom():

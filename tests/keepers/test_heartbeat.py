@@ -1,4 +1,4 @@
-"""A heartbeat registers its holder once, keeps the last answer, and says when the holder was ended."""
+"""A heartbeat registers its holder once, keeps the last answer, and reports the end of the holder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shardclock_server.keepers.heartbeat import Heartbeat, HolderEnded
+from shardclock_server.keepers.keeper import EARLY_BEAT_S, EARLY_BEATS
+from shardclock_server.shards.settings import ShardSettings
+from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, assign, end_holders, list_holders
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
@@ -28,7 +31,7 @@ async def heartbeat(dsn: str) -> AsyncIterator[Heartbeat]:
     await one.close()
 
 
-async def test_it_registers_once_and_brings_back_what_it_is_assigned(session: Session, heartbeat: Heartbeat) -> None:
+async def test_it_registers_once_and_returns_its_assignment(session: Session, heartbeat: Heartbeat) -> None:
     term = (await lead(session, LEADER, cluster_id="blue", lease_s=60.0, fresh=True)).term
     await heartbeat.beat(held=0)
     assert (heartbeat.last.part, heartbeat.last.part_count) == (None, None)
@@ -42,9 +45,7 @@ async def test_it_registers_once_and_brings_back_what_it_is_assigned(session: Se
     assert (holder.holder, holder.role, holder.held) == (ME, SHARD, 5)
 
 
-async def test_a_holder_that_was_ended_is_told_and_does_not_register_again(
-    session: Session, heartbeat: Heartbeat
-) -> None:
+async def test_an_ended_holder_is_told_and_does_not_register_again(session: Session, heartbeat: Heartbeat) -> None:
     await heartbeat.beat(held=0)
     await end_holders(session, [ME], why="dead")
 
@@ -52,3 +53,24 @@ async def test_a_holder_that_was_ended_is_told_and_does_not_register_again(
         await heartbeat.beat(held=0)
 
     assert await list_holders(session) == []
+
+
+async def test_a_new_keeper_beats_more_often_for_a_second_until_it_has_slots(session: Session, dsn: str) -> None:
+    term = (await lead(session, LEADER, cluster_id="blue", lease_s=60.0, fresh=True)).term
+    beside, served = (
+        Shard(
+            Incarnation(holder, SHARD, "blue", f"shard-{holder}", "node", "host", 1),
+            ShardSettings(),
+            as_role(dsn, "shard"),
+        )
+        for holder in (ME, ME + 1)
+    )
+
+    assert await served.beat_turn() == EARLY_BEAT_S
+    await assign(session, leader=LEADER, term=term, parts={ME + 1: 0}, part_count=1)
+    assert await served.beat_turn() == ShardSettings().heartbeat_s
+    waits_s = [await beside.beat_turn() for _ in range(EARLY_BEATS + 1)]
+    assert waits_s == [EARLY_BEAT_S] * EARLY_BEATS + [ShardSettings().heartbeat_s]
+
+    for keeper in (beside, served):
+        await keeper._heartbeat.close()

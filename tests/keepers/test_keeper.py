@@ -1,4 +1,4 @@
-"""Prove that each part of a keeper ends, also if another part fails or waits."""
+"""Prove that each part of a keeper ends, even if another part fails or waits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from shardclock_server.keepers.keeper import Keeper, Part
+from shardclock_server.keepers.keeper import Keeper, KeeperPart
 from shardclock_server.keepers.registration import Registration
 from shardclock_server.keepers.settings import KeeperSettings
 from shardclock_server.sql.cluster.holders import WORKER, Incarnation
@@ -20,8 +20,8 @@ from tests.support.waiting import eventually
 HOLDER = 7
 
 
-class Faulty(Part):
-    """Fail at the end, or wait for ever."""
+class Faulty(KeeperPart):
+    """A part that fails at the end, or waits forever."""
 
     def __init__(self, *, broken_off: Exception | None = None, handed_back: Exception | None = None) -> None:
         self._broken_off, self._handed_back = broken_off, handed_back
@@ -32,15 +32,15 @@ class Faulty(Part):
             raise self._broken_off
 
     async def hand_back(self) -> None:
-        """Fail if this step is the faulty one; wait if none is."""
+        """Fail if this step is the faulty one; wait if no step is faulty."""
         if self._handed_back is not None:
             raise self._handed_back
         if self._broken_off is None:
             await asyncio.Event().wait()
 
 
-class Sound(Part):
-    """Note which steps of the end it was asked for."""
+class Sound(KeeperPart):
+    """A part that notes the steps of its end."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []
@@ -57,7 +57,7 @@ class Sound(Part):
 class TwoParts(Keeper):
     """A keeper of two parts."""
 
-    def __init__(self, dsn: str, first: Part, second: Part) -> None:
+    def __init__(self, dsn: str, first: KeeperPart, second: KeeperPart) -> None:
         incarnation = Incarnation(HOLDER, WORKER, "test", "test", "test", "test", 1)
         settings = KeeperSettings(heartbeat_s=0.02)
         registration = Registration(incarnation, settings, as_role(dsn, "shard"), retry_s=0.01, failures=Counter())
@@ -69,12 +69,12 @@ class TwoParts(Keeper):
         """Report nothing."""
 
     def drained(self, *, is_handed_back: bool) -> Mapping[str, int]:
-        """Keep whether the holder was ended."""
+        """Record whether the holder was ended."""
         self.is_handed_back = is_handed_back
         return {}
 
 
-async def drained_keeper(dsn: str, faulty: Part, sound: Part) -> TwoParts:
+async def drained_keeper(dsn: str, faulty: KeeperPart, sound: KeeperPart) -> TwoParts:
     """Run a keeper until its holder is registered, and drain it."""
     keeper = TwoParts(dsn, faulty, sound)
     run = asyncio.create_task(keeper.run())
@@ -89,7 +89,7 @@ async def drained_keeper(dsn: str, faulty: Part, sound: Part) -> TwoParts:
     return keeper
 
 
-async def test_a_part_that_cannot_be_broken_off_keeps_neither_the_others_nor_the_holder_from_their_end(
+async def test_a_part_that_cannot_be_broken_off_stops_no_other_part_and_not_the_holders_end(
     dsn: str,
 ) -> None:
     sound = Sound()
@@ -105,7 +105,7 @@ async def test_a_part_that_cannot_be_broken_off_keeps_neither_the_others_nor_the
     [Faulty(), Faulty(handed_back=StoreUnavailable("no")), Faulty(handed_back=StatementRefused("no"))],
     ids=["waits", "no answer", "refused"],
 )
-async def test_a_part_whose_rest_cannot_be_written_takes_no_time_from_the_others(dsn: str, faulty: Part) -> None:
+async def test_a_part_whose_rest_cannot_be_written_takes_no_time_from_the_others(dsn: str, faulty: KeeperPart) -> None:
     sound = Sound()
     keeper = await drained_keeper(dsn, faulty, sound)
 

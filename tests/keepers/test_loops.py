@@ -1,4 +1,4 @@
-"""A keeper's loop takes turns until it is stopped, retries a turn that fails ever more rarely, and ends as a whole."""
+"""A keeper's loop takes turns until it is stopped, retries a failing turn with growing pauses, and ends completely."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def loops_of(failed: list[str] | None = None) -> Loops:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Record how long a loop would wait between turns, and don't wait."""
+    """Record the pauses of a loop between turns, and don't wait."""
     waited: list[float] = []
 
     async def record(pause_s: float, _: asyncio.Event) -> None:
@@ -32,7 +32,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-async def test_a_turn_says_how_long_to_wait_for_the_next(pauses: list[float]) -> None:
+async def test_a_turn_returns_the_pause_until_the_next(pauses: list[float]) -> None:
     it, turns = loops_of(), iter([0.5, 0.25])
 
     async def turn() -> float:
@@ -46,7 +46,7 @@ async def test_a_turn_says_how_long_to_wait_for_the_next(pauses: list[float]) ->
     assert pauses == [0.5, 0.25, 0.0]
 
 
-async def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
+async def test_a_failing_loop_doubles_its_pause_up_to_a_limit(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock.backoff.random.uniform", lambda _, most: most)
@@ -65,7 +65,7 @@ async def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 0.0]
 
 
-async def test_what_asks_for_a_turn_sooner_does_not_end_the_pause_after_a_failure(
+async def test_a_request_for_an_earlier_turn_does_not_end_the_pause_after_a_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ended_by: list[asyncio.Event] = []
@@ -103,7 +103,7 @@ async def test_waits_after_failures_differ_so_that_keepers_do_not_retry_together
     assert len(set(at_the_limit)) > 50
 
 
-async def test_a_holder_that_was_ended_ends_its_loop() -> None:
+async def test_an_ended_holder_ends_its_loop() -> None:
     async def turn() -> float:
         raise HolderEnded("ended")
 
@@ -138,7 +138,7 @@ async def test_when_one_loop_fails_the_others_are_asked_to_end_and_a_stuck_one_i
     assert ended == ["in order", "cancelled"]
 
 
-async def test_when_they_are_asked_to_stop_a_statement_in_flight_is_waited_for_no_longer_than_a_drain(
+async def test_a_stop_waits_for_a_statement_in_flight_no_longer_than_a_drain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(loops, "DRAIN_S", 0.05)
@@ -170,6 +170,6 @@ async def test_an_event_ends_a_pause_at_once() -> None:
         await waiting
 
 
-def test_an_error_is_told_in_one_line_of_bounded_length() -> None:
+def test_an_error_is_reported_in_one_line_of_bounded_length() -> None:
     assert one_line(ValueError("a\n  b\tc")) == "ValueError: a b c"
     assert len(one_line(ValueError("x" * 10_000))) == 300

@@ -1,4 +1,4 @@
-"""Prove what the exporter makes of what it hears: totals that never fall or jump, and only of those that live."""
+"""Test that totals never fall or jump, and that only series of living sources are exported."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.aggregator import NAMES_MAX, SOURCE_EXPIRES_S, SOURCES_MAX, Aggregator
 from shardclock_server.metrics.family import OTHER
-from shardclock_server.metrics.report import Histogram, Labels, Report, Sample
+from shardclock_server.metrics.report import Histogram, Labels, MetricsReport, Sample
 
 EMPTY = (0,) * 19
 
 
 def report(
     source: str, shard: str = "0", *, fired: float | None = None, lags: Iterable[int] = (), leaving: bool = False
-) -> Report:
-    """Say what a shard has fired since its start, and in which buckets it did."""
+) -> MetricsReport:
+    """Make a shard's report: its firings since its start, and their buckets."""
     counts = tuple(lags)
-    return Report(
+    return MetricsReport(
         source,
         shard,
         [] if fired is None else [Sample("timers_fired", (), fired), Sample("timers_held", (), fired / 10)],
@@ -47,7 +47,7 @@ def aggregator() -> Aggregator:
     return Aggregator(REPORTED)
 
 
-def test_a_total_is_what_its_sources_have_gained(aggregator: Aggregator) -> None:
+def test_a_total_is_the_sum_of_the_increases_of_its_sources(aggregator: Aggregator) -> None:
     aggregator.add(report("a", fired=10), now_s=0)
     aggregator.add(report("b", fired=5), now_s=0)
     aggregator.add(report("a", fired=12), now_s=1)
@@ -58,7 +58,7 @@ def test_a_total_is_what_its_sources_have_gained(aggregator: Aggregator) -> None
     assert aggregator.reports == 4
 
 
-def test_a_source_that_had_reported_to_an_exporter_before_counts_from_now_on(aggregator: Aggregator) -> None:
+def test_a_source_with_earlier_reports_to_another_exporter_counts_from_now_on(aggregator: Aggregator) -> None:
     aggregator.add(report("a", fired=10, lags=[10]), now_s=0)
     aggregator.add(replace(report("older", fired=1_000_000, lags=[1_000_000]), number=77), now_s=1)
     assert value(aggregator) == 10
@@ -75,23 +75,23 @@ def test_each_shard_has_its_own_total(aggregator: Aggregator) -> None:
     assert (value(aggregator, "0"), value(aggregator, "1")) == (10, 5)
 
 
-def test_what_the_workers_of_a_node_have_in_hand_is_added_up(aggregator: Aggregator) -> None:
+def test_a_summed_gauge_adds_up_the_workers_of_a_node(aggregator: Aggregator) -> None:
     for source, in_hand in (("a", 3), ("b", 4), ("a", 5)):
-        aggregator.add(Report(source, samples=[Sample("deliveries_in_hand", (), in_hand)]), now_s=0)
+        aggregator.add(MetricsReport(source, samples=[Sample("deliveries_leased", (), in_hand)]), now_s=0)
 
     assert [sample.value for sample in aggregator.samples()] == [9]
-    aggregator.add(Report("b", leaving=True), now_s=1)
+    aggregator.add(MetricsReport("b", leaving=True), now_s=1)
     assert [sample.value for sample in aggregator.samples()] == [5]
 
 
-def test_a_count_without_a_shard_is_added_up_over_all_sources(aggregator: Aggregator) -> None:
+def test_a_counter_without_a_shard_adds_up_all_sources(aggregator: Aggregator) -> None:
     for source in ("a", "b"):
-        aggregator.add(Report(source, samples=[Sample("timers_released", ("died",), 3)]), now_s=0)
+        aggregator.add(MetricsReport(source, samples=[Sample("timers_released", ("died",), 3)]), now_s=0)
 
     assert [sample.value for sample in aggregator.samples()] == [6]
 
 
-def test_a_holder_that_changes_its_shard_adds_to_the_new_one_from_then_on(aggregator: Aggregator) -> None:
+def test_a_holder_that_moves_to_another_shard_adds_to_that_shard_from_then_on(aggregator: Aggregator) -> None:
     aggregator.add(report("a", "0", fired=10, lags=[10]), now_s=0)
     aggregator.add(report("b", "1", fired=5, lags=[5]), now_s=0)
     aggregator.add(report("b", "0", fired=7, lags=[6, 1]), now_s=1)
@@ -101,7 +101,7 @@ def test_a_holder_that_changes_its_shard_adds_to_the_new_one_from_then_on(aggreg
     assert value(aggregator, "1") is None, "nobody keeps that shard here any more"
 
 
-def test_two_sources_of_one_shard_add_up_through_a_handover(aggregator: Aggregator) -> None:
+def test_the_total_of_a_shard_continues_through_a_handover(aggregator: Aggregator) -> None:
     aggregator.add(report("old", fired=100), now_s=0)
     aggregator.add(report("new", "none", fired=0), now_s=0)
     aggregator.add(report("new", fired=1), now_s=1)
@@ -113,7 +113,7 @@ def test_two_sources_of_one_shard_add_up_through_a_handover(aggregator: Aggregat
     assert value(aggregator, "none") is None
 
 
-def test_the_last_words_of_a_source_that_leaves_count_and_its_series_go(aggregator: Aggregator) -> None:
+def test_the_last_report_of_a_source_counts_and_drops_its_series(aggregator: Aggregator) -> None:
     aggregator.add(report("a", fired=10, lags=[10]), now_s=0)
     aggregator.add(report("b", fired=1), now_s=0)
     aggregator.add(report("a", fired=13, lags=[13], leaving=True), now_s=1)
@@ -126,7 +126,7 @@ def test_the_last_words_of_a_source_that_leaves_count_and_its_series_go(aggregat
     assert series(aggregator) == set()
 
 
-def test_a_source_that_is_silent_takes_its_series_along(aggregator: Aggregator) -> None:
+def test_the_series_of_a_silent_source_are_dropped(aggregator: Aggregator) -> None:
     aggregator.add(report("a", "0", fired=10, lags=[1]), now_s=0)
     aggregator.add(report("b", "1", fired=5, lags=[1]), now_s=5)
 
@@ -141,8 +141,8 @@ def test_a_source_that_is_silent_takes_its_series_along(aggregator: Aggregator) 
     assert series(aggregator) == set()
 
 
-def test_a_source_that_was_restarted_makes_no_total_fall(aggregator: Aggregator) -> None:
-    # A shard that is started again is another source; one that counts anew is taken as it comes.
+def test_a_restart_of_a_source_never_lowers_a_total(aggregator: Aggregator) -> None:
+    # A restarted shard is a new source. A source with counters that fall is accepted, and its total stays.
     aggregator.add(report("a", fired=10, lags=[4, 6]), now_s=0)
     aggregator.add(report("again", fired=2, lags=[2]), now_s=1)
     assert value(aggregator) == 12
@@ -155,8 +155,8 @@ def test_a_source_that_was_restarted_makes_no_total_fall(aggregator: Aggregator)
     assert value(aggregator) == 15
 
 
-def test_a_source_that_comes_back_after_a_silence_adds_only_what_it_gained(aggregator: Aggregator) -> None:
-    # Its process was frozen; another holder keeps the shard meanwhile, and with it the total.
+def test_a_source_adds_only_its_increase_after_a_silence(aggregator: Aggregator) -> None:
+    # The source's process was frozen. Another holder keeps the shard and its total in the meantime.
     aggregator.add(report("frozen", fired=1_000, lags=[1_000]), now_s=0)
     aggregator.add(report("replacement", fired=1), now_s=9)
     aggregator.expire(now_s=SOURCE_EXPIRES_S + 1)
@@ -169,7 +169,7 @@ def test_a_source_that_comes_back_after_a_silence_adds_only_what_it_gained(aggre
     assert value(aggregator) == 2_007, "it had left for good: whoever has its name now is another"
 
 
-def test_a_lag_is_added_up_bucket_by_bucket_with_its_sum(aggregator: Aggregator) -> None:
+def test_a_histogram_adds_up_its_buckets_and_its_sum(aggregator: Aggregator) -> None:
     aggregator.add(report("a", lags=[1, 2]), now_s=0)
     aggregator.add(report("b", lags=[0, 0, 4]), now_s=0)
     aggregator.add(report("a", lags=[2, 2]), now_s=1)
@@ -180,7 +180,7 @@ def test_a_lag_is_added_up_bucket_by_bucket_with_its_sum(aggregator: Aggregator)
     assert histogram.labels == ("0", "log", "USER", "ahead")
 
 
-def test_a_present_value_is_the_last_one_heard(aggregator: Aggregator) -> None:
+def test_a_gauge_has_the_value_of_the_newest_report(aggregator: Aggregator) -> None:
     aggregator.add(report("a", fired=100), now_s=0)
     aggregator.add(report("b", fired=50), now_s=1)
     assert value(aggregator, name="timers_held") == 5
@@ -189,7 +189,7 @@ def test_a_present_value_is_the_last_one_heard(aggregator: Aggregator) -> None:
     assert value(aggregator, name="timers_held") == 11
 
 
-def test_a_source_beyond_the_limit_is_refused_and_the_others_are_kept(aggregator: Aggregator) -> None:
+def test_a_source_beyond_the_limit_is_refused_and_the_other_sources_are_kept(aggregator: Aggregator) -> None:
     for number in range(SOURCES_MAX):
         aggregator.add(report(str(number), fired=1), now_s=0)
     aggregator.add(report("one more", fired=1_000), now_s=0)
@@ -210,17 +210,17 @@ def test_the_memory_of_silent_sources_is_bounded(aggregator: Aggregator) -> None
     assert len(aggregator._silent) <= SOURCES_MAX
 
 
-def settled(source: str, *names: str, leaving: bool = False) -> Report:
-    """Say that a worker has delivered once to each of these targets."""
+def settled(source: str, *names: str, leaving: bool = False) -> MetricsReport:
+    """Make the report of a worker that has delivered once to each of these targets."""
     samples = [Sample("deliveries_settled", ("handler", name, "delivered"), 1) for name in names]
-    return Report(source, samples=samples, leaving=leaving)
+    return MetricsReport(source, samples=samples, leaving=leaving)
 
 
 def names_of(aggregator: Aggregator) -> dict[str, float]:
     return {sample.labels[1]: sample.value for sample in aggregator.samples()}
 
 
-def test_targets_beyond_the_limit_are_others_whoever_reports_them(aggregator: Aggregator) -> None:
+def test_targets_beyond_the_limit_of_all_sources_are_other(aggregator: Aggregator) -> None:
     names = [f"t{number}" for number in range(NAMES_MAX + 3)]
     aggregator.add(settled("a", *names[:60]), now_s=0)
     aggregator.add(settled("b", OTHER, *names[50:]), now_s=0)
@@ -231,7 +231,7 @@ def test_targets_beyond_the_limit_are_others_whoever_reports_them(aggregator: Ag
     assert (told["t0"], told["t55"], told[OTHER]) == (1, 2, 1 + 3)
 
 
-def test_a_target_that_nobody_reports_any_more_makes_room_for_another(aggregator: Aggregator) -> None:
+def test_a_target_without_a_source_frees_its_name_for_another(aggregator: Aggregator) -> None:
     aggregator.add(settled("old", *(f"t{number}" for number in range(NAMES_MAX))), now_s=0)
     aggregator.add(settled("new", "t0"), now_s=0)
     aggregator.add(settled("old", leaving=True), now_s=1)

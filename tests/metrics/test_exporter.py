@@ -1,4 +1,4 @@
-"""Prove that an exporter serves what it hears, refuses what it can't, and leaves nothing behind."""
+"""Test that an exporter serves the reports that it receives, refuses invalid ones, and removes its socket."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import pytest
 from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
 from shardclock_server.metrics.refusals import CannotListen, PortTaken
-from shardclock_server.metrics.report import Histogram, Report, Sample
+from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
 from tests.support.exporting import Exporting, exporting, get, port_of, short_dir
 from tests.support.program import until
 from tests.support.raw_http import ask_raw
 
-FIRED = Report(
+FIRED = MetricsReport(
     "a",
     "3",
     [Sample("timers_fired", (), 5)],
@@ -38,7 +38,7 @@ def alone() -> Iterator[Exporting]:
         yield one
 
 
-def test_what_a_shard_says_is_on_the_page(alone: Exporting) -> None:
+def test_the_report_of_a_shard_is_on_the_page(alone: Exporting) -> None:
     alone.tell(FIRED)
 
     page = alone.get()
@@ -53,7 +53,7 @@ def test_what_a_shard_says_is_on_the_page(alone: Exporting) -> None:
     assert "process_cpu_seconds_total" in page.text
 
 
-def test_prometheus_may_ask_for_openmetrics(alone: Exporting) -> None:
+def test_the_page_is_openmetrics_on_request(alone: Exporting) -> None:
     alone.tell(FIRED)
 
     page = alone.get(Accept="application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1")
@@ -63,14 +63,14 @@ def test_prometheus_may_ask_for_openmetrics(alone: Exporting) -> None:
     assert 'shardclock_timers_fired_total{shard="3"} 5' in page.text
 
 
-def test_without_tables_it_is_healthy_and_ready_as_soon_as_it_answers(alone: Exporting) -> None:
+def test_an_exporter_without_tables_is_healthy_and_ready_at_once(alone: Exporting) -> None:
     assert [(alone.get(path).status, alone.get(path).text) for path in ("/healthz", "/readyz")] == [(200, "ok\n")] * 2
     assert alone.get("/elsewhere").status == 404
     assert alone.get("/metrics?name=x").status == 200
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/elsewhere"])
-async def test_head_is_answered_as_get_without_a_body(alone: Exporting, path: str) -> None:
+async def test_head_has_the_answer_of_get_without_a_body(alone: Exporting, path: str) -> None:
     head, get = await ask_raw(alone.address, "HEAD", path), await ask_raw(alone.address, "GET", path)
     assert (head.status, head.headers["content-type"], head.body) == (get.status, get.headers["content-type"], b"")
     assert "content-length" in head.headers
@@ -89,9 +89,7 @@ def test_an_invalid_report_is_counted_and_changes_nothing_else(alone: Exporting)
     assert page.numbers("timers_fired_total") == {("3",): 5}
 
 
-def test_a_source_that_has_been_silent_is_gone_from_the_next_page(
-    alone: Exporting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_source_is_missing_on_the_next_page(alone: Exporting, monkeypatch: pytest.MonkeyPatch) -> None:
     alone.tell(FIRED)
     assert alone.get().number("exporter_sources") == 1
 
@@ -102,7 +100,7 @@ def test_a_source_that_has_been_silent_is_gone_from_the_next_page(
     assert page.numbers("timers_fired_total") == page.numbers("fire_lag_seconds_count") == {}
 
 
-def test_the_socket_is_there_while_it_listens_and_gone_after() -> None:
+def test_the_socket_file_exists_only_while_the_exporter_listens() -> None:
     with exporting() as one:
         assert Path(one.socket_path).is_socket()
         address = one.address
@@ -114,14 +112,14 @@ def test_the_socket_is_there_while_it_listens_and_gone_after() -> None:
             get(address)
 
 
-def test_it_can_be_closed_before_it_was_started() -> None:
+def test_an_exporter_can_be_closed_before_its_start() -> None:
     Exporter(ExporterConfig("127.0.0.1", 0, Path("never.sock"), REPORTED)).close()
 
 
-# Where it can't listen
+# Ports and sockets that can't be used
 
 
-def test_a_port_that_is_taken_is_refused_by_name_and_reports_are_heard_until_it_is_free() -> None:
+def test_a_port_that_is_taken_is_named_and_reports_are_received_until_it_is_free() -> None:
     with short_dir() as place, socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         exporter = Exporter(ExporterConfig("127.0.0.1", port, place / "e.sock", REPORTED))
@@ -141,12 +139,12 @@ def test_a_port_that_is_taken_is_refused_by_name_and_reports_are_heard_until_it_
 
 
 @pytest.mark.parametrize("host", ["256.0.0.1", "203.0.113.7"])
-def test_a_host_that_is_not_ours_is_refused_by_name(host: str) -> None:
+def test_a_foreign_host_is_refused_with_its_name(host: str) -> None:
     with pytest.raises(PortTaken, match=f"of {re.escape(host)} can't be listened on"), exporting(host=host):
         pass
 
 
-def test_it_serves_on_ipv6_too() -> None:
+def test_an_exporter_serves_on_ipv6() -> None:
     try:
         with exporting(host="::1") as one:
             assert one.address.startswith("http://[::1]:")
@@ -160,7 +158,7 @@ def test_two_exporters_never_share_a_port(alone: Exporting) -> None:
         pass
 
 
-def test_a_socket_in_no_directory_is_refused_until_there_is_one() -> None:
+def test_a_socket_in_a_missing_directory_is_refused_until_the_directory_exists() -> None:
     with short_dir() as place:
         path = place / "not yet" / "e.sock"
         exporter = Exporter(ExporterConfig("127.0.0.1", 0, path, REPORTED))
@@ -177,7 +175,7 @@ def test_a_socket_in_no_directory_is_refused_until_there_is_one() -> None:
             assert one.get().number("exporter_sources") == 1
 
 
-def test_a_file_that_is_no_socket_is_left_alone() -> None:
+def test_a_file_that_is_not_a_socket_is_kept() -> None:
     with short_dir() as place:
         path = place / "precious"
         path.write_text("data")
@@ -187,7 +185,7 @@ def test_a_file_that_is_no_socket_is_left_alone() -> None:
         assert path.read_text() == "data"
 
 
-def test_a_socket_on_which_another_exporter_listens_stays_its_own(alone: Exporting) -> None:
+def test_the_socket_of_a_living_exporter_is_kept(alone: Exporting) -> None:
     second = Exporter(ExporterConfig("127.0.0.1", 0, Path(alone.socket_path), REPORTED))
     with closing(second), pytest.raises(CannotListen, match="another exporter"):
         second.start()
@@ -207,7 +205,7 @@ input()
 """
 
 
-def test_the_socket_of_an_exporter_that_was_killed_is_taken_over() -> None:
+def test_the_socket_of_a_killed_exporter_is_taken_over() -> None:
     with short_dir() as place:
         path = place / "e.sock"
         process = subprocess.Popen(
@@ -227,7 +225,7 @@ def test_the_socket_of_an_exporter_that_was_killed_is_taken_over() -> None:
             assert one.get().number("exporter_sources") == 1
 
 
-def test_a_client_that_leaves_before_its_answer_costs_a_line_and_no_traceback(
+def test_a_client_that_leaves_before_its_answer_is_logged_in_one_line(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     gone, answering = threading.Event(), threading.Event()
@@ -242,7 +240,7 @@ def test_a_client_that_leaves_before_its_answer_costs_a_line_and_no_traceback(
         exporter.start()
         assert exporter.address is not None
         client = socket.create_connection(("127.0.0.1", port_of(exporter.address)))
-        # Closed with a reset, so that the answer can't be written.
+        # The client closes with a reset, so that the answer can't be written.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         answering.wait(10)

@@ -1,4 +1,4 @@
-"""Prove that the samples of jobs tell the first ones by name, and all others together."""
+"""Test that the samples of jobs name the first jobs, and join all others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from shardclock_server.metrics.families import READ
-from shardclock_server.metrics.jobs import COUNTED, WORST, samples_of_jobs
+from shardclock_server.metrics.jobs import MAXIMA, SUMS, samples_of_jobs
 from shardclock_server.metrics.report import Labels
 from shardclock_server.sql.metrics.jobs import JobMeasures, JobsMeasured
 from tests.support.exporting import exporting
@@ -22,26 +22,26 @@ REFRESH = JobMeasures(
 
 
 def told(*jobs: JobMeasures, named: int = 50, tick_s: float | None = 0.2) -> dict[tuple[str, Labels], float]:
-    """Give the samples by name and labels, each of which there is once."""
+    """Map the samples by name and labels, and check that each pair occurs once."""
     samples = list(samples_of_jobs(JobsMeasured(list(jobs), tick_s), named))
     by_labels = {(sample.name, sample.labels): sample.value for sample in samples}
     assert len(by_labels) == len(samples)
     return by_labels
 
 
-def test_each_job_is_told_by_name_and_its_runs_by_how_they_ended() -> None:
+def test_each_job_has_its_name_and_its_runs_by_outcome() -> None:
     found = told(REFRESH)
 
     assert found["job_consecutive_failures", ("refresh",)] == 3
     assert found["job_start_lag_seconds", ("refresh",)] == 0.5
-    runs = {outcome: found["job_runs", ("refresh", outcome)] for outcome in COUNTED}
+    runs = {outcome: found["job_runs", ("refresh", outcome)] for outcome in SUMS}
     assert runs == {"succeeded": 5, "failed": 2, "crashed": 1, "canceled": 2}
     assert found["jobs", ("scheduled",)] == 1
     assert found["jobs", ("running",)] == 0
     assert (found["jobs_next_start_seconds", ()], found["jobs_last_tick_seconds", ()]) == (60.0, 0.2)
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_an_unknown_figure_has_no_sample() -> None:
     never_ran = replace(REFRESH, next_start_s=None, start_lag_s=None, last_run_s=None)
 
     found = told(never_ran, tick_s=None)
@@ -52,13 +52,13 @@ def test_what_is_not_known_is_not_told() -> None:
     assert found["job_waiting_seconds", ("refresh",)] == 0
 
 
-def test_of_the_jobs_that_have_no_name_of_their_own_the_worst_is_told_and_the_runs_of_all() -> None:
+def test_other_has_the_worst_value_and_the_sum_of_the_runs_of_its_jobs() -> None:
     late = replace(REFRESH, name="late", waiting_s=90.0, start_lag_s=None)
     worse = replace(REFRESH, name="worse", consecutive_crashes=7, state="RUNNING")
 
     found = told(REFRESH, late, worse, named=1)
 
-    assert {labels[0] for name, labels in found if name in WORST} == {"refresh", "other"}
+    assert {labels[0] for name, labels in found if name in MAXIMA} == {"refresh", "other"}
     assert found["job_waiting_seconds", ("other",)] == 90.0
     assert found["job_consecutive_crashes", ("other",)] == 7
     assert found["job_start_lag_seconds", ("other",)] == 0.5
@@ -66,7 +66,7 @@ def test_of_the_jobs_that_have_no_name_of_their_own_the_worst_is_told_and_the_ru
     assert (found["jobs", ("running",)], found["jobs", ("scheduled",)]) == (1, 2)
 
 
-def test_a_job_that_is_named_other_is_told_with_the_others() -> None:
+def test_a_job_with_the_name_other_joins_the_group_other() -> None:
     named_other = replace(REFRESH, name="other", consecutive_failures=1)
 
     found = told(named_other, replace(REFRESH, name="z"), named=1)
@@ -74,7 +74,7 @@ def test_a_job_that_is_named_other_is_told_with_the_others() -> None:
     assert found["job_consecutive_failures", ("other",)] == 3
 
 
-def test_a_thousand_jobs_have_no_more_names_than_so_many() -> None:
+def test_the_number_of_names_of_a_thousand_jobs_is_limited() -> None:
     found = told(*(replace(REFRESH, name=f"job-{number}") for number in range(1_000)))
 
     assert len({labels for name, labels in found if name == "job_waiting_seconds"}) == 51
@@ -93,7 +93,7 @@ def test_jobs_are_on_the_page(dsn: str) -> None:
     assert page.number("jobs_last_tick_seconds") is None, "there are neither shards nor workers"
 
 
-def test_jobs_that_can_not_be_read_cost_no_other_figure(dsn: str) -> None:
+def test_a_failed_reading_of_jobs_affects_no_other_figure(dsn: str) -> None:
     asyncio.run(query(dsn, "alter table shardclock.jobs rename last_success to succeeded_last"))
 
     with exporting(dsn) as reads:

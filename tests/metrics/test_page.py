@@ -1,4 +1,4 @@
-"""Prove that every metric there is can be read by Prometheus, is named as it expects, and has few series."""
+"""Test that Prometheus can read each metric, that names follow its conventions, and that each metric has few series."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ LABELS = {label for family in FAMILIES for label in family.labels}
 PLAIN = [family for family in FAMILIES if family.kind != "histogram"]
 HISTOGRAMS = [family for family in FAMILIES if family.kind == "histogram"]
 UNITS = ("_seconds", "_bytes", "_per_second")
-# Prometheus's naming: base units, never these.
+# Prometheus's convention is base units; these units are not allowed in names.
 NO_UNITS = re.compile(r"milli|micro|minutes|hours|_ms$|_s$|_mb$|percent")
 
 
 class Given(Collector):
-    """Serve what it is given."""
+    """Serve the given metrics."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = list(metrics)
@@ -77,13 +77,13 @@ def test_each_family_is_on_the_page_once_with_its_help_and_kind(family: Family) 
         )
 
 
-def test_the_exporters_own_metrics_are_there() -> None:
+def test_the_page_has_the_metrics_of_the_exporter() -> None:
     for name, number in (("exporter_sources", 1), ("exporter_reports_total", 2), ("exporter_reports_refused_total", 3)):
         assert f"\n{PREFIX}{name} {number}.0\n" in text()
     assert re.search(rf'\n{PREFIX}build_info{{version="[^"]+"}} 1\.0\n', text())
 
 
-def test_the_page_can_be_read_as_openmetrics_too() -> None:
+def test_the_page_is_valid_openmetrics() -> None:
     written = exposition.generate_latest(page()).decode()  # type: ignore[no-untyped-call]
     names = {metric.name for metric in read_openmetrics(written)}  # type: ignore[no-untyped-call]
 
@@ -91,7 +91,7 @@ def test_the_page_can_be_read_as_openmetrics_too() -> None:
 
 
 @pytest.mark.parametrize("family", HISTOGRAMS, ids=lambda family: family.name)
-def test_a_histogram_counts_up_to_its_end(family: Family) -> None:
+def test_the_buckets_of_a_histogram_are_cumulative_up_to_infinity(family: Family) -> None:
     (metric,) = metrics_of(
         [], [Histogram(family.name, labels_of(family), (1, *[0] * (len(family.edges) - 1), 2), 7.5)], DECLARED
     )
@@ -102,7 +102,7 @@ def test_a_histogram_counts_up_to_its_end(family: Family) -> None:
     assert {s.name.rpartition("_")[2]: s.value for s in metric.samples if s not in buckets} == {"count": 3, "sum": 7.5}
 
 
-def test_families_of_one_name_are_put_together() -> None:
+def test_samples_of_one_name_form_one_metric() -> None:
     samples = [Sample("timers_fired", (shard,), 1) for shard in ("1", "0")]
     samples.insert(1, Sample("timers_held", ("1",), 1))
 
@@ -124,7 +124,7 @@ def test_a_name_keeps_to_prometheus_conventions(family: Family) -> None:
         assert family.name.endswith(UNITS)
 
 
-def test_no_name_is_used_twice() -> None:
+def test_each_name_of_a_metric_is_unique() -> None:
     names = [family.name for family in FAMILIES] + list(OF_EXPORTER)
 
     assert len(set(names)) == len(names)
@@ -142,7 +142,7 @@ def test_only_histograms_have_edges() -> None:
     assert [family.name for family in PLAIN if family.edges] == []
 
 
-# Labels: whatever a program says, there are only so many series.
+# Labels: their values limit the number of series, for any report.
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -152,8 +152,8 @@ def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None
         [],
         [TARGET_NAME],
         [JOB_NAME],
-        [OPERATION],  # as many as the API has
-        [TENANT],  # those that are throttled, 20 of a gateway
+        [OPERATION],  # the API has a fixed number of operations
+        [TENANT],  # at most 20 throttled tenants of a gateway
     ), "users name these"
     series = math.prod(len(label.values) for label in family.labels if label != SHARD)
     assert series <= 32, "for each shard at most so many"
@@ -164,14 +164,14 @@ def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None
     [
         (["shards/shard.py"], shardclock_server.shards.families.LOOPS),
         (
-            ["workers/deliveries.py", "workers/endpoints.py", "workers/runs/runner.py"],
+            ["workers/deliveries.py", "workers/endpoints.py", "workers/hand_over.py", "workers/runs/runner.py"],
             shardclock_server.workers.families.LOOPS,
         ),
         (["engine/engine.py"], shardclock_server.engine.families.LOOPS),
     ],
     ids=["shard", "worker", "engine"],
 )
-def test_each_loop_of_a_keeper_is_reported(files: list[str], loops: tuple[str, ...]) -> None:
+def test_each_loop_of_a_keeper_is_a_value_of_its_label(files: list[str], loops: tuple[str, ...]) -> None:
     read = [(ROOT / file).read_text(encoding="utf-8") for file in ("keepers/keeper.py", *files)]
     taken = [name for text in read for name in re.findall(r"(?:Loop|until_stopped)\(\"(\w+)\"", text)]
 
@@ -179,11 +179,11 @@ def test_each_loop_of_a_keeper_is_reported(files: list[str], loops: tuple[str, .
     assert set(loops) <= LOOP.values, "one that may not would have each report refused"
 
 
-def test_every_set_of_values_is_finite_and_no_value_is_odd() -> None:
+def test_each_set_of_values_is_finite_and_each_value_is_plain() -> None:
     assert len({label.name for label in LABELS}) == len(LABELS), "one name, one set of values"
     for label in LABELS:
         assert 1 <= len(label.values) <= 841, label.name
-        assert all(re.fullmatch(r"[A-Za-z0-9_]{1,20}", value) for value in label.values), label.name
+        assert all(re.fullmatch(r"[A-Za-z0-9_]{1,24}", value) for value in label.values), label.name
         assert label.name not in ("instance", "job", "le", "quantile"), "those are Prometheus's own"
 
 
@@ -201,5 +201,5 @@ def test_a_family_accepts_its_labels_values_and_no_others(family: Family) -> Non
     [("order.expired", True), ("a", True), ("x" * 200, True), ("", False), ("x" * 201, False), ("Größe", False),
      ('a"b', False), ("a\nb", False), ("a ", False)],
 )  # fmt: skip
-def test_a_target_s_name_is_one_that_a_handler_may_have(name: str, accepted: bool) -> None:
+def test_the_name_of_a_target_follows_the_rule_for_handlers(name: str, accepted: bool) -> None:
     assert TARGET_NAME.accepts(name) is accepted

@@ -1,9 +1,10 @@
-"""Prove that a report arrives as it was sent, and that what is no report of ours is refused."""
+"""Test that a report arrives unchanged, and that any other datagram is refused."""
 
 from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from shardclock_server.metrics.report import (
     BYTES_MAX,
     Histogram,
     InvalidReport,
-    Report,
+    MetricsReport,
     Reporter,
     Sample,
     decode,
@@ -26,11 +27,11 @@ from shardclock_server.metrics.report import (
 from shardclock_server.shards.families import LAG_EDGES_S, TIMER_TYPE
 
 LAGS = Histogram("fire_lag_seconds", ("log", "USER", "ahead"), (3, *[0] * 17, 1), 4_000.5)
-REPORT = Report("a", "7", [Sample("timers_fired", (), 4), Sample("turn_failures", ("fires",), 1)], [LAGS])
+REPORT = MetricsReport("a", "7", [Sample("timers_fired", (), 4), Sample("turn_failures", ("fires",), 1)], [LAGS])
 
 
 def said(**changes: Any) -> bytes:
-    """Write a report with some of it replaced, as somebody else's program might."""
+    """Write a report with some fields replaced, as a foreign program could send it."""
     return json.dumps(json.loads(encode(REPORT)) | changes).encode()
 
 
@@ -47,14 +48,14 @@ def histogram(**changes: Any) -> bytes:
     )
 
 
-@pytest.mark.parametrize("report", [REPORT, replace(REPORT, leaving=True), Report("alone")])
-def test_a_report_is_read_as_it_was_written(report: Report) -> None:
+@pytest.mark.parametrize("report", [REPORT, replace(REPORT, leaving=True), MetricsReport("alone")])
+def test_a_report_reads_back_unchanged(report: MetricsReport) -> None:
     assert decode(encode(report), REPORTED) == replace(
         report, samples=list(report.samples), histograms=list(report.histograms)
     )
 
 
-def test_what_these_tests_change_is_accepted_as_it_is() -> None:
+def test_the_reports_of_these_tests_are_accepted_before_their_change() -> None:
     assert decode(sample(), REPORTED).samples == [Sample("timers_fired", (), 1.0)]
     assert decode(histogram(), REPORTED).histograms[0].counts == (1,) * 19
 
@@ -102,12 +103,12 @@ NOT_REPORTS = {
 
 
 @pytest.mark.parametrize("datagram", NOT_REPORTS.values(), ids=NOT_REPORTS)
-def test_what_is_no_report_of_ours_is_refused(datagram: bytes) -> None:
+def test_a_datagram_that_is_not_a_report_is_refused(datagram: bytes) -> None:
     with pytest.raises(InvalidReport):
         decode(datagram, REPORTED)
 
 
-def test_the_largest_report_there_can_be_fits_into_a_datagram() -> None:
+def test_the_largest_possible_report_fits_into_a_datagram() -> None:
     samples = [
         Sample(name, tuple(max(label.values, key=len) for label in family.labels if label != SHARD), 2**62)
         for name, family in REPORTED.items()
@@ -115,7 +116,7 @@ def test_the_largest_report_there_can_be_fits_into_a_datagram() -> None:
     ]
     histograms = [Histogram(LAGS.name, ("log", kind, "ahead"), (2**62,) * 19, 1e300) for kind in TIMER_TYPE.values]
 
-    assert len(encode(Report("f" * 16, "839", samples * 5, histograms))) < BYTES_MAX
+    assert len(encode(MetricsReport("f" * 16, "839", samples * 5, histograms))) < BYTES_MAX
 
 
 # Sending
@@ -123,7 +124,7 @@ def test_the_largest_report_there_can_be_fits_into_a_datagram() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
-    """Listen as an exporter does, on a socket whose path is short enough."""
+    """Listen as an exporter does, on a socket with a short path."""
     path = tmp_path / "e.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(str(path))
@@ -131,19 +132,36 @@ def place(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
         yield str(path), ear
 
 
-def test_a_reporter_sends_one_datagram_a_report(place: tuple[str, socket.socket]) -> None:
+def test_a_reporter_sends_one_datagram_for_each_report(place: tuple[str, socket.socket]) -> None:
     path, ear = place
     reporter = Reporter(path)
 
     reporter.send(REPORT)
-    reporter.send(Report("b"))
+    reporter.send(MetricsReport("b"))
 
     assert decode(ear.recv(BYTES_MAX), REPORTED) == REPORT
-    assert decode(ear.recv(BYTES_MAX), REPORTED) == Report("b", samples=[], histograms=[], number=2)
+    assert decode(ear.recv(BYTES_MAX), REPORTED) == MetricsReport("b", samples=[], histograms=[], number=2)
     reporter.close()
 
 
-def test_where_nobody_listens_a_report_is_dropped(tmp_path: Path, place: tuple[str, socket.socket]) -> None:
+def test_a_report_is_due_a_second_after_the_last_one(
+    place: tuple[str, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reporter, silent, now_s = Reporter(place[0]), Reporter(None), 1_000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    due = [reporter.is_due]
+    reporter.send(REPORT)
+    for passed_s in (0.0, 0.5, 0.5):
+        now_s += passed_s
+        due.append(reporter.is_due)
+
+    assert due == [True, False, False, True]
+    assert not silent.is_due
+    reporter.close()
+
+
+def test_a_report_without_a_listener_is_dropped(tmp_path: Path, place: tuple[str, socket.socket]) -> None:
     path, ear = place
     ear.close()
     for where in (None, str(tmp_path / "missing.sock"), "/" + "x" * 200):
@@ -157,25 +175,25 @@ def test_where_nobody_listens_a_report_is_dropped(tmp_path: Path, place: tuple[s
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as again:
         again.bind(path)
         again.settimeout(5)
-        deaf.send(Report("b"))
+        deaf.send(MetricsReport("b"))
         deaf.close()
 
-        assert decode(again.recv(BYTES_MAX), REPORTED) == Report("b", samples=[], histograms=[], number=2)
+        assert decode(again.recv(BYTES_MAX), REPORTED) == MetricsReport("b", samples=[], histograms=[], number=2)
 
 
-def test_where_nobody_reads_a_report_is_dropped_and_the_next_one_goes_through_later(
+def test_a_report_to_a_full_socket_is_dropped_and_a_later_one_arrives(
     place: tuple[str, socket.socket],
 ) -> None:
     path, ear = place
     reporter = Reporter(path)
-    for _ in range(10_000):  # far more than a socket keeps
+    for _ in range(10_000):  # far more than a socket's buffer holds
         reporter.send(REPORT)
     ear.setblocking(False)
     kept = 0
     while _has_said(ear):
         kept += 1
 
-    reporter.send(Report("later", NO_SHARD))
+    reporter.send(MetricsReport("later", NO_SHARD))
 
     assert 0 < kept < 10_000
     assert decode(ear.recv(BYTES_MAX), REPORTED).source == "later"

@@ -1,4 +1,4 @@
-"""Prove that an exporter serves what the tables say, and says so when it can't read them."""
+"""Test that an exporter serves the figures of the tables, and reports tables that it can't read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
 from shardclock_server.metrics.families import TABLE
 from shardclock_server.metrics.family import OTHER
-from shardclock_server.metrics.reading import Reading
-from shardclock_server.metrics.report import Report, Sample
+from shardclock_server.metrics.report import MetricsReport, Sample
+from shardclock_server.metrics.table_reader import TableReader
 from shardclock_server.metrics.tables import read_tables
 from shardclock_server.sql.claims.scan_window import ScanWindow
 from shardclock_server.sql.dsn import Dsn
@@ -27,10 +27,11 @@ from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.exporting import Exporting, exporting, get, short_dir
 from tests.support.factories import add_timers, query
 
-FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
-# Tables that are not measured, since each costs three series: who changes them, and how many rows they have.
+FIRED = MetricsReport("a", "3", [Sample("timers_fired", (), 5)])
+# Tables without metrics, because each table costs three series: the reason is the small number of rows or changes.
 UNMEASURED = {
     "api_keys": "people make keys; a use of one writes nothing",
+    "console_sessions": "people sign in; a use of a session writes nothing",
     "functions": "a row for each function, written by `shardclock migrate`",
     "handlers": "a row for each handler, written when an app declares another one",
     "identity": "one row, written when a database moves",
@@ -49,7 +50,7 @@ def reads(dsn: str) -> Iterator[Exporting]:
         yield one
 
 
-def test_what_the_tables_say_is_on_the_page(dsn: str, reads: Exporting) -> None:
+def test_the_figures_of_the_tables_are_on_the_page(dsn: str, reads: Exporting) -> None:
     asyncio.run(add_timers(dsn, 3, "now() - interval '2 seconds'"))
     asyncio.run(add_timers(dsn, 4, "now() + interval '90 seconds'"))
 
@@ -70,7 +71,7 @@ def test_what_the_tables_say_is_on_the_page(dsn: str, reads: Exporting) -> None:
     assert [reads.get(path).status for path in ("/healthz", "/readyz")] == [200, 200]
 
 
-def test_scrapes_at_the_same_time_and_soon_after_share_one_reading(
+def test_concurrent_scrapes_and_scrapes_soon_after_share_one_reading(
     reads: Exporting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readings = []
@@ -79,7 +80,7 @@ def test_scrapes_at_the_same_time_and_soon_after_share_one_reading(
         readings.append(window)
         return await read_tables(session, window)
 
-    monkeypatch.setattr("shardclock_server.metrics.reading.read_tables", counted)
+    monkeypatch.setattr("shardclock_server.metrics.table_reader.read_tables", counted)
 
     with ThreadPoolExecutor(8) as clients:
         pages = list(clients.map(lambda _: reads.get(), range(8)))
@@ -89,7 +90,7 @@ def test_scrapes_at_the_same_time_and_soon_after_share_one_reading(
     assert len(readings) == 1
 
 
-def test_without_postgres_it_says_so_and_stays_healthy() -> None:
+def test_an_exporter_without_postgres_reports_that_and_stays_healthy() -> None:
     with exporting(DOWN) as one:
         one.tell(FIRED)
         page, ready = one.get(), one.get("/readyz")
@@ -104,8 +105,8 @@ def test_without_postgres_it_says_so_and_stays_healthy() -> None:
         assert SECRET not in ready.text
 
 
-def test_when_postgres_comes_back_it_is_ready_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardclock_server.metrics.reading.FRESH_S", 0.0)
+def test_an_exporter_is_ready_again_when_postgres_returns(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shardclock_server.metrics.table_reader.FRESH_S", 0.0)
     answers = iter([OSError("gone")])
 
     async def away_once(session: Any, window: Any) -> Any:
@@ -113,38 +114,36 @@ def test_when_postgres_comes_back_it_is_ready_again(dsn: str, monkeypatch: pytes
             raise TimeoutError from error
         return await read_tables(session, window)
 
-    monkeypatch.setattr("shardclock_server.metrics.reading.read_tables", away_once)
+    monkeypatch.setattr("shardclock_server.metrics.table_reader.read_tables", away_once)
     with exporting(dsn) as one:
         assert (one.get("/readyz").status, one.get("/readyz").status) == (503, 200)
         assert one.get().number("store_up") == 1
 
 
 @pytest.fixture
-async def reading(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reading]:
-    """Give a reader that reads whenever it is asked."""
-    monkeypatch.setattr("shardclock_server.metrics.reading.FRESH_S", 0.0)
-    one = Reading(dsn)
+async def reader(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TableReader]:
+    """Make a reader that reads at each request."""
+    monkeypatch.setattr("shardclock_server.metrics.table_reader.FRESH_S", 0.0)
+    one = TableReader(dsn)
     yield one
     await one.close()
 
 
-async def overdue(reading: Reading) -> tuple[int, float]:
-    """Read how many timers are overdue, and for how long the oldest is."""
-    tables = await reading.fresh()
+async def overdue(reader: TableReader) -> tuple[int, float]:
+    """Read the number of overdue timers, and the lateness of the oldest timer."""
+    tables = await reader.fresh()
     assert tables is not None
     return sum(tables.overdue.timers), tables.cluster.oldest_overdue_s
 
 
-async def test_a_backlog_stays_in_sight_and_what_is_scheduled_long_overdue_comes_into_it(
-    dsn: str, reading: Reading
-) -> None:
-    """Readings don't go past all that has fired each time, but past none that is overdue."""
+async def test_each_reading_finds_a_backlog_and_new_timers_that_are_long_overdue(dsn: str, reader: TableReader) -> None:
+    """Test the scan window: it skips the index entries of fired timers, and no overdue timer."""
     await add_timers(dsn, 50, "now() - interval '1 hour'")
-    found = [await overdue(reading) for _ in range(3)]
+    found = [await overdue(reader) for _ in range(3)]
     await query(dsn, "delete from shardclock.timers")
-    found += [await overdue(reading) for _ in range(3)]
+    found += [await overdue(reader) for _ in range(3)]
     await add_timers(dsn, SLOTS, "now() - interval '2 hours'")
-    found += [await overdue(reading) for _ in range(2)]
+    found += [await overdue(reader) for _ in range(2)]
 
     assert [timers for timers, _ in found[:6]] == [50, 50, 50, 0, 0, 0]
     (some, some_oldest_s), (all_of_them, oldest_s) = found[6:]
@@ -152,18 +151,18 @@ async def test_a_backlog_stays_in_sight_and_what_is_scheduled_long_overdue_comes
     assert min(some_oldest_s, oldest_s) > 7_200
 
 
-async def test_a_slow_reading_is_followed_by_one_that_reads_fewer_slots_in_full(
-    reading: Reading, monkeypatch: pytest.MonkeyPatch
+async def test_the_reading_after_a_slow_one_reads_fewer_slots_in_full(
+    reader: TableReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading._looks.long_s = -1.0  # any takes longer
+    reader._scan.long_s = -1.0  # each reading takes longer
     windows: list[ScanWindow | None] = []
 
     async def stuck(session: Any, window: ScanWindow | None) -> Any:
         windows.append(window)
         raise TimeoutError
 
-    monkeypatch.setattr("shardclock_server.metrics.reading.read_tables", stuck)
-    assert [await reading.fresh() for _ in range(2)] == [None, None]
+    monkeypatch.setattr("shardclock_server.metrics.table_reader.read_tables", stuck)
+    assert [await reader.fresh() for _ in range(2)] == [None, None]
 
     first, second = windows
     assert first is None
@@ -171,7 +170,7 @@ async def test_a_slow_reading_is_followed_by_one_that_reads_fewer_slots_in_full(
     assert second.full_count < SLOTS / 2
 
 
-def test_a_schema_that_is_too_old_makes_it_unready_and_names_the_way_out(dsn: str, reads: Exporting) -> None:
+def test_an_exporter_is_unready_with_an_old_schema_and_names_the_way_out(dsn: str, reads: Exporting) -> None:
     last = steps()[-1].version
     asyncio.run(query(dsn, "delete from shardclock.migrations where version = $1", last))
 
@@ -181,7 +180,7 @@ def test_a_schema_that_is_too_old_makes_it_unready_and_names_the_way_out(dsn: st
     assert f"version {last - 1}, this program needs {last}: run `shardclock migrate`" in ready.text
 
 
-def test_a_database_that_is_not_there_makes_it_unready(dsn: str) -> None:
+def test_an_exporter_is_unready_without_its_database(dsn: str) -> None:
     with exporting(dsn.replace("/t_", "/no_", 1)) as one:
         ready = one.get("/readyz")
 
@@ -189,7 +188,7 @@ def test_a_database_that_is_not_there_makes_it_unready(dsn: str) -> None:
         assert "does not exist" in ready.text
 
 
-def test_what_others_lack_makes_it_unready_too(dsn: str) -> None:
+def test_an_exporter_is_unready_while_another_part_is(dsn: str) -> None:
     lacks = ["Ray has not started"]
     with short_dir() as place:
         exporter = Exporter(
@@ -207,7 +206,7 @@ def test_what_others_lack_makes_it_unready_too(dsn: str) -> None:
     assert len(second) == 1
 
 
-def test_what_waits_for_a_target_and_its_dead_letters_are_on_the_page(dsn: str, reads: Exporting) -> None:
+def test_waiting_deliveries_and_dead_letters_of_a_target_are_on_the_page(dsn: str, reads: Exporting) -> None:
     asyncio.run(declare(dsn, HANDLER))
     asyncio.run(add_deliveries(dsn, 3, next_attempt_at="now() - interval '1 hour'"))
     asyncio.run(add_deliveries(dsn, 2, "webhook:shop"))
@@ -221,7 +220,7 @@ def test_what_waits_for_a_target_and_its_dead_letters_are_on_the_page(dsn: str, 
     assert (page.number("workers_wanted"), page.number("workers_alive")) == (2, 0)
 
 
-def test_deliveries_that_cannot_be_read_cost_no_other_figure(dsn: str, reads: Exporting) -> None:
+def test_a_failed_reading_of_deliveries_affects_no_other_figure(dsn: str, reads: Exporting) -> None:
     asyncio.run(add_timers(dsn, 3, "now() + interval '1 hour'"))
     asyncio.run(query(dsn, "alter table shardclock.deliveries rename tenant_id to tenant"))
 
@@ -232,7 +231,7 @@ def test_deliveries_that_cannot_be_read_cost_no_other_figure(dsn: str, reads: Ex
     assert page.numbers("dead_letters") == {(OTHER,): 0}
 
 
-def test_groups_that_cannot_be_listed_cost_no_other_figure(dsn: str, reads: Exporting) -> None:
+def test_a_failed_reading_of_groups_affects_no_other_figure(dsn: str, reads: Exporting) -> None:
     asyncio.run(add_timers(dsn, 3, "now() + interval '1 hour'"))
     asyncio.run(query(dsn, "drop table shardclock.records_aside"))
 
@@ -244,10 +243,10 @@ def test_groups_that_cannot_be_listed_cost_no_other_figure(dsn: str, reads: Expo
     assert page.numbers("table_rows")
 
 
-def test_readings_that_are_refused_are_counted_and_cost_no_other_figure(
+def test_failed_readings_are_counted_and_affect_no_other_figure(
     dsn: str, reads: Exporting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shardclock_server.metrics.reading.FRESH_S", 0.0)
+    monkeypatch.setattr("shardclock_server.metrics.table_reader.FRESH_S", 0.0)
     whole = reads.get()
     asyncio.run(query(dsn, "revoke select on shardclock.incidents, shardclock.records_aside from shardclock_reader"))
 
@@ -261,12 +260,12 @@ def test_readings_that_are_refused_are_counted_and_cost_no_other_figure(
     assert reads.get().number("store_readings_missing") == 0
 
 
-def test_without_postgres_nothing_is_said_of_single_readings() -> None:
+def test_the_count_of_failed_readings_is_absent_without_postgres() -> None:
     with exporting(DOWN) as one:
         assert one.get().number("store_readings_missing") is None
 
 
-def test_each_table_of_the_schema_is_measured_or_has_a_reason_why_not() -> None:
+def test_each_table_of_the_schema_is_measured_or_has_a_reason_against_it() -> None:
     steps_text = "".join(step.text for step in steps())
     made = set(re.findall(r"^create table shardclock\.(\w+) \($", steps_text, re.MULTILINE))
     assert made | {"migrations", "functions"} == TABLE.values | UNMEASURED.keys()

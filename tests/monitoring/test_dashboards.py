@@ -1,4 +1,4 @@
-"""Prove that Grafana's JSON is what the dashboards' spec says."""
+"""Test that Grafana's JSON equals the dashboards' spec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUERY = Query('sum(a{job="$job"})', "a")
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
-def test_the_json_is_what_make_dashboards_writes(dashboard: Dashboard) -> None:
+def test_the_json_equals_the_output_of_make_dashboards(dashboard: Dashboard) -> None:
     written = (FOLDER / f"{dashboard.name}.json").read_text()
     assert to_json(dashboard) == written, "the dashboards' spec has changed: run make dashboards"
 
@@ -27,11 +27,11 @@ def test_the_json_is_what_make_dashboards_writes(dashboard: Dashboard) -> None:
 def test_every_dashboard_is_written_and_installed() -> None:
     names = {f"{dashboard.name}.json" for dashboard in DASHBOARDS}
     assert {file.name for file in FOLDER.glob("*.json")} == names
-    (maps,) = yaml.safe_load((FOLDER.parent / "kustomization.yaml").read_text())["configMapGenerator"]
-    assert {Path(file).name for file in maps["files"]} == names
+    maps = yaml.safe_load((FOLDER.parent / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert {Path(file).name for each in maps for file in each["files"]} == names
 
 
-def test_panels_stand_side_by_side_below_the_title_of_their_row() -> None:
+def test_panels_are_side_by_side_below_the_title_of_their_row() -> None:
     written = _written(
         Row(height=4, panels=[_panel(), _panel(), _panel()]),
         Row(title="More", panels=[_panel(width=18), _panel(width=6)]),
@@ -42,7 +42,7 @@ def test_panels_stand_side_by_side_below_the_title_of_their_row() -> None:
     assert written["panels"][3]["type"] == "row"
 
 
-def test_a_stat_says_from_which_value_on_which_colour_holds() -> None:
+def test_a_stat_has_the_thresholds_of_its_colours() -> None:
     panel = Stat(
         "", "", unit="s", queries=[QUERY], color="green", color_from={1: "orange", 10: "red"}, names={0: ("no", "red")}
     )
@@ -52,7 +52,7 @@ def test_a_stat_says_from_which_value_on_which_colour_holds() -> None:
     assert defaults["mappings"][0]["options"] == {"0": {"text": "no", "color": "red", "index": 0}}
 
 
-def test_a_query_with_a_colour_overrides_that_of_its_series_alone() -> None:
+def test_a_query_with_a_colour_overrides_the_colour_of_its_series_only() -> None:
     dashed = Query("b", "limit", color="red", dashed=True)
     panel = TimeSeries("", "", unit="s", queries=[QUERY, dashed], style="stacked", log=True)
     (written,) = _written(Row(panels=[panel]))["panels"]

@@ -1,8 +1,7 @@
-"""Prove monitoring on a live cluster: every panel shows something, and each alert is set off by the fault it is for.
+"""Test monitoring on a live cluster: each panel shows data, and each fault sets off its alert.
 
-The rules are the real ones with their waits, windows and ages divided by FASTER, mechanically
-(tests/support/rules.py, which is tested itself): an alert that takes five minutes takes ten seconds here. Thresholds
-that are no times stay as they are.
+The rules are the real ones, with waits, windows and ages divided by FASTER (tests/support/rules.py, which has tests of
+its own): an alert that takes five minutes takes ten seconds here. Thresholds that are not times stay the same.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ FLAPPING = {
     "worker": "ShardclockWorkersFlapping",
     "engine": "ShardclockEnginesFlapping",
 }
-# Processes are started again after pauses that grow, and those are in real seconds.
+# Restarts of processes have growing pauses in real seconds.
 LONGER = dict.fromkeys(("ShardclockHandlerDoesNotStart", *FLAPPING.values()), 2)
-ALERT_S = 60.0  # no other alert takes longer, once its fault is there
+ALERT_S = 60.0  # each other alert fires within this time after its fault
 AN_HOUR_S = 60 * MINUTE_S + ALERT_S
-# As Grafana fills them in; the tables are read every 5 s, so rates are taken over more than that.
+# Grafana's values of the variables. The exporter reads the tables every 5 s, so rates need a longer interval.
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
 
@@ -63,18 +62,18 @@ def watched() -> Iterator[Watched]:
 
 @pytest.fixture(scope="module")
 def prometheus(watched: Watched) -> Prometheus:
-    """Give its Prometheus."""
+    """Return the cluster's Prometheus."""
     assert watched.prometheus is not None
     return watched.prometheus
 
 
-def test_nothing_fires_while_all_is_well(watched: Watched, prometheus: Prometheus) -> None:
+def test_no_alert_fires_on_a_healthy_cluster(watched: Watched, prometheus: Prometheus) -> None:
     until(lambda: prometheus.value("sum(shardclock_timers_fired_total)"), "timers to fire")
     assert prometheus.alerts() == {}
     assert {rule["health"] for group in prometheus.ask("rules")["groups"] for rule in group["rules"]} == {"ok"}
 
 
-def test_promtool_finds_nothing_to_better_in_what_is_served(watched: Watched) -> None:
+def test_promtool_accepts_the_served_metrics(watched: Watched) -> None:
     with urllib.request.urlopen(f"{watched.address}/metrics", timeout=BOUND_S) as answer:
         text = answer.read().decode()
     ours = "".join(line for line in text.splitlines(keepends=True) if "shardclock_" in line)
@@ -102,7 +101,7 @@ def test_every_query_of_every_panel_returns_data(watched: Watched, prometheus: P
         ]
 
     def shows_each() -> bool:
-        watched.command("processes", "start", "order")  # a rate needs one after the engine's first report
+        watched.command("processes", "start", "order")  # a rate needs a start after the engine's first report
         return not silent()
 
     with suppress(AssertionError):
@@ -113,23 +112,23 @@ def test_every_query_of_every_panel_returns_data(watched: Watched, prometheus: P
 
 
 def _series(prometheus: Prometheus, query: Query, instant: bool) -> list[dict[str, Any]]:
-    """Ask as a panel does: about the last minute, or about now."""
+    """Query as a panel does: over the last minute, or at the present."""
     expression = VARIABLE.sub(lambda found: VARIABLES[found[1]], query.expr)
     return prometheus.query(expression) if instant else prometheus.query_range(expression, over_s=60)
 
 
 class Seen:
-    """Wait for alerts, and remember which have fired, and what they said."""
+    """Wait for alerts, and record the fired ones with their annotations."""
 
     def __init__(self, prometheus: Prometheus) -> None:
         self._prometheus = prometheus
         self.said: dict[str, dict[str, str]] = {}
 
     def are_quiet(self, *names: str) -> None:
-        """Demand that these alerts do not fire yet: their fault is still to come."""
+        """Check that these alerts do not fire before their fault."""
         assert set(names) & self._prometheus.alerts().keys() == set()
 
-    def until(self, name: str, what: str, *, within_s: float = ALERT_S) -> None:
+    def until(self, name: str, cause: str, *, within_s: float = ALERT_S) -> None:
         """Wait until an alert fires."""
         begun = time.monotonic()
 
@@ -138,11 +137,11 @@ class Seen:
             self.said |= {found: alert["annotations"] for found, alert in firing.items()}
             return name in firing
 
-        until(fires, f"{name} to be set off by {what}", within_s=within_s)
-        print(f"{name}: {what} ({time.monotonic() - begun:.0f} s)")  # noqa: T201 - the figure, under -s
+        until(fires, f"{name} to be set off by {cause}", within_s=within_s)
+        print(f"{name}: {cause} ({time.monotonic() - begun:.0f} s)")  # noqa: T201 - the figure, under -s
 
 
-def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, prometheus: Prometheus) -> None:
+def test_each_fault_sets_off_its_alert(watched: Watched, prometheus: Prometheus) -> None:
     seen = Seen(prometheus)
     _jobs(watched, seen)
     _slow_faults(watched, seen)
@@ -150,10 +149,10 @@ def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, promethe
     _connections_near_limit(watched, seen)
     _on_hold(watched, seen)
     _flapping(watched, prometheus, seen)
-    seen.until("ShardclockIncidentsOpen", "incidents that nobody resolves", within_s=AN_HOUR_S)
+    seen.until("ShardclockIncidentsOpen", "incidents without a resolution", within_s=AN_HOUR_S)
     _everything_dies(watched, seen)
     _no_postgres_and_no_exporter(watched, seen)
-    # Those about gateways are proved by their cases alone: to bring them about here would take minutes more.
+    # Only the cases of tests/monitoring/test_rules.py test the alerts of gateways: a live test takes minutes more.
     assert alerts().keys() - of_group("shardclock.gateways") <= seen.said.keys()
     for name, said in seen.said.items():
         assert said["runbook_url"] == alerts()[name]["annotations"]["runbook_url"]
@@ -161,7 +160,7 @@ def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, promethe
 
 
 def _slow_faults(watched: Watched, seen: Seen) -> None:
-    """Bring about at once what takes long to be an alert."""
+    """Cause all faults with a slow alert at the same time."""
     assert watched.load is not None
     seen.are_quiet(
         "ShardclockLogPartitionMissing", "ShardclockOldLogWriter", "ShardclockConsumerBehind",
@@ -173,7 +172,8 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         "ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind",
     )  # fmt: skip
     with ExitStack() as faults:
-        # First alone: three starts must fail in what is ten minutes here, and beside all that follows each takes long.
+        # This fault comes first and alone. Three starts must fail within the scaled ten minutes, and beside the other
+        # faults each start takes long.
         _schedule(watched, "fails", 350, every_s=0.2)
         seen.until("ShardclockDeadLetters", "a handler that raises at its only attempt")
         faults.enter_context(_no_more_starts(watched))
@@ -191,20 +191,20 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
             "insert into shardclock.timers (due_date, name, schedule, anchor, anchor_occurrence, repetitions)"
             " values (now(), 'nonsense', 'every now and then', now(), null, -1)"
         )
-        watched.sql("insert into shardclock.consumers (group_name) values ('nobody runs it')")
+        watched.sql("insert into shardclock.consumers (group_name) values ('without members')")
         watched.command("endpoints", "add", "nowhere", "--url", "https://nowhere.invalid/")
         _schedule(watched, "webhook:nowhere", 12)
         watched.command("scale", "--min", 2, "--max", 2, "--target", 10)
         watched.load.late_per_s = 100
         seen.until("ShardclockTimerRefused", "a schedule that no shard can read")
         seen.until("ShardclockForecastOverCapacity", "more timers due than two shards are reckoned to fire")
-        # The workers keep in hand what they had claimed when the first start failed, and take no more.
+        # The workers keep the deliveries that they had claimed before the first failed start, and claim no more.
         _schedule(watched, "never.starts", 20)
         seen.until("ShardclockClockOffset", "a node that reports a clock 3 s ahead")
         seen.until("ShardclockLagBudgetBurnFast", "timers that come too late")
         seen.until("ShardclockDeliveriesFail", "a handler that raises each time")
         seen.until("ShardclockReplicaBehind", "a slot of a replica that is gone")
-        seen.until("ShardclockWalFilling", "what is kept for it")
+        seen.until("ShardclockWalFilling", "the log that is kept for it")
         seen.until("ShardclockDeliveriesBehind", "deliveries that wait for a handler that doesn't start")
         seen.until("ShardclockConsumerBehind", "a group without a member")
         seen.until("ShardclockOldLogWriter", "a transaction that has written to the log and stays open")
@@ -212,18 +212,18 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockBloat", "dead rows that vacuum may not clear")
         seen.until("ShardclockLogPartitionMissing", "a log without days ahead")
         seen.until("ShardclockLagBudgetBurnSlow", "timers that come too late, for longer")
-        seen.until("ShardclockEndpointFails", "an endpoint whose host has no address")
+        seen.until("ShardclockEndpointFails", "an endpoint with a host without address")
     watched.load.late_per_s = 0
     watched.command("scale", 2)
 
 
 def _jobs(watched: Watched, seen: Seen) -> None:
-    """Let one job crash, one fail, and one find no room."""
+    """Let one job crash, one fail, and one wait for resources."""
     seen.are_quiet("ShardclockJobNotSucceeding", "ShardclockJobCrashes", "ShardclockJobStartsLate")
     (watched.place / "refresh-fails").touch()
     for job in ("crashes", "finds_no_room"):
         watched.command("jobs", "run", job)
-    seen.until("ShardclockJobCrashes", "a job whose process ends each time")
+    seen.until("ShardclockJobCrashes", "a job with a process that ends each time")
     watched.command("jobs", "disable", "crashes")
     seen.until("ShardclockJobStartsLate", "a job for which no node has room")
     watched.command("jobs", "cancel", "finds_no_room")
@@ -232,7 +232,7 @@ def _jobs(watched: Watched, seen: Seen) -> None:
 
 
 def _processes(watched: Watched, seen: Seen) -> None:
-    """Let tokens stop, a signal be given up, and engines and exporters be refused what they need."""
+    """Cause an incident, a signal that is given up, and missing rights of engines and exporters."""
     seen.are_quiet(
         "ShardclockIncidents", "ShardclockIncidentsOpen", "ShardclockSignalsGivenUp", "ShardclockNothingAdvances",
         "ShardclockSignalsWait", "ShardclockReadingsMissing",
@@ -246,7 +246,7 @@ def _processes(watched: Watched, seen: Seen) -> None:
     with right_missing(watched, "insert", "instance_steps"):
         watched.command("processes", "start", "stuck")
         seen.until("ShardclockNothingAdvances", "engines that may not write")
-        seen.until("ShardclockSignalsWait", "what waits for them")
+        seen.until("ShardclockSignalsWait", "the signals that wait for them")
 
 
 def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.0) -> None:
@@ -260,11 +260,11 @@ def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.
 def _connections_near_limit(watched: Watched, seen: Seen) -> None:
     seen.are_quiet("ShardclockConnectionsNearLimit")
     with connections_taken(watched):
-        seen.until("ShardclockConnectionsNearLimit", "somebody who takes nearly all connections")
+        seen.until("ShardclockConnectionsNearLimit", "a client that takes nearly all connections")
 
 
 def _on_hold(watched: Watched, seen: Seen) -> None:
-    """Let the database be another installation's for a while."""
+    """Assign the database to another installation for a while."""
     seen.are_quiet("ShardclockOnHold")
     watched.sql("update shardclock.identity set name = 'another'")
     seen.until("ShardclockOnHold", "a database of another installation")
@@ -273,7 +273,7 @@ def _on_hold(watched: Watched, seen: Seen) -> None:
 
 
 def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
-    """Kill a keeper of each role in one minute after the other, short as Prometheus's minutes are here."""
+    """Kill a keeper of each role once in each of several scaled minutes."""
     seen.are_quiet(*FLAPPING.values())
     kills = {"shard": watched.kill_a_shard, "worker": watched.kill_a_worker, "engine": watched.kill_an_engine}
     for role, alert in FLAPPING.items():
@@ -283,7 +283,7 @@ def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
         seen.until(alert, f"a {role} that is killed again and again")
     until(watched.up.working, "two workers again")
     until(watched.up.advancing, "two engines again")
-    # Who is killed again and again is started ever later, and may have been missing for long enough.
+    # The pauses before restarts grow with each kill, so a keeper may be missing long enough for an alert.
     until(lambda: not MISSING & prometheus.alerts().keys(), "nobody to be told missing", within_s=ALERT_S)
 
 
@@ -296,30 +296,30 @@ def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Ca
 
 
 def _everything_dies(watched: Watched, seen: Seen) -> None:
-    """Kill a shard, the engines, the workers and the other shard, and nobody replaces them; hold back what was left."""
+    """Kill all shards, engines and workers without a coordinator to replace them, then stop the ramp."""
     seen.are_quiet(
         "ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader", "ShardclockNoShardAlive",
         "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive", "ShardclockNoWorkerAlive",
         "ShardclockWorkersMissing", "ShardclockEnginesMissing", "ShardclockNoEngineAlive",
     )  # fmt: skip
-    # What watches the coordinator is among them, or it would start a new one.
+    # The host process is frozen too, because it would start a new coordinator.
     with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("shardclock_server.cluster.host")):
         shards = watched.up.processes("ShardActor")
         shards[0].kill()
-        seen.until("ShardclockSlotsUnassigned", "a dead shard whose slots nobody shares out")
-        seen.until("ShardclockShardsMissing", "a dead shard that nobody replaces")
+        seen.until("ShardclockSlotsUnassigned", "a dead shard with unassigned slots")
+        seen.until("ShardclockShardsMissing", "a dead shard without a replacement")
         seen.until("ShardclockNoLeader", "a coordinator that is frozen")
         for role in ("Engine", "Worker"):
             one, *others = watched.up.processes(f"{role}Actor")
             one.kill()
-            seen.until(f"Shardclock{role}sMissing", "a dead one that nobody replaces")
+            seen.until(f"Shardclock{role}sMissing", "a dead one without a replacement")
             kill(others)
             seen.until(f"ShardclockNo{role}Alive", "all dead")
         kill(shards[1:])
         seen.until("ShardclockNoShardAlive", "all shards dead")
-        seen.until("ShardclockNothingFires", "timers due, and nobody to fire them")
+        seen.until("ShardclockNothingFires", "due timers without a living shard")
         watched.command("ramp", 0)
-    seen.until("ShardclockOverdueWhileShardsLive", "shards that may not fire what was left")
+    seen.until("ShardclockOverdueWhileShardsLive", "shards that may not fire the rest")
     watched.command("ramp", 150_000)
 
 
@@ -334,7 +334,7 @@ def _no_postgres_and_no_exporter(watched: Watched, seen: Seen) -> None:
 
 @contextmanager
 def _no_more_starts(watched: Watched) -> Iterator[None]:
-    """Keep the process of a handler from starting, which is called meanwhile."""
+    """Prevent the start of a handler's process while timers call the handler."""
     mark = watched.place / "no-more-starts"
     mark.touch()
     _schedule(watched, "never.starts", 20)

@@ -1,4 +1,4 @@
-"""Prove that metrics, docs, dashboards and rules speak of the same things."""
+"""Test that metrics, docs, dashboards and rules have the same names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.support.metric_names import metric_of, shown_name
 from tests.support.prometheus import promtool
 from tests.support.rules import RULES, RUNBOOKS, alerts
 
-DOCS = (ROOT / "docs/operate/monitoring.md").read_text()
+ALERTS_PAGE = (ROOT / "docs/operate/monitoring.md").read_text()
+METRICS_PAGE = (ROOT / "docs/operate/metrics.md").read_text()
 DASHBOARDS = sorted((ROOT / "k8s/monitoring/dashboards").glob("*.json"))
 BOARDS = [json.loads(file.read_text()) for file in DASHBOARDS]
 PANELS = [
@@ -34,7 +35,7 @@ ASKED = re.compile(r"(?<![\w:])shardclock_\w+(?![\w:])")
 
 
 class Page(Collector):
-    """Every family that there is, each with one series: what an exporter serves when everybody reports everything."""
+    """Serve one series of each family, as an exporter does if all sources report all metrics."""
 
     def collect(self) -> Any:
         yield from map(metric_of, FAMILIES.values())
@@ -44,43 +45,43 @@ class Page(Collector):
         return []
 
 
-def test_promtool_finds_nothing_to_better_in_any_metric() -> None:
+def test_promtool_accepts_each_metric() -> None:
     registry = CollectorRegistry()
     registry.register(Page())
     assert promtool("check", "metrics", stdin=generate_latest(registry).decode()) == ""
 
 
-def test_the_docs_tell_of_each_metric_and_of_no_other() -> None:
-    told = dict(re.findall(r"^\| `(shardclock_\w+)` \| ([^|]*)\|", DOCS, re.MULTILINE))
+def test_the_docs_list_exactly_the_metrics() -> None:
+    told = dict(re.findall(r"^\| `(shardclock_\w+)` \| ([^|]*)\|", METRICS_PAGE, re.MULTILINE))
     assert told.keys() == NAMES
     for name, family in FAMILIES.items():
         assert told[name].strip() == ", ".join(family.label_names), name
 
 
 def test_the_docs_list_each_alert_with_its_severity() -> None:
-    told = re.findall(r"^\| \[(\w+)\]\(runbooks/(\w+)\.md\) \| (\w+) \|", DOCS, re.MULTILINE)
+    told = re.findall(r"^\| \[(\w+)\]\(runbooks/(\w+)\.md\) \| (\w+) \|", ALERTS_PAGE, re.MULTILINE)
     assert told == [(name, name, alert["labels"]["severity"]) for name, alert in alerts().items()]
 
 
-def test_rules_and_panels_ask_for_metrics_that_are_there() -> None:
+def test_rules_and_panels_query_existing_metrics() -> None:
     texts = [RULES.read_text().partition("\nspec:\n")[2], *(file.read_text() for file in DASHBOARDS)]
     asked = {name for text in texts for name in ASKED.findall(text)}
     assert {_family_of(name) for name in asked} <= NAMES
 
 
-def test_each_metric_is_seen_on_some_panel() -> None:
+def test_each_metric_is_on_a_panel() -> None:
     seen = {_family_of(name) for file in DASHBOARDS for name in ASKED.findall(file.read_text())}
     assert NAMES - seen == set()
 
 
-def test_panels_use_recorded_series_that_are_recorded() -> None:
+def test_panels_use_series_that_the_rules_record() -> None:
     recorded = set(re.findall(r"record: (\S+)", RULES.read_text()))
     for file in DASHBOARDS:
         assert set(re.findall(r"[a-z_]+:shardclock_\w+:\w+", file.read_text())) <= recorded, file.name
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board["uid"])
-def test_a_dashboard_stands_by_itself(board: dict[str, Any]) -> None:
+def test_a_dashboard_is_complete_by_itself(board: dict[str, Any]) -> None:
     assert board["uid"].startswith("shardclock-")
     assert board["description"]
     ids = [panel["id"] for panel in board["panels"]]
@@ -97,7 +98,7 @@ def test_a_dashboard_stands_by_itself(board: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_says_what_it_shows_in_which_unit_and_where_help_is(panel: dict[str, Any]) -> None:
+def test_a_panel_has_a_description_a_unit_and_links_to_runbooks(panel: dict[str, Any]) -> None:
     assert len(panel["description"]) > 20
     assert panel["fieldConfig"]["defaults"]["unit"] in {"s", "short", "none", "cps", "percentunit", "bytes", "Bps"}
     for asker in (panel, *panel["targets"]):
@@ -111,9 +112,9 @@ def test_a_panel_says_what_it_shows_in_which_unit_and_where_help_is(panel: dict[
 
 
 @pytest.mark.parametrize("name", alerts())
-def test_each_runbook_is_a_click_away_from_some_panel(name: str) -> None:
+def test_a_panel_links_to_each_runbook(name: str) -> None:
     linked = {link["title"] for board in BOARDS for panel in board["panels"] for link in panel.get("links", [])}
-    if name != "ShardclockExporterAbsent":  # then no panel shows anything
+    if name != "ShardclockExporterAbsent":  # without an exporter the panels are empty
         assert f"Runbook: {name}" in linked
 
 

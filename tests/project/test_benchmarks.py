@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say, leave out who is absent, refuse what isn't empty, and leave nothing behind."""
+"""Test the benchmarks: their figures, absent systems, databases that are not empty, and their clean-up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measured(name: str, note: str = "", **figures: Sequence[float]) -> Measured:
 
 
 class Small(Limit):
-    """The statement alone, with little to do."""
+    """The contender that runs only our statement, with few timers."""
 
     drained = 2_000
 
@@ -63,17 +63,17 @@ def look(at_s: float, finished: int, busy_s: float) -> dict[str, Look]:
 @pytest.mark.parametrize(
     ("later", "stood_s"),
     [
-        (look(10.02, 7, 3.02), 0.02),  # busy, and nothing finished
-        (look(10.02, 8, 3.02), 0.0),  # busy, and one finished
-        (look(10.02, 7, 3.00), 0.0),  # idle
-        ({}, 0.0),  # taken out
+        (look(10.02, 7, 3.02), 0.02),  # the disk is busy, and finishes no request
+        (look(10.02, 8, 3.02), 0.0),  # the disk is busy, and finishes one request
+        (look(10.02, 7, 3.00), 0.0),  # the disk is idle
+        ({}, 0.0),  # the disk was taken out
     ],
 )
-def test_a_disk_stands_still_while_it_is_busy_and_finishes_nothing(later: dict[str, Look], stood_s: float) -> None:
+def test_a_disk_pauses_while_it_is_busy_without_finishing_a_request(later: dict[str, Look], stood_s: float) -> None:
     assert stood_still(look(10.0, 7, 3.0), later) == pytest.approx(stood_s)
 
 
-async def test_firings_are_told_by_batch_and_in_order_of_due_dates() -> None:
+async def test_firings_are_listed_by_batch_in_order_of_due_dates() -> None:
     batch = Batch(3, datetime(2030, 1, 1, tzinfo=UTC), 0.5)
     begin_s = batch.begin_s
     inside = [Firing(begin_s + n / 2, begin_s + 9 - n) for n in range(3)]
@@ -81,7 +81,7 @@ async def test_firings_are_told_by_batch_and_in_order_of_due_dates() -> None:
     assert among([Firing(begin_s - 1, 0), *reversed(inside), Firing(begin_s + 1.5, 0)], batch) == inside
 
 
-def test_lags_are_told_by_nearest_rank_and_of_nothing_there_are_none() -> None:
+def test_lags_have_the_nearest_rank_and_no_firing_has_none() -> None:
     lags = lags_of([Firing(10.0, 10.0 + n / 1000) for n in range(1, 1001)])
 
     assert {name: round(lag, 3) for name, lag in lags.items()} == {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
@@ -98,7 +98,7 @@ def test_a_page_can_be_read_again_as_numbers(tmp_path: Path) -> None:
     assert read(tmp_path, MACHINE) == results
 
 
-def test_a_page_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_results_of_another_machine_are_not_continued(tmp_path: Path) -> None:
     write(Results({**MACHINE, "cores": "64"}), tmp_path)
 
     with pytest.raises(OtherMachine, match="was measured with cores 64, this is 2: name another folder, or delete it"):
@@ -107,7 +107,7 @@ def test_a_page_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """Give an empty folder for the peers."""
+    """Make an empty folder for the other systems."""
     monkeypatch.setattr(installed_peers, "INSTALLED", tmp_path)
     versions.cache_clear()
     yield tmp_path
@@ -116,12 +116,12 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("kind", [*KINDS, *MORE_KINDS], ids=lambda kind: kind.name)
-async def test_a_peer_that_is_not_installed_is_told_and_left_out(kind: Kind) -> None:
+async def test_a_system_that_is_not_installed_is_reported_and_left_out(kind: Kind) -> None:
     with pytest.raises(Absent, match=f"{kind.package} is not installed: `make {kind.make}` installs it"):
         await Peer(kind).open("postgresql://nowhere")
 
 
-async def test_a_peer_whose_script_has_changed_since_is_left_out(installed: Path) -> None:
+async def test_a_system_with_a_changed_script_is_left_out(installed: Path) -> None:
     kind = KINDS[0]
     (installed / "node_modules" / kind.package).mkdir(parents=True)
     manifest = {"name": kind.package, "version": "1.2.3"}
@@ -137,12 +137,12 @@ async def test_a_peer_whose_script_has_changed_since_is_left_out(installed: Path
         await peer.open("postgresql://nowhere")
 
 
-async def test_a_database_that_holds_anything_is_refused_by_name(dsn: str) -> None:
+async def test_a_database_that_is_not_empty_is_refused_by_name(dsn: str) -> None:
     with pytest.raises(NotEmpty, match=r"holds shardclock\.\w+: a benchmark runs on an empty one only; name another"):
         await Server(dsn).require_empty()
 
 
-async def test_each_gets_an_empty_database_that_is_gone_afterwards(dsn: str) -> None:
+async def test_each_system_gets_an_empty_database_that_is_dropped_afterwards(dsn: str) -> None:
     async with Server(dsn).database() as lent:
         await query(lent, "create table mine ()")
         async with Server(dsn).database() as other:
@@ -150,7 +150,7 @@ async def test_each_gets_an_empty_database_that_is_gone_afterwards(dsn: str) -> 
     assert await databases(dsn) == []
 
 
-async def test_a_server_that_does_not_answer_is_told_in_a_line_without_its_password() -> None:
+async def test_a_server_without_an_answer_is_reported_in_one_line_without_its_password() -> None:
     told = r"^Postgres at 127\.0\.0\.1:1 can't be used: .*; name another with --dsn"
     with pytest.raises(Unusable, match=told) as why:
         await Server("postgresql://me:secret@127.0.0.1:1/empty").require_empty()
@@ -158,14 +158,14 @@ async def test_a_server_that_does_not_answer_is_told_in_a_line_without_its_passw
 
 
 def benchmark(*arguments: str, dsn: str) -> subprocess.Popen[str]:
-    """Run the command on the server of the test, whose database `postgres` holds nothing."""
+    """Run the command on the server of the test, with an empty database `postgres`."""
     server = urlunsplit(urlsplit(dsn)._replace(path="/postgres"))
     command = [sys.executable, "-m", "benchmarks", *arguments, "--dsn", server]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 async def databases(dsn: str) -> list[str]:
-    """List those that a benchmark has made and not dropped."""
+    """List the databases that a benchmark has made and not dropped."""
     rows = await query(dsn, "select datname from pg_database where datname ~ '^shardclock_bench_'")
     return [str(row["datname"]) for row in rows]
 
@@ -175,10 +175,10 @@ async def databases(dsn: str) -> list[str]:
     [
         (["drian"], "'drian' is none of drain, paced, "),
         (["drain", "--rounds", "0"], "--rounds 0: one at least"),
-        (["drain", "--only", "oban"], "--only oban: in the name of nobody who takes part: Shardclock, 1 shard, "),
+        (["drain", "--only", "oban"], "--only oban: in no contender's name: Shardclock, 1 shard, "),
     ],
 )
-def test_what_nobody_can_measure_is_refused_before_anything_begins(dsn: str, arguments: list[str], why: str) -> None:
+def test_a_case_that_cannot_be_measured_is_refused_at_the_start(dsn: str, arguments: list[str], why: str) -> None:
     running = benchmark(*arguments, dsn=dsn)
     _, complained = running.communicate(timeout=BOUND_S)
 
@@ -201,7 +201,7 @@ def test_one_command_measures_and_writes_a_page(dsn: str, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-async def test_interrupted_it_drops_what_it_made(dsn: str, number: signal.Signals) -> None:
+async def test_an_interrupted_benchmark_drops_its_databases(dsn: str, number: signal.Signals) -> None:
     running = benchmark("drain", "--only", "alone", dsn=dsn)
 
     async def has_begun() -> bool:

@@ -1,4 +1,4 @@
-"""The benchmarks of work done count what is completed in the database, and call real handlers on a real cluster."""
+"""Test the benchmarks of work done: completed work in the database, and calls of real handlers on a real cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED = "select intent, due_date, recorded_at from shardclock.command_log where 
 
 
 class Called(Contender):
-    """Say that three jobs were called; their rows stay until the test deletes them."""
+    """A contender with three called jobs; their rows stay until the test deletes them."""
 
     left = "select count(*) from public.job"
 
@@ -32,7 +32,7 @@ class Called(Contender):
         self.dsn, self.calls, self.asked = dsn, calls, 0
 
     async def put(self, batch: Batch) -> None:
-        """Put nothing: the test makes the rows."""
+        """Insert nothing: the test inserts the rows."""
 
     async def start(self) -> None:
         """Start nothing."""
@@ -41,27 +41,27 @@ class Called(Contender):
         """Stop nothing."""
 
     async def count(self) -> int:
-        """Count how often it was asked, too."""
+        """Count the rows, and count this call."""
         self.asked += 1
         return self.calls
 
     async def firings(self) -> Sequence[Firing]:
-        """Know no moments."""
+        """Return no times."""
         return []
 
     def processes(self) -> list[psutil.Process]:
-        """Have none."""
+        """Return no processes."""
         return []
 
 
 @pytest.fixture
 async def called(dsn: str) -> Called:
-    """Give a contender with three jobs that were called and are not completed."""
+    """Make a contender with three jobs that were called and are not completed."""
     await query(dsn, "create table public.job as select generate_series(1, 3) as id")
     return Called(dsn)
 
 
-async def test_what_was_called_counts_only_when_the_database_says_that_it_is_completed(called: Called) -> None:
+async def test_a_called_job_counts_only_after_its_completion_in_the_database(called: Called) -> None:
     waiting = asyncio.create_task(completed(called, 3, within_s=BOUND_S))
     await eventually(lambda: called.asked > 3)
     assert not waiting.done()
@@ -72,19 +72,19 @@ async def test_what_was_called_counts_only_when_the_database_says_that_it_is_com
     assert await waiting > began_s
 
 
-async def test_what_is_never_completed_is_told(called: Called) -> None:
+async def test_jobs_that_are_never_completed_are_reported(called: Called) -> None:
     with pytest.raises(NotForIt, match="3 of 3 were not completed within 0 s"):
         await completed(called, 3, within_s=0.1)
 
 
-async def test_nobody_asks_the_database_before_all_were_called(called: Called) -> None:
+async def test_the_database_is_not_queried_before_all_jobs_were_called(called: Called) -> None:
     called.left = "select 1 / 0"
     with pytest.raises(NotForIt, match="1 of 4 were not completed"):
         await completed(called, 4, within_s=0.1)
 
 
 class Small(SqlAlone):
-    """Our SQL alone, with little to do."""
+    """Our SQL alone, with few timers."""
 
     drained = 2_000
 
@@ -117,7 +117,7 @@ async def test_our_sql_alone_handles_a_herd_from_its_due_date_to_the_last_record
     assert figures["again"] == 0
 
 
-async def test_it_knows_when_each_timer_was_due_and_claimed(dsn: str) -> None:
+async def test_our_sql_returns_when_each_timer_was_due_and_claimed(dsn: str) -> None:
     contender = Small()
     async with opened(contender, dsn):
         batch = Batch.overdue(500)
@@ -134,7 +134,7 @@ async def test_it_knows_when_each_timer_was_due_and_claimed(dsn: str) -> None:
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-async def test_each_handler_is_called_on_a_cluster_and_writes_down_when(
+async def test_each_handler_is_called_on_a_cluster_and_records_its_time(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ours, "SETTLE_S", 0.0)

@@ -1,4 +1,4 @@
-"""Prove what holds for the house as a whole: its names, its lock, its wheel."""
+"""Test rules for the whole project: names, files, locked packages, versions of Python."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CLIENT = "shardclock-client"
 PYTHON = "Programming Language :: Python :: 3."
 TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
-TEST_LINES_MAX = 400  # a reader sees what a file proves; and pytest-xdist gives a file to one worker
+TEST_LINES_MAX = 400  # a longer file is hard to read, and pytest-xdist gives a file to one worker
 
-# Words of our own that words of the field have replaced; the glossary of docs/architecture.md has today's.
+# Old words of the project; terms of the field have replaced them, and docs/architecture.md has the glossary.
 REPLACED_WORDS = {
     "bell", "bells", "brisk", "guest", "guests", "heir", "heirs", "lately", "tally", "walk", "walks", "wards",
 }  # fmt: skip
 
-# What ties a file to one machine or one package index; the brackets keep this file from matching itself.
+# Texts that tie a file to one machine or one package index; with the brackets this file does not match itself.
 TIES = re.compile(
     r"/(?:wor[k]|roo[t])/|/(?:home|Users)/\w+/|file://[/]|https?://[^/\s]+/simpl[e]\b"
     r"|https?://registr[y]\.|--(?:extra-)?index-ur[l]|--find-link[s]"
@@ -50,12 +50,12 @@ def test_no_tracked_file_names_this_machine_or_an_index() -> None:
     assert named == []
 
 
-def test_no_test_file_has_more_lines_than_a_reader_takes_in() -> None:
+def test_no_test_file_has_too_many_lines() -> None:
     lines = {file.relative_to(ROOT).as_posix(): len(file.read_text().splitlines()) for file in TEST_FILES}
     assert {name: count for name, count in lines.items() if count > TEST_LINES_MAX} == {}
 
 
-def test_the_files_that_take_long_are_there() -> None:
+def test_the_listed_long_files_exist() -> None:
     named = LONG_FILES | TAKES_S.keys()
 
     assert sorted(name for name in named if not (ROOT / "tests" / name).is_file()) == []
@@ -63,7 +63,7 @@ def test_the_files_that_take_long_are_there() -> None:
 
 @cache
 def nodes_of_tests() -> list[tuple[str, list[ast.AST]]]:
-    """Parse each file of the tests; give its name and its nodes."""
+    """Parse each test file; yield its name and its nodes."""
     files = sorted((ROOT / "tests").rglob("*.py"))
     return [(file.relative_to(ROOT).as_posix(), [*ast.walk(ast.parse(file.read_text()))]) for file in files]
 
@@ -81,7 +81,7 @@ def test_no_file_imports_from_a_test_file() -> None:
 
 
 def _modules_of(node: ast.AST) -> list[str]:
-    """Name the modules that a statement imports, and the names from them that may be modules."""
+    """List the modules that a statement imports, and its imported names, which may be modules."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -101,7 +101,7 @@ def test_no_name_in_the_tests_contains_a_replaced_word() -> None:
 
 
 def _defined_by(node: ast.AST) -> list[str]:
-    """Name the function, class, parameter or variable that a node defines."""
+    """Return the name of the function, class, parameter or variable that a node defines."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     if isinstance(node, ast.arg):
@@ -118,7 +118,7 @@ def test_every_locked_package_is_pinned_and_hashed_and_comes_from_no_host() -> N
     assert [entry for entry in entries if not re.match(r"[\w.-]+==\S+ .*\\\n +--hash=sha256:", entry)] == []
 
 
-def test_the_lock_holds_every_dependency_we_name() -> None:
+def test_the_lock_has_every_dependency_of_the_project() -> None:
     locked = {
         _normal(name) for name in re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     }
@@ -132,7 +132,7 @@ def test_the_lock_holds_every_dependency_we_name() -> None:
     assert named - locked == {CLIENT}, "the client is in this tree"
 
 
-def test_the_same_pythons_are_named_wherever_they_are() -> None:
+def test_all_files_name_the_same_versions_of_python() -> None:
     project = PYPROJECT["project"]
     classified = [it.rpartition(".")[2] for it in project["classifiers"] if it.startswith(PYTHON)]
     (oldest, after) = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", project["requires-python"]).groups()  # type: ignore[union-attr]

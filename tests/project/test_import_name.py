@@ -1,4 +1,4 @@
-"""Prove that the server has one import name, for the interpreter, for the tools and in what is installed."""
+"""Test that the server has one import name, for the interpreter, the tools and the installed packages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from tests.support.distributions import pip, wheel_of
 NAME = "shardclock_server"
 FOLDERS = (*PACKAGE_NAMES, "benchmarks", "chaos", "client", "examples", "k8s", "tests", "tools")
 SOURCES = sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py"))
-# An import path as monkeypatch and `python -m` take it, such as NAME.sql.session without its first word.
+# An import path for monkeypatch and `python -m`, such as NAME.sql.session without its first word.
 DOTTED = re.compile(rf"({'|'.join(PACKAGE_NAMES)})\.([a-z_]+)(?:\.\w+)*")
 SUSPECT = re.compile(rf"""(?:import|from) +(?:{"|".join(PACKAGE_NAMES)})\b|["']{DOTTED.pattern}["']""")
-SHIPPED = {".py", ".sql", ".css", ".html"}
+SHIPPED = {".py", ".sql", ".css", ".html", ".js"}
+NOTICE = "NOTICE"  # the licences of files of other projects
 
 
 def test_each_package_has_a_link_and_the_import_name_has_nothing_else() -> None:
@@ -35,7 +36,7 @@ def test_each_package_has_a_link_and_the_import_name_has_nothing_else() -> None:
     assert {path.name for path in (ROOT / NAME).iterdir() if path.is_file()} == {"__init__.py", "py.typed"}
 
 
-def test_no_module_is_imported_by_its_folder_s_name_alone() -> None:
+def test_no_module_is_imported_by_the_name_of_its_folder_alone() -> None:
     # The root is on the path of tests, so `import sql` would load a second copy of each module.
     assert [f"{path.relative_to(ROOT)}: {name}" for path in SOURCES for name in _plain_names(path)] == []
 
@@ -44,7 +45,7 @@ def _plain_names(path: Path) -> list[str]:
     names: list[str] = []
     text = path.read_text()
     if SUSPECT.search(text) is None:
-        return names  # to parse all files takes seconds
+        return names  # parsing all files takes seconds
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names if alias.name.partition(".")[0] in PACKAGE_NAMES]
@@ -63,7 +64,7 @@ def _is_module(text: str) -> bool:
 @pytest.mark.slow
 def test_the_wheel_brings_one_package_with_the_sql_the_page_and_the_types(wheels: dict[str, Path]) -> None:
     kept = {path.relative_to(ROOT) for name in PACKAGE_NAMES for path in (ROOT / name).rglob("*")}
-    shipped = {f"{NAME}/{path.as_posix()}" for path in kept if path.suffix in SHIPPED}
+    shipped = {f"{NAME}/{path.as_posix()}" for path in kept if path.suffix in SHIPPED or path.name == NOTICE}
     assert _files_of(wheels["server"]) == {*shipped, f"{NAME}/__init__.py", f"{NAME}/py.typed"}
 
 
@@ -95,7 +96,7 @@ def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) ->
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_the_demo_works_from_the_wheel_in_an_empty_directory(installed: Path, tmp_path: Path) -> None:
-    # Given an environment that has the wheels and what they depend on, and nothing of this tree
+    # Given an environment with the wheels and their dependencies, without this tree
     empty = tmp_path / "empty"
     empty.mkdir()
     (site,) = installed.parent.glob("lib/python*/site-packages")
@@ -105,7 +106,7 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(installed: Path, tm
     )
     assert found.stdout.strip() == str(site)
 
-    # When its demo runs
+    # When the server's demo runs
     done = subprocess.run(
         [installed / "shardclock", "demo", "--json"],
         cwd=empty,
@@ -115,7 +116,7 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(installed: Path, tm
         check=False,
     )
 
-    # Then it fires its timers, and leaves nothing there
+    # Then the demo fires its timers, and leaves no file in the environment
     assert done.returncode == 0, done.stdout + done.stderr
     verdict = json.loads(done.stdout)
     assert (verdict["early"], verdict["lost"], verdict["double"]) == (0, 0, 0)
@@ -126,7 +127,7 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(installed: Path, tm
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("gone", "left"), [("shardclock", "metrics"), ("other", NAME)])
-def test_another_distribution_that_brings_metrics_and_ours_leave_each_other_alone(
+def test_another_distribution_with_a_package_metrics_and_ours_keep_their_files(
     other: Path, gone: str, left: str
 ) -> None:
     pip(other, "check")

@@ -1,4 +1,4 @@
-"""Hold the map in each package's docstring against the modules that are there."""
+"""Test that the docstring of each package names all its modules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from tests.support import PACKAGE_NAMES, ROOT
 
 PACKAGES = sorted(path.parent for name in PACKAGE_NAMES for path in (ROOT / name).rglob("__init__.py"))
-# The modules of these packages are one of a kind each, and called by their subject.
+# The modules of these packages are alike, and each is named after its subject.
 OF_A_KIND = {"feel/functions", "cli"}
-# A package with so few modules needs no map.
+# A package with at most this many modules needs no map.
 FEW = 2
 
 

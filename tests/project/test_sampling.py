@@ -1,4 +1,4 @@
-"""Of very many cases a sample is run; which one is no chance."""
+"""Test that a test with very many cases runs the same sample each time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_few_cases_are_all_run() -> None:
 
 
 @pytest.mark.parametrize("count", [5, 6, 100])
-def test_of_many_so_many_are_run_as_are_asked_for_the_first_and_the_last_among_them(count: int) -> None:
+def test_a_sample_has_the_requested_size_and_contains_the_first_and_the_last_case(count: int) -> None:
     kept = set(range(count)) - set(left_out(range(count), most=4))
     assert len(kept) == 4
     assert {0, count - 1} <= kept

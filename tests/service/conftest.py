@@ -1,4 +1,4 @@
-"""Lend tests the sessions of a client and of an operator, and a shard and a worker, each moved by hand."""
+"""The sessions of a client and of an operator, and a worker and a shard that a test steps by hand."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tests.support.sql_client import session as opened
 
 @pytest.fixture
 async def session(dsn: str) -> AsyncIterator[Session]:
-    """Give a client's session: a scheduler may do all that a client does with jobs."""
+    """Open a client's session: the scheduler role may do everything with jobs that a client does."""
     async with opened(dsn) as client:
         yield client
 
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give the session of an operator."""
+    """Open an operator's session."""
     async with opened(dsn, "shard") as client:
         yield client
 
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
+    """Start a worker that keeps all slots."""
     async with JobWorker(dsn, 11) as hand:
         yield hand
 
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Lend a shard that a test moves by hand."""
+    """Start a shard that the test steps by hand."""
     await add_holder(dsn, 0xBEEF)
     async with HolderClient(dsn, holder=0xBEEF, role=OPERATOR) as hand:
         yield hand

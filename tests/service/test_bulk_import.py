@@ -1,4 +1,4 @@
-"""Prove that a file's lines are each scheduled once, whatever becomes of the connection meanwhile."""
+"""Each line of a file is scheduled once, even if connections break during the import."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shardclock.backoff import Backoff
 from shardclock_server.service import bulk_import
 from shardclock_server.service.bulk_import import ImportReport, import_lines
 from shardclock_server.service.lines import ImportBroken
-from shardclock_server.sql.retry import Retry
+from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query, value
 from tests.support.waiting import eventually
@@ -22,7 +22,7 @@ LINES = 20_000
 NAME = "import under test"
 DOWN = "postgresql://127.0.0.1:1/none"
 WAITING = "select count(*) from pg_locks where not granted"
-NOTHING_MORE_S = 0.3  # an absence shows only in time
+NOTHING_MORE_S = 0.3  # time in which an unwanted third part would begin
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +31,12 @@ def _parts_of_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def numbered(count: int) -> list[tuple[int, bytes]]:
-    """Write lines, each with a name of its own."""
+    """Write lines, each with its own name."""
     return [(i, b'{"delay": "PT1H", "name": "line-%d"}' % i) for i in range(1, count + 1)]
 
 
 @pytest.mark.exhaustive
-async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_line(dsn: str) -> None:
+async def test_repeated_kills_of_the_connection_neither_lose_nor_double_a_line(dsn: str) -> None:
     report, kills = ImportReport(), 0
     async with Session(dsn, application=NAME) as session, asyncio.timeout(2 * BOUND_S):
         work = asyncio.create_task(import_lines([session], numbered(LINES), report, keep=True))
@@ -59,8 +59,8 @@ async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_l
 
 
 @pytest.mark.exhaustive
-async def test_an_outage_that_does_not_end_names_the_line_to_go_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=3, backoff=Backoff(0.001, 0.001)))
+async def test_a_permanent_outage_names_the_line_at_which_to_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_import, "BATCH_RETRY", StoreRetry(attempts=3, backoff=Backoff(0.001, 0.001)))
     report = ImportReport()
 
     async with Session(DOWN, application=NAME) as session:
@@ -75,10 +75,8 @@ async def test_an_outage_that_does_not_end_names_the_line_to_go_on_from(monkeypa
     [(b'{"delay": "PT1H"}', 2), (b'{"delay": "PT1H", "name": "a", "on_conflict": "ignore"}', 1)],
     ids=["without names", "with names"],
 )
-async def test_two_parts_are_written_at_once_unless_a_name_may_stand_in_both(
-    dsn: str, line: bytes, at_once: int
-) -> None:
-    # Given a table into which nobody can write
+async def test_two_parts_are_written_at_once_unless_a_name_may_be_in_both(dsn: str, line: bytes, at_once: int) -> None:
+    # Given a lock that blocks all writes to the table
     report, given = ImportReport(), 0
 
     def lines() -> Iterator[tuple[int, bytes]]:
@@ -90,7 +88,7 @@ async def test_two_parts_are_written_at_once_unless_a_name_may_stand_in_both(
         async with other.transaction() as connection:
             await connection.execute("lock table shardclock.timers in share row exclusive mode")
 
-            # When five parts are to be written, and the next one is there
+            # When five parts are waiting to be written, and the next one has been read
             work = asyncio.create_task(import_lines(sessions, lines(), report))
             await eventually(lambda: _waiting(dsn, at_once))
             await eventually(lambda: given == 1_000 * (at_once + 1))
@@ -99,7 +97,7 @@ async def test_two_parts_are_written_at_once_unless_a_name_may_stand_in_both(
         async with asyncio.timeout(BOUND_S):
             await work
 
-    # Then two had begun, or one
+    # Then exactly the permitted number of parts had begun
     assert waiting == at_once
     assert (report.scheduled, report.refused, report.next_line) == (5_000, [], 5_001)
 
@@ -114,7 +112,7 @@ async def two_sessions(first: str, second: str = "") -> AsyncIterator[list[Sessi
         yield [one, other]
 
 
-async def test_lines_of_one_name_are_done_in_their_order_on_two_connections(dsn: str) -> None:
+async def test_lines_with_one_name_are_written_in_order_on_two_connections(dsn: str) -> None:
     line = '{"delay": "PT1H", "name": "a", "on_conflict": "replace", "payload": %d}'
     report = ImportReport()
 
@@ -125,25 +123,25 @@ async def test_lines_of_one_name_are_done_in_their_order_on_two_connections(dsn:
     assert await value(dsn, "select payload::integer from shardclock.timers") == 3_000
 
 
-async def test_a_part_of_long_lines_ends_sooner_so_that_it_needs_no_more_memory(dsn: str) -> None:
-    # Given lines of 64 KiB, of which 64 make 4 MiB
+async def test_a_part_of_long_lines_has_fewer_lines_to_bound_its_memory(dsn: str) -> None:
+    # Given lines of 64 KiB: 64 of them are 4 MiB
     head, tail = b'{"delay": "PT1H", "payload": "', b'"}\n'
     line = head + b"x" * (65_536 - len(head) - len(tail)) + tail
     report, done = ImportReport(), list[int]()
 
-    # When 150 are imported
+    # When 150 lines are imported
     async with two_sessions(dsn) as sessions:
         lines = [(n, line) for n in range(1, 151)]
         await import_lines(sessions, lines, report, progress=lambda so_far: done.append(so_far.scheduled))
 
-    # Then no part had more of them
+    # Then no part had more than 64 lines
     assert done == [64, 128, 150]
 
 
-async def test_what_was_written_beside_a_part_that_broke_is_told_and_nothing_behind_it_is_begun(
+async def test_parts_written_beside_a_broken_part_are_reported_and_no_later_part_begins(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=3, backoff=Backoff(1.0, 1.0)))
+    monkeypatch.setattr(bulk_import, "BATCH_RETRY", StoreRetry(attempts=3, backoff=Backoff(1.0, 1.0)))
     report, lines = ImportReport(), [(n, b'{"delay": "PT1H"}') for n in range(1, 5_001)]
 
     async with two_sessions(dsn, DOWN) as sessions:
@@ -154,8 +152,8 @@ async def test_what_was_written_beside_a_part_that_broke_is_told_and_nothing_beh
     assert report.scheduled == await value(dsn, "select count(*) from shardclock.timers") == 2_000
 
 
-async def test_when_all_that_was_begun_broke_it_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=2, backoff=Backoff(0.01, 0.01)))
+async def test_several_broken_parts_are_reported_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_import, "BATCH_RETRY", StoreRetry(attempts=2, backoff=Backoff(0.01, 0.01)))
     report, faults = ImportReport(), list[object]()
     asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
 
@@ -168,7 +166,7 @@ async def test_when_all_that_was_begun_broke_it_is_told_once(monkeypatch: pytest
     assert (report.scheduled, faults) == (0, [])
 
 
-async def test_an_import_that_is_broken_off_leaves_nothing_under_way(dsn: str) -> None:
+async def test_a_cancelled_import_leaves_no_write_in_progress(dsn: str) -> None:
     async with two_sessions(dsn) as sessions, Session(dsn, application="in the way") as other:
         async with other.transaction() as connection:
             await connection.execute("lock table shardclock.timers in share row exclusive mode")
@@ -186,6 +184,6 @@ async def test_an_import_that_is_broken_off_leaves_nothing_under_way(dsn: str) -
 
 
 async def _is_empty(dsn: str) -> bool:
-    """Say whether the broken statements have ended, and written nothing."""
+    """Return whether the cancelled statements have ended without a row."""
     ended = "select not exists (select from pg_stat_activity where application_name = $1 and state = 'active')"
     return bool(await value(dsn, ended, NAME)) and await value(dsn, "select count(*) from shardclock.timers") == 0

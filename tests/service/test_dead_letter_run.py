@@ -1,4 +1,4 @@
-"""A run over all dead letters takes each once, the oldest first, and keeps to its rate. Then it tells what it did."""
+"""A run over all dead letters changes each letter once, the oldest first, keeps its rate, and reports the changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from shardclock_server.service.bulk_run import BulkBroken
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letter_run import DeadLetterRun
-from shardclock_server.service.dead_letters import Act, discarding, redriving
-from shardclock_server.service.many import Changed
+from shardclock_server.service.dead_letters import DeadLetterChange, discarding, redriving
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, bury, declare
@@ -20,7 +20,7 @@ EACH = DeadLetterFilter()
 
 
 class Told:
-    """Keep the progress."""
+    """Record the progress."""
 
     def __init__(self) -> None:
         self.found_: list[tuple[int, bool]] = []
@@ -34,13 +34,13 @@ class Told:
 
 
 class Batches:
-    """Make the batches of an act, and keep what each was asked for. If told so, what is redriven dies again."""
+    """Record the batches and pauses of a change. With a `dsn`, each redriven dead letter dies again."""
 
-    def __init__(self, act: Act, dsn: str | None = None) -> None:
+    def __init__(self, change: DeadLetterChange, dsn: str | None = None) -> None:
         self.asked: list[list[int]] = []
         self.pauses_s: list[float] = []
-        self.act = replace(act, change=self._change)
-        self._inner, self._dsn = act.change, dsn
+        self.change = replace(change, apply=self._change)
+        self._inner, self._dsn = change.apply, dsn
 
     async def pause(self, length_s: float) -> None:
         self.pauses_s.append(length_s)
@@ -55,7 +55,7 @@ class Batches:
 
 
 async def bury_as(dsn: str, keys: Sequence[int]) -> None:
-    """Insert dead letters with these keys, as if they died now."""
+    """Insert dead letters with these keys that died now."""
     before = [row[0] for row in await query(dsn, "select timer_key from shardclock.dead_letters")]
     await bury(dsn, len(keys))
     await query(
@@ -68,16 +68,18 @@ async def bury_as(dsn: str, keys: Sequence[int]) -> None:
 
 
 async def bury_in_turn(dsn: str, count: int) -> None:
-    """Insert dead letters of which the one with the largest key was given up first, a minute before the next."""
+    """Insert dead letters, given up a minute apart; the letter with the largest key was given up first."""
     await bury(dsn, count)
     await query(dsn, "update shardclock.dead_letters set died_at = now() - timer_key * interval '1 min'")
 
 
-async def test_all_are_taken_in_batches_the_ones_given_up_first_coming_first(dsn: str, operator: Session) -> None:
+async def test_dead_letters_are_changed_in_batches_in_the_order_in_which_they_were_given_up(
+    dsn: str, operator: Session
+) -> None:
     await declare(dsn, HANDLER)
     await bury_in_turn(dsn, 5)
     batches, told = Batches(redriving(operator)), Told()
-    run = DeadLetterRun(batches.act, EACH, batch=2)
+    run = DeadLetterRun(batches.change, EACH, batch=2)
 
     await run.run(operator, told, dry_run=False)
 
@@ -87,10 +89,10 @@ async def test_all_are_taken_in_batches_the_ones_given_up_first_coming_first(dsn
     assert (told.found_, told.changed_) == ([(2, False), (4, False), (5, False), (5, True)], [(2, 5), (4, 5), (5, 5)])
 
 
-async def test_one_that_dies_again_meanwhile_is_not_taken_twice(dsn: str, operator: Session) -> None:
+async def test_a_dead_letter_that_dies_again_during_the_run_is_not_redriven_twice(dsn: str, operator: Session) -> None:
     await bury_in_turn(dsn, 3)
     batches = Batches(redriving(operator), dsn)
-    run = DeadLetterRun(batches.act, EACH, batch=1)
+    run = DeadLetterRun(batches.change, EACH, batch=1)
 
     await run.run(operator, Told(), dry_run=False)
 
@@ -99,17 +101,17 @@ async def test_one_that_dies_again_meanwhile_is_not_taken_twice(dsn: str, operat
     assert [row["timer_key"] for row in left] == [1, 2, 3]
 
 
-async def test_at_a_rate_a_batch_waits_until_those_of_the_one_before_are_due(dsn: str, operator: Session) -> None:
+async def test_with_a_rate_a_batch_waits_until_the_batch_before_is_due(dsn: str, operator: Session) -> None:
     await bury_in_turn(dsn, 50)
     batches = Batches(redriving(operator, per_s=2))
-    run = DeadLetterRun(batches.act, EACH, pause=batches.pause)
+    run = DeadLetterRun(batches.change, EACH, pause=batches.pause)
 
     await run.run(operator, Told(), dry_run=False)
 
     assert ([len(keys) for keys in batches.asked], batches.pauses_s) == ([20, 20, 10], [10.0, 10.0])
 
 
-async def test_a_dry_run_counts_them_all_and_changes_nothing(dsn: str, operator: Session) -> None:
+async def test_a_dry_run_counts_all_dead_letters_and_changes_nothing(dsn: str, operator: Session) -> None:
     await bury(dsn, 5)
     await bury(dsn, 2, "cart.left")
     run = DeadLetterRun(discarding(operator), EACH, batch=3)
@@ -122,14 +124,14 @@ async def test_a_dry_run_counts_them_all_and_changes_nothing(dsn: str, operator:
     assert (list(would.keys), list(run.changed_keys)) == ([1, 2, 3, 4, 5, 6, 7], [])
 
 
-async def test_signals_that_are_left_are_counted_over_all_batches(dsn: str, operator: Session) -> None:
+async def test_signals_that_stay_are_counted_over_all_batches(dsn: str, operator: Session) -> None:
     await bury(dsn, 3)
     await bury(dsn, 2, "process:instance")
 
-    async def change(keys: Sequence[int]) -> list[int]:
+    async def apply(keys: Sequence[int]) -> list[int]:
         return [key for key in keys if key <= 3]
 
-    run = DeadLetterRun(replace(discarding(operator), change=change), EACH, batch=2)
+    run = DeadLetterRun(replace(discarding(operator), apply=apply), EACH, batch=2)
 
     await run.run(operator, Told(), dry_run=False)
 
@@ -137,25 +139,25 @@ async def test_signals_that_are_left_are_counted_over_all_batches(dsn: str, oper
     assert run.outcome(dry_run=False).sentence == f"3 dead letters discarded; {left}"
 
 
-async def test_a_run_that_breaks_says_what_it_has_done_and_what_it_does_not_know(dsn: str, operator: Session) -> None:
+async def test_a_broken_run_reports_its_changes_and_the_number_of_unknown_outcomes(dsn: str, operator: Session) -> None:
     await bury_in_turn(dsn, 5)
-    act = discarding(operator)
+    discard = discarding(operator)
 
-    async def change(keys: Sequence[int]) -> Sequence[int]:
+    async def apply(keys: Sequence[int]) -> Sequence[int]:
         if 3 in keys:
             raise StoreUnavailable("no answer")
-        return await act.change(keys)
+        return await discard.apply(keys)
 
-    run = DeadLetterRun(replace(act, change=change), EACH, batch=2)
+    run = DeadLetterRun(replace(discard, apply=apply), EACH, batch=2)
 
     with pytest.raises(BulkBroken, match="Postgres does not answer"):
         await run.run(operator, Told(), dry_run=False)
     assert (run.outcome(dry_run=False).sentence, run.unsure) == ("2 dead letters discarded", 2)
 
 
-async def test_where_there_are_none_that_is_said(operator: Session) -> None:
+async def test_a_run_without_dead_letters_reports_that_there_are_none(operator: Session) -> None:
     run = DeadLetterRun(redriving(operator), EACH)
 
     await run.run(operator, Told(), dry_run=False)
 
-    assert run.outcome(dry_run=False) == Changed(run.changed_keys, "there is no such dead letter", more=False)
+    assert run.outcome(dry_run=False) == BulkResult(run.changed_keys, "there is no such dead letter", more=False)

@@ -1,11 +1,11 @@
-"""Prove what is said of dead letters that are redriven or discarded, as any interface calls it."""
+"""The answers to a redrive and to a discard of dead letters, for all interfaces."""
 
 from __future__ import annotations
 
 import pytest
 
+from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import discard, of_targets, page_of, redrive
-from shardclock_server.service.many import Changed
 from shardclock_server.sql.deliveries import dead_letters
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Record, Session
@@ -18,7 +18,7 @@ EACH = DeadLetterFilter()
 
 
 class Weighed(Session):
-    """Count the characters of what is read."""
+    """Count the characters of all rows read."""
 
     read = 0
 
@@ -30,18 +30,18 @@ class Weighed(Session):
 
 @pytest.fixture
 async def letters(dsn: str) -> list[int]:
-    """Let three deliveries die, one after the other; return their keys."""
+    """Let three deliveries die one after the other; return their keys."""
     return await let_die(dsn, 3)
 
 
-async def test_a_dry_run_names_them_the_first_that_died_first_and_changes_nothing(
+async def test_a_dry_run_names_the_dead_letters_in_the_order_of_their_deaths_and_changes_nothing(
     operator: Session, letters: list[int]
 ) -> None:
     would = await redrive(operator, EACH, limit=2, per_s=1, dry_run=True)
 
     which = f"2 dead letters would be put back, 1 a second, of the target {HANDLER}"
     sentence = f"{which}, and there are more; nothing was changed"
-    assert would == Changed(letters[:2], sentence, more=True, again_in_s=2)
+    assert would == BulkResult(letters[:2], sentence, more=True, again_in_s=2)
     assert (await discard(operator, EACH, dry_run=True)).keys == letters
 
 
@@ -51,28 +51,26 @@ def test_a_sentence_names_a_few_targets_and_counts_the_others() -> None:
     assert of_targets([f"t{i}" for i in range(8)]) == "of the targets t0, t1, t2, t3, t4 and 3 others"
 
 
-async def test_what_a_run_leaves_may_be_acted_on_when_those_of_the_run_are_due(
-    operator: Session, letters: list[int]
-) -> None:
+async def test_the_rest_beyond_the_limit_may_be_changed_after_again_in_s(operator: Session, letters: list[int]) -> None:
     first = await redrive(operator, EACH, limit=2, per_s=1, dry_run=False)
     rest = await discard(operator, EACH, limit=2, reason="refunded by hand", dry_run=False)
     none = await discard(operator, EACH, dry_run=False)
 
     assert (first.sentence, first.more, first.again_in_s) == ("put back: 2 dead letters are due again", True, 2)
     assert sorted(first.keys) == letters[:2], "the two that were given up first"
-    assert rest == Changed(letters[2:], "1 dead letter discarded", more=False)
-    assert none == Changed([], "there is no such dead letter", more=False)
+    assert rest == BulkResult(letters[2:], "1 dead letter discarded", more=False)
+    assert none == BulkResult([], "there is no such dead letter", more=False)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_one_that_is_not_there_is_named(operator: Session, dry_run: bool) -> None:
+async def test_an_unknown_dead_letter_is_named(operator: Session, dry_run: bool) -> None:
     for act in (redrive, discard):
         none = await act(operator, DeadLetterFilter(timer_key=999), dry_run=dry_run)
-        assert none == Changed([], "there is no dead letter 999", more=False)
+        assert none == BulkResult([], "there is no dead letter 999", more=False)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-async def test_what_is_redriven_or_discarded_is_found_without_what_it_holds(dsn: str, dry_run: bool) -> None:
+async def test_a_redrive_and_a_discard_do_not_read_the_payloads(dsn: str, dry_run: bool) -> None:
     await bury_large(dsn, 40)
     async with Weighed(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         redriven = await redrive(session, EACH, limit=20, dry_run=dry_run)
@@ -82,7 +80,7 @@ async def test_what_is_redriven_or_discarded_is_found_without_what_it_holds(dsn:
     assert session.read < 10_000, "one payload alone has more"
 
 
-async def test_a_page_ends_early_when_they_are_large_and_leads_to_the_rest(
+async def test_a_page_of_large_dead_letters_is_shorter_and_leads_to_the_rest(
     dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bury_large(dsn, 5)
@@ -108,11 +106,11 @@ async def test_a_page_leads_to_the_next_and_any_other_text_is_refused(dsn: str, 
     assert (first.next is None, second.next) == (False, None)
     for page in ("", "7", "[]", '["yesterday", 1]', '["2031-01-01T00:00:00", 1]', '["2031-01-01T00:00:00Z", -1]',
                  '["2031-01-01T00:00:00Z", 9999999999999999999]', "[7, 1]"):  # fmt: skip
-        with pytest.raises(Refusal, match="is not one that a list of dead letters gave"):
+        with pytest.raises(Refusal, match="is not from a list of dead letters"):
             await page_of(operator, EACH, size=3, page=page)
 
 
 async def bury_large(dsn: str, count: int) -> None:
-    """Insert dead letters that were given up at one moment, each with a payload of 60,000 bytes and more."""
+    """Insert dead letters that were given up at one moment, each with a payload of more than 60,000 bytes."""
     await bury(dsn, count)
     await query(dsn, "update shardclock.dead_letters set payload = to_jsonb(repeat('x', 60000)), died_at = now()")

@@ -1,4 +1,4 @@
-"""Prove what is said of deliveries that are shown, retried or cancelled, as any interface calls it."""
+"""The answers about deliveries that are shown, retried or cancelled, for all interfaces."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shardclock.api.refusals.deliveries import (
+    DELIVERY_CLAIMED,
+    DELIVERY_DEAD,
+    DELIVERY_ENDED,
+    DELIVERY_OF_JOB,
+    UNKNOWN_DELIVERY,
+)
 from shardclock_server.service import deliveries
-from shardclock_server.service.deliveries import Answer
-from shardclock_server.service.many import Changed
+from shardclock_server.service.bulk_wording import BulkResult
+from shardclock_server.service.deliveries import DeliveryResult
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
@@ -24,63 +31,60 @@ from tests.support.deliveries import (
     failed,
 )
 from tests.support.factories import HolderClient
+from tests.support.refusals import refusing
 
 EACH = DeliveryFilter()
 
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Give a worker that keeps all slots."""
+    """Start a worker that keeps all slots."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:
         yield hand
 
 
-async def test_each_state_has_its_sentence(operator: Session, shard: HolderClient, worker: WorkerClient) -> None:
+async def test_each_state_has_its_code(operator: Session, shard: HolderClient, worker: WorkerClient) -> None:
     (key,) = await deliver(shard)
-    unknown = await deliveries.cancel(operator, key + 1)
+    with refusing(UNKNOWN_DELIVERY):
+        await deliveries.cancel(operator, key + 1)
     (mine,) = await worker.take()
-    in_hand = await deliveries.cancel(operator, key)
+    with refusing(DELIVERY_CLAIMED):
+        await deliveries.cancel(operator, key)
     await worker.settle(failed(mine))
     due = await deliveries.retry(operator, key)
     (mine,) = await worker.take()
     await worker.settle(dead(mine))
-    given_up = await deliveries.retry(operator, key)
+    with refusing(DELIVERY_DEAD):
+        await deliveries.retry(operator, key)
 
-    assert unknown == Answer("UNKNOWN", f"timer {key + 1} has no delivery", done=False)
-    assert in_hand == Answer(
-        "IN_HAND", f"a worker or a program has the delivery of timer {key} in hand now; nothing was changed", done=False
-    )
-    assert due == Answer("DUE", f"the next attempt of timer {key}'s delivery is due now", done=True)
-    assert given_up == Answer(
-        "DEAD", f"the delivery of timer {key} was given up already: it is a dead letter", done=False
-    )
+    assert due == DeliveryResult("DUE", f"the next attempt of timer {key}'s delivery is due now")
 
 
-async def test_what_has_ended_is_said_to_be_too_late_unless_that_was_asked_for(
+async def test_a_change_of_an_ended_delivery_is_too_late_unless_it_asks_for_that_end(
     operator: Session, shard: HolderClient, worker: WorkerClient
 ) -> None:
     first, second = await deliver(shard, 2)
     await worker.settle(*map(done, await worker.take(batch=1)))
 
-    assert await deliveries.cancel(operator, first) == Answer(
-        "DELIVERED", f"too late: the delivery of timer {first} is DELIVERED already", done=False
-    )
-    cancelled = Answer("DISCARDED", f"the delivery of timer {second} is DISCARDED", done=True)
+    with refusing(DELIVERY_ENDED):
+        await deliveries.cancel(operator, first)
+    cancelled = DeliveryResult("DISCARDED", f"the delivery of timer {second} is DISCARDED")
     assert await deliveries.cancel(operator, second) == cancelled
     assert await deliveries.cancel(operator, second) == cancelled
-    assert not (await deliveries.retry(operator, second)).done
+    with refusing(DELIVERY_ENDED):
+        await deliveries.retry(operator, second)
 
 
 async def test_a_start_of_a_job_is_not_cancelled(dsn: str, operator: Session) -> None:
     await add_deliveries(dsn, 1, "job:refresh")
 
-    with pytest.raises(deliveries.DeliveryConflict, match='a start of job "refresh"'):
+    with refusing(DELIVERY_OF_JOB):
         await deliveries.cancel(operator, 1)
 
 
-async def test_one_is_shown_with_its_records_also_when_it_has_ended(
+async def test_a_delivery_is_shown_with_its_records_also_after_its_end(
     operator: Session, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -97,7 +101,9 @@ async def test_one_is_shown_with_its_records_also_when_it_has_ended(
     assert await deliveries.show(operator, key + 1) is None
 
 
-async def test_many_are_retried_a_part_at_a_time_and_a_dry_run_changes_nothing(dsn: str, operator: Session) -> None:
+async def test_many_deliveries_are_retried_up_to_the_limit_and_a_dry_run_changes_nothing(
+    dsn: str, operator: Session
+) -> None:
     await add_deliveries(dsn, 3, next_attempt_at="now() + i * interval '1 h'")
     await add_deliveries(dsn, 2)
     await add_deliveries(dsn, 1, "cart.left", next_attempt_at="now() + interval '1 h'")
@@ -109,10 +115,10 @@ async def test_many_are_retried_a_part_at_a_time_and_a_dry_run_changes_nothing(d
     none = await deliveries.retry_many(operator, wanted, dry_run=False)
 
     sentence = "2 deliveries would be due now, and there are more; nothing was changed"
-    assert would == Changed([1, 2], sentence, more=True)
+    assert would == BulkResult([1, 2], sentence, more=True)
     assert (sorted(first.keys), first.sentence, first.more) == ([1, 2], "2 deliveries are due now", True)
-    assert rest == Changed([3], "1 delivery is due now", more=False)
-    assert none == Changed([], "no such delivery waits for its next attempt", more=False)
+    assert rest == BulkResult([3], "1 delivery is due now", more=False)
+    assert none == BulkResult([], "no such delivery waits for its next attempt", more=False)
     left = await deliveries.page_of(operator, DeliveryFilter(delayed=True), size=9)
     assert [it.timer_key for it in left.deliveries] == [6]
 
@@ -126,5 +132,5 @@ async def test_a_page_leads_to_the_next_and_any_other_text_is_refused(dsn: str, 
     assert second.next is None
     for page in ("", "7", "[]", '["a", "b", "yesterday", 1]', '["a", "b", "2031-01-01T00:00:00", 1]',
                  '["a", "b", "2031-01-01T00:00:00Z", 9999999999999999999]', '["a", "b", 7, 1]'):  # fmt: skip
-        with pytest.raises(Refusal, match="is not one that a list of deliveries gave"):
+        with pytest.raises(Refusal, match="is not from a list of deliveries"):
             await deliveries.page_of(operator, EACH, size=3, page=page)

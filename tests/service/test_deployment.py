@@ -1,15 +1,17 @@
-"""A new model is refused if to read it, or to begin with it, would take too long; one that is stored is read."""
+"""A new model is refused if reading or starting it would take too long; a stored model is always read."""
 
 from __future__ import annotations
 
 import pytest
 
+from shardclock.api.refusals.processes import UNKNOWN_DEFINITION
 from shardclock_server.bpmn.model import InvalidModel, expressions, read_model
 from shardclock_server.service import deployment
 from shardclock_server.service.deployment import describe_processes
-from shardclock_server.service.processes import UnknownProcess, deploy, find_definition
+from shardclock_server.service.processes import deploy, find_definition
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import boundary, event_subprocess, job, model, timer
+from tests.support.refusals import refusing
 
 START = '<startEvent id="s"/>'
 
@@ -26,20 +28,20 @@ def test_all_expressions_of_a_new_model_are_bounded_together(monkeypatch: pytest
     three = model(START + script("a", half) + script("b", half) + script("c", f"={half}"), connected="s>a a>b b>c")
 
     assert describe_processes(two)
-    assert describe_processes(two)  # each model anew
+    assert describe_processes(two)  # the budget is per model
     with pytest.raises(InvalidModel, match="the model's expressions have more than 1,000 characters together; divide"):
         describe_processes(three)
     assert read_model(three), "an engine reads what was deployed before"
 
 
-def test_the_start_events_of_a_new_model_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_start_events_with_a_trigger_is_bounded_in_a_new_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment, "STARTS_MAX", 2)
     timers = [
         f'<startEvent id="t{n}"><timerEventDefinition><timeCycle>R/PT1H</timeCycle></timerEventDefinition></startEvent>'
         for n in range(3)
     ]
 
-    assert len(describe_processes(model(START + "".join(timers[:2])))[0].said["starts"]) == 2
+    assert len(describe_processes(model(START + "".join(timers[:2])))[0].description["starts"]) == 2
     with pytest.raises(InvalidModel, match="3 start events of the model wait; 2 may: divide it into several models"):
         describe_processes(model(START + "".join(timers)))
 
@@ -65,7 +67,7 @@ def test_a_cycle_that_never_occurs_is_refused_in_a_new_model_and_read_in_a_store
 
 
 @pytest.mark.parametrize("cycle", ['="0 0 30 2 *"', '="R/P9000Y"', "0 0 * * FRI-TUE"])
-def test_a_start_s_cycle_that_never_occurs_is_refused_however_it_is_written(cycle: str) -> None:
+def test_a_start_s_cycle_that_never_occurs_is_refused_in_any_notation(cycle: str) -> None:
     with pytest.raises(InvalidModel, match=r"never occurs after|runs backwards"):
         describe_processes(model(f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'))
 
@@ -74,10 +76,10 @@ def test_a_start_s_cycle_that_never_occurs_is_refused_however_it_is_written(cycl
     "cycle",
     ["R/PT1H", "R/PT1H/2020-01-31T08:00Z", "R3/2020-01-31T08:00Z/P1D", "R/PT1H/2999-01-31T08:00Z", "0 0 29 2 *"],
 )
-def test_a_cycle_that_occurs_again_is_fine_also_if_it_began_long_ago(cycle: str) -> None:
+def test_a_cycle_that_occurs_again_is_accepted_even_if_it_began_long_ago(cycle: str) -> None:
     (described,) = describe_processes(model(f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'))
 
-    (start,) = described.said["starts"]
+    (start,) = described.description["starts"]
     assert start["schedule"] == cycle
 
 
@@ -88,5 +90,5 @@ async def test_a_model_is_found_by_its_own_tenant_alone_also_without_row_level_s
 
         for tenant_id in ("acme", None):
             assert (await find_definition(session, deployed.definition_key, tenant_id=tenant_id)).model == text
-        with pytest.raises(UnknownProcess, match=f"definition {deployed.definition_key} is unknown"):
+        with refusing(UNKNOWN_DEFINITION):
             await find_definition(session, deployed.definition_key, tenant_id="default")

@@ -1,4 +1,4 @@
-"""Prove what a tenant may do with endpoints, as any interface calls it: without a terminal, and without a cluster."""
+"""A tenant's changes of endpoints, without a terminal and without a cluster."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from shardclock.api.refusals.tenants import ENDPOINT_CHANGED, ENDPOINT_EXISTS, ENDPOINT_SECRETS_FULL, UNKNOWN_ENDPOINT
 from shardclock_server.service import endpoints
 from shardclock_server.service.endpoints import (
     Done,
     EndpointChange,
-    EndpointConflict,
-    StillNamed,
-    TooManySecrets,
-    UnknownEndpoint,
+    EndpointInUse,
 )
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint, find_endpoints, set_secrets
 from shardclock_server.sql.session import Session
@@ -23,6 +21,7 @@ from shardclock_server.webhooks.endpoint import EndpointRules, InvalidEndpoint
 from shardclock_server.webhooks.signing import SECRETS_MAX
 from tests.support.factories import query
 from tests.support.receivers import SECRET, Receiver, answering, receiving
+from tests.support.refusals import refusing
 from tests.support.roles import as_role
 
 KEY, NOBODY = EndpointName("acme", "billing"), EndpointName("acme", "nobody")
@@ -37,7 +36,7 @@ def billing(url: str = URL, *, rules: EndpointRules = RULES) -> StoredEndpoint:
 
 
 async def stored(operator: Session) -> StoredEndpoint:
-    """Read the endpoint as it is stored."""
+    """Read the stored endpoint."""
     return (await find_endpoints(operator, [KEY]))[KEY]
 
 
@@ -45,16 +44,14 @@ async def stored(operator: Session) -> StoredEndpoint:
     ("wrong", "sentence"),
     [
         ({"key": EndpointName("acme", "Bil ling")}, "name 'Bil ling' is refused"),
-        ({"url": "http://example.com/"}, "everybody on the way could read http"),
+        ({"url": "http://example.com/"}, "http is not encrypted"),
         ({"headers": {"webhook-id": "1"}}, "it is set by the sender"),
         ({"secret": "whsec_AAAA"}, "a secret of 3 bytes is refused"),
         ({"policy": {"concurrency": 0}}, "policy is refused: concurrency 0 is refused"),
         ({"policy": {"timeout_s": 300}}, "must be from 1 to 30 seconds"),
     ],
 )
-def test_a_new_one_that_is_wrong_is_refused_before_anything_is_asked_of_postgres(
-    wrong: dict[str, object], sentence: str
-) -> None:
+def test_a_wrong_new_endpoint_is_refused_before_any_statement(wrong: dict[str, object], sentence: str) -> None:
     right = {"key": KEY, "url": URL, "headers": {}, "secret": SECRET, "policy": {}, "rules": RULES}
     said = right | wrong
     with pytest.raises(Refusal) as refused:
@@ -63,27 +60,26 @@ def test_a_new_one_that_is_wrong_is_refused_before_anything_is_asked_of_postgres
     assert sentence in str(refused.value)
 
 
-async def test_a_name_is_given_once(operator: Session) -> None:
+async def test_an_endpoint_s_name_is_unique_in_its_tenant(operator: Session) -> None:
     added = await endpoints.add(operator, billing())
     assert (added.sentence, added.verifier) == ("endpoint webhook:billing added", SECRET)
 
-    with pytest.raises(EndpointConflict, match="choose another name"):
+    with refusing(ENDPOINT_EXISTS):
         await endpoints.add(operator, billing())
 
 
-async def test_nothing_can_be_done_with_one_that_there_is_not(operator: Session) -> None:
+async def test_every_change_of_an_unknown_endpoint_is_refused(operator: Session) -> None:
     for use_case in (
         endpoints.change(operator, NOBODY, EndpointChange(URL), rules=RULES),
         endpoints.rotate(operator, NOBODY, asymmetric=False),
         endpoints.end_rotation(operator, NOBODY),
         endpoints.find_open(operator, NOBODY, rules=RULES),
         endpoints.enable(operator, NOBODY),
-        endpoints.disable(operator, NOBODY, why="by hand", though_named=True),
-        endpoints.remove(operator, NOBODY, though_named=True),
+        endpoints.disable(operator, NOBODY, why="by hand", force=True),
+        endpoints.remove(operator, NOBODY, force=True),
     ):
-        with pytest.raises(UnknownEndpoint) as refused:
+        with refusing(UNKNOWN_ENDPOINT):
             await use_case
-        assert str(refused.value) == "tenant 'acme' has no endpoint 'nobody'"
 
 
 async def test_a_rotation_adds_secrets_up_to_a_limit_and_its_end_leaves_the_newest(operator: Session) -> None:
@@ -93,7 +89,7 @@ async def test_a_rotation_adds_secrets_up_to_a_limit_and_its_end_leaves_the_newe
         f"endpoint webhook:billing signs with {secrets} secrets" for secrets in range(2, SECRETS_MAX + 1)
     ]
 
-    with pytest.raises(TooManySecrets, match="end the last rotation"):
+    with refusing(ENDPOINT_SECRETS_FULL):
         await endpoints.rotate(operator, KEY, asymmetric=False)
 
     assert await endpoints.end_rotation(operator, KEY) == Done(
@@ -102,7 +98,7 @@ async def test_a_rotation_adds_secrets_up_to_a_limit_and_its_end_leaves_the_newe
     assert (await stored(operator)).secrets == (rotations[-1].verifier,)
 
 
-async def test_of_a_key_pair_its_receiver_gets_the_public_key_alone(operator: Session) -> None:
+async def test_the_receiver_gets_only_the_public_key_of_a_key_pair(operator: Session) -> None:
     await endpoints.add(operator, billing())
 
     rotated = await endpoints.rotate(operator, KEY, asymmetric=True)
@@ -111,10 +107,8 @@ async def test_of_a_key_pair_its_receiver_gets_the_public_key_alone(operator: Se
     assert (await stored(operator)).secrets[0].startswith("whsk_")
 
 
-async def test_two_who_rotate_at_once_do_not_undo_each_other(
-    operator: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given somebody else who rotates between our look at the endpoint and our change of it
+async def test_two_rotations_at_once_do_not_undo_each_other(operator: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given another client that rotates between our read of the endpoint and our write
     await endpoints.add(operator, billing())
     theirs = ("whsec_" + 44 * "B", SECRET)
 
@@ -124,41 +118,43 @@ async def test_two_who_rotate_at_once_do_not_undo_each_other(
 
     monkeypatch.setattr(endpoints, "set_secrets", too_late)
 
-    # Then ours is refused, and theirs stays
-    with pytest.raises(EndpointConflict, match="somebody else has changed endpoint 'billing' just now"):
+    # Then our rotation is refused, and the other client's rotation stays
+    with refusing(ENDPOINT_CHANGED):
         await endpoints.rotate(operator, KEY, asymmetric=False)
     assert (await stored(operator)).secrets == theirs
 
 
-async def test_one_that_a_timer_names_is_ended_only_if_that_is_meant(dsn: str, operator: Session) -> None:
+async def test_an_endpoint_that_is_the_target_of_a_timer_is_disabled_or_removed_only_with_though_named(
+    dsn: str, operator: Session
+) -> None:
     await endpoints.add(operator, billing())
     schedule = "select shardclock.schedule_timer(delay => 'PT1H', target => 'webhook:billing', tenant_id => 'acme')"
     await query(as_role(dsn, "scheduler"), schedule)
 
-    disabled = await endpoints.disable(operator, KEY, why="by hand", though_named=False)
-    removed = await endpoints.remove(operator, KEY, though_named=False)
+    disabled = await endpoints.disable(operator, KEY, why="by hand", force=False)
+    removed = await endpoints.remove(operator, KEY, force=False)
 
-    assert disabled == removed == StillNamed(KEY, 1)
+    assert disabled == removed == EndpointInUse(KEY, 1)
     assert disabled.sentence == (
         "1 pending timer has the target webhook:billing, and it would be a dead letter whenever it fires;"
         " nothing was changed"
     )
     assert (await stored(operator)).disabled_at is None
-    assert await endpoints.disable(operator, KEY, why="by hand", though_named=True) == Done(
+    assert await endpoints.disable(operator, KEY, why="by hand", force=True) == Done(
         "endpoint webhook:billing is disabled"
     )
-    assert await endpoints.disable(operator, KEY, why="by hand", though_named=False) == Done(
+    assert await endpoints.disable(operator, KEY, why="by hand", force=False) == Done(
         "endpoint webhook:billing was disabled already", changed=False
     )
-    assert await endpoints.remove(operator, KEY, though_named=True) == Done("endpoint webhook:billing is removed")
+    assert await endpoints.remove(operator, KEY, force=True) == Done("endpoint webhook:billing is removed")
 
 
-async def test_a_test_says_what_was_answered_and_a_disabled_one_is_not_asked(operator: Session) -> None:
+async def test_a_test_returns_the_answer_and_sends_nothing_to_a_disabled_endpoint(operator: Session) -> None:
     async with receiving(answering("204 No Content")) as receiver:
         await endpoints.add(operator, billing(url_of(receiver), rules=LOOPBACK))
 
-        tried = await endpoints.try_out(await endpoints.find_open(operator, KEY, rules=LOOPBACK), KEY, rules=LOOPBACK)
-        await endpoints.disable(operator, KEY, why="moves house", though_named=False)
+        tried = await endpoints.send_test(await endpoints.find_open(operator, KEY, rules=LOOPBACK), KEY, rules=LOOPBACK)
+        await endpoints.disable(operator, KEY, why="moves house", force=False)
         with pytest.raises(InvalidEndpoint, match="the endpoint is disabled: moves house"):
             await endpoints.find_open(operator, KEY, rules=LOOPBACK)
 
@@ -167,11 +163,11 @@ async def test_a_test_says_what_was_answered_and_a_disabled_one_is_not_asked(ope
 
 
 def url_of(receiver: Receiver) -> str:
-    """Write the URL that leads to a receiver."""
+    """Return a receiver's URL."""
     return f"{receiver.scheme}://{receiver.host}:{receiver.port}/hook"
 
 
-async def test_a_change_leaves_what_it_does_not_name_and_is_checked_as_a_whole(operator: Session) -> None:
+async def test_a_change_leaves_the_other_fields_and_is_checked_with_them(operator: Session) -> None:
     await endpoints.add(operator, replace(billing(), headers={"x-a": "1"}, policy={"retry_min_s": 60.0}))
 
     changed = await endpoints.change(operator, KEY, EndpointChange(policy={"concurrency": 5}), rules=RULES)

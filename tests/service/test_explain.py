@@ -1,4 +1,4 @@
-"""Whoever asks why a timer did or didn't fire hears what the records say, about the moment that was asked about."""
+"""`explain` answers from the records why a timer has fired or not, as of the moment of the question."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shardclock_server.service.story import shown
+from shardclock_server.service.timeline import show_moment
 from shardclock_server.sql.claims.fire import pause_faulty
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import (
@@ -29,7 +29,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 REPLACE = "select shardclock.schedule_timer(delay => $1, name => 'n', on_conflict => 'replace')"
 
 
-async def test_a_timer_that_fired_tells_when_how_late_and_by_whom(dsn: str, shard: HolderClient) -> None:
+async def test_a_fired_timer_is_explained_with_its_date_its_delay_and_its_holder(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now()")
     await shard.take(fire_overdue=True)
 
@@ -41,14 +41,14 @@ async def test_a_timer_that_fired_tells_when_how_late_and_by_whom(dsn: str, shar
     assert answer.record.timer_key == key
 
 
-async def test_a_firing_that_came_late_for_want_of_a_shard_says_so(dsn: str, shard: HolderClient) -> None:
+async def test_a_firing_that_was_late_without_a_shard_is_explained_so(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await shard.take(fire_overdue=True)
 
     assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it fell due")
 
 
-async def test_a_timer_with_a_date_in_the_past_says_when_it_was_made(dsn: str, shard: HolderClient) -> None:
+async def test_a_timer_with_a_date_in_the_past_is_explained_by_its_creation(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now()")
     overdue = await why(shard, TimerRef(key))
     await shard.take(fire_overdue=True)
@@ -59,16 +59,14 @@ async def test_a_timer_with_a_date_in_the_past_says_when_it_was_made(dsn: str, s
     assert re.search(r"with a date in the past, and fired \d+\.\d m?s after that$", fired)
 
 
-async def test_before_it_was_made_there_was_nothing(dsn: str, shard: HolderClient) -> None:
+async def test_a_moment_before_the_timer_was_made_is_not_yet_made(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
 
     assert (await why(shard, TimerRef(key), NOON)).verdict == "NOT_YET_MADE"
     assert (await why(shard, TimerRef(key + 1))).verdict == "NONE"
 
 
-async def test_a_timer_that_is_not_due_names_its_date_and_where_it_was_moved_from(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_a_timer_that_is_not_due_is_explained_by_its_date_and_its_move(dsn: str, shard: HolderClient) -> None:
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'n'")
     which = TimerRef(name="n")
     assert (await why(shard, which)).why.startswith("nothing was due then: the next date is ")
@@ -79,7 +77,9 @@ async def test_a_timer_that_is_not_due_names_its_date_and_where_it_was_moved_fro
     assert (answer.verdict, "the next date is 2031-01-01 00:00:00.000Z; at " in answer.why) == ("NOT_DUE", True)
 
 
-async def test_a_cancelled_timer_names_who_and_why_until_the_name_is_used_again(dsn: str, shard: HolderClient) -> None:
+async def test_a_cancelled_timer_is_explained_by_author_and_reason_until_its_name_is_used_again(
+    dsn: str, shard: HolderClient
+) -> None:
     which = TimerRef(name="n")
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'n'")
     await cancel_timer(shard.session, which, reason="paid")
@@ -93,7 +93,7 @@ async def test_a_cancelled_timer_names_who_and_why_until_the_name_is_used_again(
 
 
 @pytest.mark.parametrize("again", ["replaced", "cancelled and scheduled in one transaction"])
-async def test_a_name_that_was_given_anew_is_told_by_its_new_timer(dsn: str, shard: HolderClient, again: str) -> None:
+async def test_a_reused_name_is_explained_by_its_new_timer(dsn: str, shard: HolderClient, again: str) -> None:
     which = TimerRef(name="n")
     await shard.value(REPLACE, "PT1H")
     canceled_at: datetime = await shard.value("select clock_timestamp()")
@@ -115,7 +115,9 @@ async def test_a_name_that_was_given_anew_is_told_by_its_new_timer(dsn: str, sha
     assert (await why(shard, which)).verdict == "FIRED"
 
 
-async def test_a_paused_timer_says_so_and_a_resumed_one_why_it_came_late(dsn: str, shard: HolderClient) -> None:
+async def test_a_paused_timer_is_explained_by_its_pause_and_so_is_its_late_firing(
+    dsn: str, shard: HolderClient
+) -> None:
     which = TimerRef(name="n")
     await add_timers(dsn, 1, "now() - interval '1 minute'", name="'n'", created_at="now() - interval '1 hour'")
     await pause_timer(shard.session, which, reason="holiday")
@@ -129,7 +131,7 @@ async def test_a_paused_timer_says_so_and_a_resumed_one_why_it_came_late(dsn: st
     assert re.search(r": it was paused until .+Z, and fired \d+\.\d m?s after that$", fired.why)
 
 
-async def test_a_schedule_that_nobody_can_read_says_why(dsn: str, shard: HolderClient) -> None:
+async def test_a_refused_schedule_is_explained_by_its_refusal(dsn: str, shard: HolderClient) -> None:
     await shard.value("select shardclock.schedule_timer(schedule => '0 0 28 2 *', name => 'n')")
     await query(dsn, "update shardclock.timers set schedule = '0 0 30 2 *'")
     (timer,) = (await shard.take()).claimed
@@ -140,7 +142,7 @@ async def test_a_schedule_that_nobody_can_read_says_why(dsn: str, shard: HolderC
     assert (answer.verdict, answer.why.endswith("it never occurs")) == ("REFUSED", True)
 
 
-async def test_an_overdue_timer_says_what_it_waits_for(dsn: str, shard: HolderClient) -> None:
+async def test_an_overdue_timer_is_explained_by_the_event_that_it_waits_for(dsn: str, shard: HolderClient) -> None:
     (old, claimed) = await add_timers(dsn, 2, "now() - i * interval '1 hour'", created_at="now() - interval '9 hours'")
     told = (await why(shard, TimerRef(old))).why
     turn = "and it waits for its turn in the ramp, which fires 150,000 timers a second, each tenant's oldest first"
@@ -155,7 +157,7 @@ async def test_an_overdue_timer_says_what_it_waits_for(dsn: str, shard: HolderCl
 
 
 @pytest.mark.parametrize(("per_s", "rate"), [(None, "which has no limit"), (0, "which is 0 and holds all back")])
-async def test_an_overdue_timer_tells_the_rate_of_the_ramp(
+async def test_an_overdue_timer_is_explained_with_the_rate_of_the_ramp(
     dsn: str, shard: HolderClient, per_s: int | None, rate: str
 ) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
@@ -164,7 +166,7 @@ async def test_an_overdue_timer_tells_the_rate_of_the_ramp(
     assert f"it waits for its turn in the ramp, {rate};" in (await why(shard, TimerRef(key))).why
 
 
-async def test_an_overdue_timer_says_that_no_shard_runs(dsn: str, shard: HolderClient) -> None:
+async def test_an_overdue_timer_without_a_live_shard_is_explained_so(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await query(dsn, "update shardclock.holders set part = null, part_count = null")
 
@@ -172,7 +174,7 @@ async def test_an_overdue_timer_says_that_no_shard_runs(dsn: str, shard: HolderC
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])
-async def test_what_a_client_made_late_is_not_an_outage_s(dsn: str, shard: HolderClient, verb: str) -> None:
+async def test_a_delay_by_a_client_is_not_explained_as_an_outage(dsn: str, shard: HolderClient, verb: str) -> None:
     which = TimerRef(name="n")
     await query(dsn, "update shardclock.holders set started_at = now() - interval '30 days'")
     await add_timers(dsn, 1, "now() - interval '2 days'", name="'n'", created_at="now() - interval '9 days'")
@@ -190,7 +192,7 @@ async def test_what_a_client_made_late_is_not_an_outage_s(dsn: str, shard: Holde
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])
-async def test_a_shard_that_came_after_the_date_and_before_a_client_s_change_was_there(
+async def test_a_shard_that_started_after_the_date_and_before_a_client_s_change_counts_as_running(
     dsn: str, shard: HolderClient, verb: str
 ) -> None:
     which = TimerRef(name="n")
@@ -207,10 +209,10 @@ async def test_a_shard_that_came_after_the_date_and_before_a_client_s_change_was
     ("missed", "at_its_date", "in_the_gap"),
     [("fire_once", "FIRED", "SKIPPED"), ("skip", "SKIPPED", "SKIPPED"), ("fire_all", "FIRED", "FIRED")],
 )
-async def test_a_moment_in_a_gap_is_told_by_the_policy(
+async def test_a_moment_in_a_gap_is_explained_by_the_policy_for_missed_occurrences(
     dsn: str, shard: HolderClient, missed: str, at_its_date: str, in_the_gap: str
 ) -> None:
-    # Given an hourly schedule that nobody fired for ten hours
+    # Given an hourly schedule that no shard fired for ten hours
     timer = NewTimer.from_fields({"schedule": "R/PT1H", "name": "n", "missed": missed})
     drawn = await draw_keys(shard.session, 1)
     await schedule_timers(shard.session, Drawn(drawn.keys, NOON), [timer])
@@ -226,7 +228,7 @@ async def test_a_moment_in_a_gap_is_told_by_the_policy(
         assert f"skipped under {missed}" in later.why
 
 
-async def test_a_schedule_s_occurrence_is_told_by_its_number(dsn: str, shard: HolderClient) -> None:
+async def test_a_schedule_s_occurrence_is_explained_with_its_number(dsn: str, shard: HolderClient) -> None:
     await add_schedule(dsn, "R/PT1H", name="'n'", created_at="now() - interval '2 hours'")
     await shard.fire((await shard.take()).claimed)
 
@@ -234,10 +236,10 @@ async def test_a_schedule_s_occurrence_is_told_by_its_number(dsn: str, shard: Ho
 
     assert answer.why.startswith("occurrence 1, due at ")
     (second,) = await query(dsn, "select due_date from shardclock.timers")
-    assert answer.why.endswith(f"; the next date is {shown(second['due_date'])}")
+    assert answer.why.endswith(f"; the next date is {show_moment(second['due_date'])}")
 
 
-async def test_a_timer_that_fired_is_not_told_with_the_date_of_another_of_its_name(
+async def test_a_fired_timer_is_not_explained_with_the_date_of_another_timer_of_its_name(
     dsn: str, shard: HolderClient
 ) -> None:
     await add_timers(dsn, 1, name="'n'")
@@ -250,9 +252,7 @@ async def test_a_timer_that_fired_is_not_told_with_the_date_of_another_of_its_na
     assert "the next date" not in answer.why
 
 
-async def test_a_question_about_an_older_occurrence_is_not_answered_with_the_next_date(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_an_older_occurrence_is_not_explained_with_the_next_date(dsn: str, shard: HolderClient) -> None:
     await add_schedule(dsn, "R/PT1H", name="'n'", created_at="now() - interval '2 hours'")
     await shard.fire((await shard.take()).claimed)
     (second,) = await query(dsn, "select due_date from shardclock.timers")
@@ -265,7 +265,7 @@ async def test_a_question_about_an_older_occurrence_is_not_answered_with_the_nex
     assert "the next date" not in first.why
 
 
-async def test_a_moment_in_the_future_is_told_by_what_is_planned(dsn: str, shard: HolderClient) -> None:
+async def test_a_moment_in_the_future_is_explained_by_the_plan(dsn: str, shard: HolderClient) -> None:
     which = TimerRef(name="n")
     await add_timers(dsn, 1, "timestamptz '2031-01-01Z'", name="'n'")
 
@@ -304,7 +304,7 @@ AFTER = "the next after that is at 2031-01-01"
         ),
     ],
 )
-async def test_a_schedule_s_future_is_told_by_its_occurrences(
+async def test_a_schedule_s_future_is_explained_by_its_occurrences(
     dsn: str, shard: HolderClient, repetitions: int, moment: str, told: str
 ) -> None:
     at = {"due": "timestamptz '2031-01-01 01:00Z'", "anchor": "timestamptz '2031-01-01Z'"}
@@ -323,10 +323,10 @@ async def test_a_schedule_s_future_is_told_by_its_occurrences(
         ("fire_all", "and 4 more until then; then it ends"),
     ],
 )
-async def test_an_occurrence_that_was_moved_past_others_is_followed_as_its_policy_says(
+async def test_an_occurrence_that_was_moved_past_others_is_followed_by_the_policy_for_missed_ones(
     dsn: str, shard: HolderClient, missed: str, told: str
 ) -> None:
-    # Given five hourly occurrences from one o'clock on, of which the first was moved past all others
+    # Given five hourly occurrences from one o'clock on; the first was moved past all others
     at = {"due": "timestamptz '2031-01-01 05:09Z'", "anchor": "timestamptz '2031-01-01Z'"}
     await add_schedule(dsn, "R5/PT1H", name="'n'", repetitions="5", missed=f"'{missed}'", **at)
 
@@ -335,7 +335,7 @@ async def test_an_occurrence_that_was_moved_past_others_is_followed_as_its_polic
     assert told in answer.why
 
 
-async def test_a_schedule_that_no_shard_has_planned_yet_has_a_future_too(dsn: str, shard: HolderClient) -> None:
+async def test_a_schedule_that_no_shard_has_planned_yet_is_explained_by_its_rule(dsn: str, shard: HolderClient) -> None:
     await shard.value("select shardclock.schedule_timer(schedule => '0 8 * * *', name => 'n')")
 
     answer = await why(shard, TimerRef(name="n"), datetime(2099, 1, 1, tzinfo=UTC))
@@ -345,7 +345,7 @@ async def test_a_schedule_that_no_shard_has_planned_yet_has_a_future_too(dsn: st
     assert (now.verdict, " 08:00:00.000Z" in now.why) == ("NOT_DUE", True), "its due date, which reads now, is none"
 
 
-async def test_a_future_in_which_nothing_fires_says_why(dsn: str, shard: HolderClient) -> None:
+async def test_a_future_without_a_firing_is_explained_by_its_reason(dsn: str, shard: HolderClient) -> None:
     await add_timers(dsn, 2, "timestamptz '2031-01-01Z'", name="'n' || i")
     late = datetime(2032, 1, 1, tzinfo=UTC)
     await pause_timer(shard.session, TimerRef(name="n1"))
@@ -361,7 +361,7 @@ async def test_a_future_in_which_nothing_fires_says_why(dsn: str, shard: HolderC
     assert "; on hold, " in (await why(shard, TimerRef(held), late)).why
 
 
-async def test_a_new_rule_is_no_reason_to_be_late(dsn: str, shard: HolderClient) -> None:
+async def test_a_new_rule_is_not_explained_as_a_delay(dsn: str, shard: HolderClient) -> None:
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'n'")
     await reschedule_timer(shard.session, TimerRef(name="n"), NewRule("0 8 * * *", zone="Europe/Berlin"))
 

@@ -1,4 +1,4 @@
-"""Whoever asks about a timer that has fired hears what became of the delivery to its target."""
+"""`explain` reports how the delivery to a fired timer's target ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from shardclock_server.service.explain import Explanation, explain
-from shardclock_server.service.story import gather
+from shardclock_server.service.timeline import read_timeline
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
@@ -26,7 +26,7 @@ STALE = """
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Lend a worker that a test moves by hand, and declare its handler."""
+    """Start a worker that the test steps by hand, and declare its handler."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 0xCAFE)
     async with WorkerClient(dsn, 0xCAFE) as hand:
@@ -34,9 +34,9 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 
 async def why(shard: HolderClient, which: TimerRef) -> Explanation:
-    """Ask about now."""
+    """Explain the present moment."""
     now: datetime = await shard.value("select clock_timestamp()")
-    return explain(await gather(shard.session, which, now, now, identity="", silent_s=5.0), now)
+    return explain(await read_timeline(shard.session, which, now, now, identity="", silent_s=5.0), now)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ async def why(shard: HolderClient, which: TimerRef) -> Explanation:
         (dead, r"; given up: a dead letter of order\.expired at \S+ \S+Z, at attempt 1: it raised too often$"),
     ],
 )
-async def test_a_firing_tells_how_its_delivery_ended(
+async def test_a_firing_is_explained_with_the_end_of_its_delivery(
     shard: HolderClient, worker: WorkerClient, ends: Callable[[ClaimedDelivery], Settlement], told: str
 ) -> None:
     (key,) = await deliver(shard)
@@ -55,7 +55,7 @@ async def test_a_firing_tells_how_its_delivery_ended(
     assert re.search(told, (await why(shard, TimerRef(key))).why)
 
 
-async def test_a_dead_letter_that_was_redriven_is_on_its_way_again(shard: HolderClient, worker: WorkerClient) -> None:
+async def test_a_redriven_dead_letter_is_explained_as_a_delivery(shard: HolderClient, worker: WorkerClient) -> None:
     (key,) = await deliver(shard)
     await worker.settle(*map(dead, await worker.take()))
 
@@ -67,11 +67,11 @@ async def test_a_dead_letter_that_was_redriven_is_on_its_way_again(shard: Holder
     ended = (await why(shard, TimerRef(key))).why
 
     assert re.search(r"; its delivery to order\.expired waits, the next attempt is due at \S+ \S+Z$", waits)
-    assert in_hand.endswith("; worker 000000000000cafe has its delivery to order.expired in hand")
+    assert in_hand.endswith("; worker 000000000000cafe has claimed its delivery to order.expired")
     assert "; delivered to order.expired at " in ended
 
 
-async def test_a_dead_letter_that_was_discarded_says_by_whom_and_of_no_attempt(
+async def test_a_discarded_dead_letter_is_explained_with_the_author_and_without_an_attempt(
     shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -84,7 +84,7 @@ async def test_a_dead_letter_that_was_discarded_says_by_whom_and_of_no_attempt(
     assert re.search(told, answer)
 
 
-async def test_a_dead_letter_is_told_with_its_reason_when_the_log_has_forgotten_it(
+async def test_a_dead_letter_is_explained_with_its_reason_after_the_log_has_dropped_its_record(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -104,7 +104,7 @@ async def test_a_dead_letter_is_told_with_its_reason_when_the_log_has_forgotten_
         ("select", "; its delivery to process:instance waits, the next attempt is due at "),
     ],
 )
-async def test_a_timer_of_a_process_tells_whether_its_instance_has_taken_it(
+async def test_a_timer_of_a_process_is_explained_with_the_state_of_its_signal(
     dsn: str, shard: HolderClient, ends: str, told: str
 ) -> None:
     (key,) = await add_timers(dsn, 1, "now()", target="'process:instance'", process_instance_key="7")

@@ -1,4 +1,4 @@
-"""Prove that a hold or a pause that is over is told as the reason of a late firing."""
+"""An ended hold or pause is the explanation of a late firing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import re
 
 import pytest
 
+from shardclock_server.service.explain import explain
+from shardclock_server.service.timeline import read_timeline
 from shardclock_server.sql.clients.verbs import TimerRef, pause_timer, resume_timer
 from shardclock_server.sql.cluster.identity import hold, release
+from shardclock_server.sql.metrics.status import read_clock
 from tests.support.explaining import why
 from tests.support.factories import HolderClient, add_schedule, add_timers, query
 
 
 @pytest.mark.parametrize("missed", ["fire_once", "skip"])
-async def test_a_hold_is_told_after_its_release(shard: HolderClient, missed: str) -> None:
-    # Given a timer and a schedule that fell due during a hold which has ended, and an older hold
+async def test_a_hold_is_explained_after_its_release(shard: HolderClient, missed: str) -> None:
+    # Given a timer and a schedule that became due during a hold that was released, and an older hold
     await hold(shard.session, "another reason")
     await release(shard.session, "")
     (key,) = await add_timers(shard.dsn, 1, "now() - interval '30 minutes'", created_at="now() - interval '2 hours'")
@@ -33,7 +36,7 @@ async def test_a_hold_is_told_after_its_release(shard: HolderClient, missed: str
     # When they fire
     await shard.fire((await shard.take(fire_overdue=True)).claimed)
 
-    # Then each tells the reason, from when to when, and how long after the release it fired.
+    # Then each explanation names the hold's reason, its beginning and end, and the delay after the release.
     told = (await why(shard, TimerRef(key))).why
     assert re.search(
         r": on hold from .+Z until .+Z, an operator said: prices are wrong, and fired \d+\.\d m?s after that", told
@@ -42,7 +45,7 @@ async def test_a_hold_is_told_after_its_release(shard: HolderClient, missed: str
     assert "another reason" not in told
 
 
-async def test_a_timer_that_fired_in_time_beside_a_hold_has_no_reason(shard: HolderClient) -> None:
+async def test_a_timer_that_fired_in_time_before_a_hold_is_not_explained_by_it(shard: HolderClient) -> None:
     (key,) = await add_timers(shard.dsn, 1, "now()")
     await shard.take(fire_overdue=True)
     await hold(shard.session, "prices are wrong")
@@ -51,7 +54,7 @@ async def test_a_timer_that_fired_in_time_beside_a_hold_has_no_reason(shard: Hol
     assert "prices" not in (await why(shard, TimerRef(key))).why
 
 
-async def test_a_pause_is_told_with_its_reason_after_its_end(shard: HolderClient) -> None:
+async def test_a_pause_is_explained_with_its_reason_after_its_end(shard: HolderClient) -> None:
     (key,) = await add_timers(shard.dsn, 1, "now() - interval '30 minutes'", created_at="now() - interval '2 hours'")
     await pause_timer(shard.session, TimerRef(key), reason="month-end close")
     await resume_timer(shard.session, TimerRef(key))
@@ -62,7 +65,7 @@ async def test_a_pause_is_told_with_its_reason_after_its_end(shard: HolderClient
     )
 
 
-async def test_the_last_holds_are_kept_and_one_that_gets_another_reason_ends(shard: HolderClient) -> None:
+async def test_the_last_fifty_holds_are_kept_and_a_new_reason_ends_the_hold_before(shard: HolderClient) -> None:
     for number in range(60):
         await hold(shard.session, f"reason {number}")
     await release(shard.session, "")
@@ -72,3 +75,16 @@ async def test_the_last_holds_are_kept_and_one_that_gets_another_reason_ends(sha
     holds = json.loads(row["holds"])
     assert [it["why"] for it in holds] == [f"reason {number}" for number in range(10, 60)]
     assert all(it["began_at"] <= it["ended_at"] for it in holds)
+
+
+async def test_a_tenant_reads_no_reason_of_an_operators_hold(shard: HolderClient) -> None:
+    (key,) = await add_timers(shard.dsn, 1, "now() - interval '30 minutes'", created_at="now() - interval '2 hours'")
+    await hold(shard.session, "prices are wrong")
+    now = await read_clock(shard.session)
+    which = TimerRef(key)
+
+    timeline = await read_timeline(shard.session, which, now, now, identity="", silent_s=5.0)
+
+    assert "prices are wrong" in explain(timeline, now).why
+    told = explain(timeline.without_reasons(), now).why
+    assert ("prices are wrong" in told, "on hold" in told) == (False, True)

@@ -1,4 +1,4 @@
-"""Who follows a start of a job sees all its runs. If it can have no run any more, nobody waits for it."""
+"""A followed start of a job returns all its runs, and the wait ends if the start can't run any more."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ from typing import Any
 
 import pytest
 
+from shardclock.api.refusals.jobs import RUNS_FORGOTTEN, START_DROPPED, UNKNOWN_START
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.job_runs import follow_run, history_of, last_run, logs_of
-from shardclock_server.service.jobs import UnknownJob, run_job
+from shardclock_server.service.jobs import run_job
 from shardclock_server.sql.clients.history import TimerState, find_timer
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timers
 from shardclock_server.sql.deliveries.find import DeliveryState, find_delivery
 from shardclock_server.sql.jobs.history import JobRun, find_runs
-from shardclock_server.sql.jobs.runs import SaidOfRun, report_runs
+from shardclock_server.sql.jobs.runs import RunProgress, report_runs
 from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_timers, query
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
+from tests.support.refusals import refusing
 
 
-async def test_a_run_is_followed_through_its_attempts_to_the_end_of_its_start(
+async def test_a_start_is_followed_through_all_attempts_to_its_end(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec())
     key = await run_job(session, "refresh", config='{"city": "Rome"}')
     told: list[JobRun] = []
-    following = asyncio.create_task(follow_run(session, "refresh", key, told=told.append))
+    following = asyncio.create_task(follow_run(session, "refresh", key, on_change=told.append))
     await fire(shard)
     run = await worker.one()
     assert json.loads(run.config or "") == {"city": "Rome"}
     await worker.end(run, RunOutcome.FAILED, delay_s=0.0, reason="ValueError: no")
     again = await worker.one()
-    await report_runs(worker.session, [SaidOfRun(again, 0.5, "half way", "a line")])
+    await report_runs(worker.session, [RunProgress(again, 0.5, "half way", "a line")])
     assert not following.done()
     await worker.end(again, result="3")
 
@@ -54,7 +56,7 @@ async def test_a_run_is_followed_through_its_attempts_to_the_end_of_its_start(
     assert (first.reason, last.log) == ("ValueError: no", "a line")
 
 
-async def test_a_start_that_ends_between_two_questions_is_told_by_its_last_run(
+async def test_a_start_that_ends_between_two_reads_returns_its_last_run(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await declare(dsn, job_spec())
@@ -73,7 +75,7 @@ async def test_a_start_that_ends_between_two_questions_is_told_by_its_last_run(
     assert (run.outcome, is_over) == ("SUCCEEDED", True)
 
 
-async def test_a_start_whose_run_is_forgotten_is_not_waited_for_for_ever(
+async def test_the_wait_for_a_start_ends_if_its_runs_are_not_kept(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await declare(dsn, job_spec())
@@ -93,12 +95,12 @@ async def test_a_start_whose_run_is_forgotten_is_not_waited_for_for_ever(
     assert (ended.outcome, is_over) == ("SUCCEEDED", True), "it has run between two questions"
 
     await query(dsn, "delete from shardclock.job_runs")
-    with pytest.raises(UnknownJob, match="the start is over, and its runs are forgotten: of each job 100 are kept"):
+    with refusing(RUNS_FORGOTTEN):
         await last_run(session, "refresh", key)
 
 
 def first_none(find: Callable[..., Awaitable[list[JobRun]]]) -> Callable[..., Awaitable[list[JobRun]]]:
-    """Find nothing at the first question."""
+    """Wrap `find` so that its first call finds no run."""
     asked = count()
 
     async def found(session: Session, **which: Any) -> list[JobRun]:
@@ -107,14 +109,14 @@ def first_none(find: Callable[..., Awaitable[list[JobRun]]]) -> Callable[..., Aw
     return found
 
 
-async def test_a_start_that_no_worker_takes_is_not_waited_for_for_ever(dsn: str, session: Session) -> None:
+async def test_the_wait_for_a_start_that_no_worker_takes_ends_with_its_time(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec())
     key = await run_job(session, "refresh")
 
     assert await follow_run(session, "refresh", key, within_s=0.05) is None
 
 
-async def test_nobody_waits_for_a_start_that_was_dropped(
+async def test_the_wait_for_a_dropped_start_ends_with_the_reason(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec())
@@ -123,11 +125,11 @@ async def test_nobody_waits_for_a_start_that_was_dropped(
     await fire(shard)
     assert (await worker.begin()).dropped == 1
 
-    with pytest.raises(UnknownJob, match="the start was dropped before it ran: there is no such job"):
+    with refusing(START_DROPPED, match="there is no such job"):
         await asyncio.wait_for(follow_run(session, "refresh", key), 10)
 
 
-async def test_a_timer_that_is_no_start_of_the_job_is_none_whatever_became_of_it(
+async def test_a_timer_that_is_not_a_start_of_the_job_is_refused_in_every_state(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(), job_spec("other"))
@@ -139,5 +141,5 @@ async def test_a_timer_that_is_no_start_of_the_job_is_none_whatever_became_of_it
     await worker.end(await worker.one())
 
     for key in (theirs, dropped, plain, cancelled, 99_999):
-        with pytest.raises(UnknownJob, match=f"^timer {key} is no start of job 'refresh'$"):
+        with refusing(UNKNOWN_START):
             await last_run(session, "refresh", key)

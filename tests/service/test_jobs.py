@@ -1,4 +1,4 @@
-"""Clients see jobs as they are, and are refused in one sentence."""
+"""Clients see the state of jobs, and a refusal is one sentence."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import json
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
+from shardclock.api.codes import invalid
+from shardclock.api.refusals.jobs import JOB_DISABLED, JOB_WITHOUT_RUN, UNKNOWN_JOB, UNKNOWN_RUN
 from shardclock.outline import outline_of
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.service.explain import explain
 from shardclock_server.service.job_runs import logs_of
 from shardclock_server.service.jobs import (
-    JobConflict,
-    NoRun,
-    UnknownJob,
     add_job,
     cancel_job,
     configure_job,
@@ -24,7 +23,7 @@ from shardclock_server.service.jobs import (
     list_jobs,
     run_job,
 )
-from shardclock_server.service.story import gather
+from shardclock_server.service.timeline import read_timeline
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.jobs.jobs import AddedJob
 from shardclock_server.sql.session import Session
@@ -32,9 +31,10 @@ from shardclock_server.timers.refusal import InvalidTimer
 from tests.support.factories import HolderClient
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
+from tests.support.refusals import refusing
 
 
-async def test_jobs_are_listed_with_what_they_do_and_did(
+async def test_jobs_are_listed_with_their_state_and_their_last_runs(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker
 ) -> None:
     assert await list_jobs(session) == []
@@ -53,10 +53,10 @@ async def test_jobs_are_listed_with_what_they_do_and_did(
     assert (done.p50_s is not None, done.p99_s is not None) == (True, True)
 
 
-async def test_the_verbs_change_a_job_and_say_what_it_does_now(dsn: str, session: Session) -> None:
+async def test_each_verb_changes_the_job_and_returns_its_state(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec(every_s=60.0, config='{"city": "Rome"}'))
 
-    with pytest.raises(NoRun, match="job 'refresh' has no run to cancel: it is SCHEDULED"):
+    with refusing(JOB_WITHOUT_RUN):
         await cancel_job(session, "refresh")
     assert await disable_job(session, "refresh", reason="too slow") == "DISABLED"
     assert await enable_job(session, "refresh") == "SCHEDULED"
@@ -65,13 +65,13 @@ async def test_the_verbs_change_a_job_and_say_what_it_does_now(dsn: str, session
     assert await logs_of(session, "refresh") is None
 
 
-async def test_explain_tells_what_became_of_a_start(
+async def test_explain_reports_the_end_of_a_start(
     dsn: str, session: Session, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=3_600.0))
     await fire(shard)
     run = await worker.one()
-    assert "in hand" in await why_of(session, run.timer_key)
+    assert "has claimed its delivery" in await why_of(session, run.timer_key)
     await worker.end(run, RunOutcome.FAILED, reason="ValueError: no")
 
     said = await why_of(session, run.timer_key)
@@ -84,28 +84,28 @@ async def test_explain_tells_what_became_of_a_start(
 
 
 async def why_of(session: Session, timer_key: int) -> str:
-    """Ask why a timer did or didn't fire, about now."""
+    """Explain a timer at the present moment."""
     async with session.connection() as connection:
         now = await connection.fetchval("select clock_timestamp()")
-    story = await gather(session, TimerRef(timer_key), now, now, identity="", silent_s=5.0)
-    return explain(story, now).why
+    timeline = await read_timeline(session, TimerRef(timer_key), now, now, identity="", silent_s=5.0)
+    return explain(timeline, now).why
 
 
-async def test_what_can_not_be_is_refused_in_one_sentence(dsn: str, session: Session) -> None:
-    with pytest.raises(UnknownJob, match=r"job 'refrsh' is unknown"):
+async def test_an_impossible_request_is_refused_in_one_sentence(dsn: str, session: Session) -> None:
+    with refusing(UNKNOWN_JOB):
         await find_job(session, "refrsh")
-    with pytest.raises(UnknownJob, match="there are none; an app declares them"):
+    with refusing(UNKNOWN_JOB, match="there are none; an app declares them"):
         await run_job(session, "refrsh")
     await declare(dsn, job_spec())
     for verb in (cancel_job, disable_job, enable_job, run_job):
-        with pytest.raises(UnknownJob, match="job 'refrsh' is unknown: is refresh meant"):
+        with refusing(UNKNOWN_JOB, match="is refresh meant"):
             await verb(session, "refrsh")
     await disable_job(session, "refresh", reason="too slow")
-    with pytest.raises(JobConflict, match=r"was disabled at .* \(too slow\): enable it"):
+    with refusing(JOB_DISABLED, match="too slow"):
         await run_job(session, "refresh")
-    with pytest.raises(InvalidTimer, match=r"config '\{' is not JSON"):
+    with refusing(invalid("config"), match="is not JSON"):
         await configure_job(session, "refresh", "{")
-    with pytest.raises(UnknownJob, match="run '7' is none"):
+    with refusing(UNKNOWN_RUN):
         await logs_of(session, "refresh", run_id="7")
 
 
@@ -116,7 +116,7 @@ class City(BaseModel):
 OUTLINE = outline_of(TypeAdapter(City))
 
 
-async def test_a_config_that_the_function_can_not_take_is_refused_before_it_is_written(
+async def test_a_config_that_does_not_fit_the_function_is_refused_before_it_is_written(
     dsn: str, session: Session
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, config='{"city": "Rome"}', config_outline=OUTLINE), job_spec("any"))
@@ -128,7 +128,7 @@ async def test_a_config_that_the_function_can_not_take_is_refused_before_it_is_w
         await run_job(session, "refresh", config="{}")
     with pytest.raises(InvalidTimer, match=f"{why}: Field required"):
         await add_job(session, AddedJob("refresh-eu", "refresh", config="{}"))
-    with pytest.raises(UnknownJob, match="job 'refesh' is unknown: is refresh meant"):
+    with refusing(UNKNOWN_JOB, match="is refresh meant"):
         await add_job(session, AddedJob("refresh-eu", "refesh", config="{}"))
 
     assert [(job.name, job.config, job.waiting) for job in await list_jobs(session)] == [
@@ -139,7 +139,7 @@ async def test_a_config_that_the_function_can_not_take_is_refused_before_it_is_w
     assert await add_job(session, AddedJob("refresh-eu", "refresh", config='{"city": "Bonn"}')) == "SCHEDULED"
 
 
-async def test_the_app_s_last_word_says_what_a_function_takes(dsn: str, session: Session) -> None:
+async def test_a_config_is_checked_against_the_app_s_newest_declaration(dsn: str, session: Session) -> None:
     await declare(dsn, job_spec(config_outline=OUTLINE))
     assert await declare(dsn, job_spec()) == {"refresh": ["config_outline"]}
     await configure_job(session, "refresh", "5")

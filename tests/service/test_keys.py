@@ -1,4 +1,4 @@
-"""Prove that a key tells who calls, that its text is shown once, and that each refusal says what is wrong."""
+"""A key identifies its caller. The key's text is shown once. Each refusal names the wrong field."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from datetime import timedelta
 
 import pytest
 
+from shardclock.api.refusals.tenants import KEY_NOT_LIVE, KEY_REFUSED
 from shardclock_server.service import keys
 from shardclock_server.service.keys import (
     SCOPES,
     InvalidKey,
-    UnknownKey,
-    UnknownPrefix,
     allows,
     authenticate_all,
     found_or_refused,
@@ -24,22 +23,23 @@ from shardclock_server.sql.keys.keys import ApiKey, WantedKey, list_keys
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import parse_duration
 from tests.support.factories import query
+from tests.support.refusals import refusing
 from tests.support.sql_client import session
 
 SHOP = WantedKey("acme", "webshop", ("read", "write"))
-UNKNOWN = "this API key is not known, or no longer good: ask who operates the cluster for another one"
+UNKNOWN = KEY_REFUSED.sentence()
 
 
 @pytest.fixture
 async def owner(dsn: str) -> AsyncIterator[Session]:
-    """Give a session of who may make keys."""
+    """Open a session that may make keys."""
     async with session(dsn, "owner") as operator:
         yield operator
 
 
 @pytest.fixture
 async def gateway(dsn: str) -> AsyncIterator[Session]:
-    """Give a session of a gateway, which reads keys."""
+    """Open a gateway's session, which only reads keys."""
     async with session(dsn, "gateway") as client:
         yield client
 
@@ -51,13 +51,13 @@ async def found(gateway: Session, text: str) -> ApiKey:
 
 
 async def refusal(gateway: Session, text: str) -> str:
-    """Send a key that no caller has; return the sentence that says so."""
-    with pytest.raises(UnknownKey) as refused:
+    """Send a key that is not live; return the refusal."""
+    with refusing(KEY_REFUSED) as refused:
         await found(gateway, text)
     return str(refused.value)
 
 
-def test_each_key_has_a_prefix_to_be_shown_and_a_secret_that_is_not() -> None:
+def test_each_key_has_a_shown_prefix_and_a_hidden_secret() -> None:
     drawn = {new_key() for _ in range(100)}
 
     for key in drawn:
@@ -69,7 +69,7 @@ def test_each_key_has_a_prefix_to_be_shown_and_a_secret_that_is_not() -> None:
     assert len({key.text[13:] for key in drawn}) == 100
 
 
-async def test_a_caller_is_known_by_the_text_that_was_made(owner: Session, gateway: Session) -> None:
+async def test_a_caller_is_identified_by_the_text_of_its_key(owner: Session, gateway: Session) -> None:
     made = await keys.make(owner, SHOP)
 
     assert await found(gateway, made.text) == made.key
@@ -78,7 +78,7 @@ async def test_a_caller_is_known_by_the_text_that_was_made(owner: Session, gatew
     assert made.text not in repr(made)
 
 
-async def test_what_is_stored_does_not_have_the_text(dsn: str, owner: Session) -> None:
+async def test_the_database_does_not_store_the_text(dsn: str, owner: Session) -> None:
     made = await keys.make(owner, SHOP)
 
     (row,) = await query(dsn, "select k::text as stored from shardclock.api_keys k")
@@ -86,9 +86,7 @@ async def test_what_is_stored_does_not_have_the_text(dsn: str, owner: Session) -
     assert made.text[13:] not in row["stored"]
 
 
-async def test_whatever_is_wrong_with_a_key_the_sentence_is_the_same(
-    dsn: str, owner: Session, gateway: Session
-) -> None:
+async def test_every_wrong_key_is_refused_in_the_same_sentence(dsn: str, owner: Session, gateway: Session) -> None:
     good, revoked, expired = [await keys.make(owner, replace(SHOP, name=name)) for name in "abc"]
     await keys.revoke(owner, revoked.key.prefix)
     await query(
@@ -130,7 +128,9 @@ def test_each_scope_includes_those_before_it(number: int) -> None:
         (replace(SHOP, lifetime=parse_duration("P11Y")), "a key that expires after P11Y is refused: it must live"),
     ],
 )
-async def test_what_a_key_can_t_be_is_refused_in_a_sentence(owner: Session, wrong: WantedKey, sentence: str) -> None:
+async def test_a_wrong_field_of_a_new_key_is_refused_in_a_sentence(
+    owner: Session, wrong: WantedKey, sentence: str
+) -> None:
     with pytest.raises(InvalidKey) as refused:
         await keys.make(owner, wrong)
 
@@ -139,13 +139,13 @@ async def test_what_a_key_can_t_be_is_refused_in_a_sentence(owner: Session, wron
     assert await list_keys(owner, limit=10) == []
 
 
-async def test_scopes_are_kept_once_and_in_their_order(owner: Session) -> None:
+async def test_scopes_are_stored_once_and_in_order(owner: Session) -> None:
     made = await keys.make(owner, replace(SHOP, scopes=("admin", "read", "admin")))
 
     assert made.key.scopes == ("read", "admin")
 
 
-async def test_a_rotation_leaves_a_day_to_change_to_the_new_key(owner: Session, gateway: Session) -> None:
+async def test_a_rotation_keeps_the_old_key_for_a_day(owner: Session, gateway: Session) -> None:
     old = await keys.make(owner, SHOP)
 
     new = await keys.rotate(owner, old.key.prefix)
@@ -160,13 +160,13 @@ async def test_a_rotation_leaves_a_day_to_change_to_the_new_key(owner: Session, 
     )
 
 
-async def test_a_rotation_that_is_wrong_is_refused_and_changes_nothing(owner: Session) -> None:
+async def test_a_wrong_rotation_is_refused_and_changes_nothing(owner: Session) -> None:
     made = await keys.make(owner, SHOP)
 
     with pytest.raises(InvalidKey, match=r"an overlap of P91D is refused: it may be 90 days \(P90D\) at most"):
         await keys.rotate(owner, made.key.prefix, overlap=parse_duration("P91D"))
     with pytest.raises(InvalidKey, match="a key that expires after PT0S is refused"):
         await keys.rotate(owner, made.key.prefix, lifetime=parse_duration("PT0S"))
-    with pytest.raises(UnknownPrefix, match="no live key has the prefix 'zzzzzzzz'"):
+    with refusing(KEY_NOT_LIVE):
         await keys.rotate(owner, "zzzzzzzz")
     assert await list_keys(owner, limit=10) == [made.key]

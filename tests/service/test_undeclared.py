@@ -1,4 +1,4 @@
-"""Who deploys a model is told which types of its service tasks nobody has declared; none of it is refused."""
+"""A deployment reports the service task types that are not declared, and accepts the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def typed(node_id: str, task_type: str) -> str:
     return job(node_id).replace(f'type="{node_id}"', f'type="{task_type}"')
 
 
-async def test_types_are_told_that_are_no_declared_handler_and_no_endpoint_of_the_tenant(dsn: str) -> None:
+async def test_types_without_a_declared_handler_or_an_endpoint_of_the_tenant_are_reported(dsn: str) -> None:
     await declare(dsn, "order.pack", "order.old")
     await declare(dsn, "order.pack")
     async with Session(dsn, application="test") as session:
@@ -48,7 +48,7 @@ async def test_types_are_told_that_are_no_declared_handler_and_no_endpoint_of_th
     ]
 
 
-async def test_each_process_of_a_model_has_its_own(dsn: str) -> None:
+async def test_each_process_of_a_model_has_its_own_undeclared_types(dsn: str) -> None:
     inside = '<subProcess id="u"><startEvent id="v"/>' + job("pack") + "</subProcess>"
     other = f'<process id="other" isExecutable="true"><startEvent id="o"/>{job("bill", tag="sendTask")}</process>'
     async with Session(dsn, application="test") as session:

@@ -33,7 +33,7 @@ Dates: TypeAlias = Callable[[ZoneInfo, datetime], Iterator[datetime]]
 
 
 def on_the_clock(minutes: set[int], hours: set[int], *, weekdays: int = 7, twice: bool = False) -> Dates:
-    """Look at every minute of a wall clock; of a time that comes twice only the first counts, unless `twice`."""
+    """Check every minute of a wall clock; if a local time occurs twice, only the first counts without `twice`."""
 
     def dates(zone: ZoneInfo, begin: datetime) -> Iterator[datetime]:
         for number in count(1):
@@ -46,7 +46,7 @@ def on_the_clock(minutes: set[int], hours: set[int], *, weekdays: int = 7, twice
 
 
 def on_the_calendar(*, months: int = 0, days: int = 0) -> Dates:
-    """Count months and days on the wall clock."""
+    """Add months and days on the wall clock."""
 
     def dates(zone: ZoneInfo, begin: datetime) -> Iterator[datetime]:
         anchor = PlainDateTime(begin.astimezone(zone).replace(tzinfo=None))
@@ -58,7 +58,7 @@ def on_the_calendar(*, months: int = 0, days: int = 0) -> Dates:
 
 
 def elapsed(period: timedelta) -> Dates:
-    """Count elapsed time."""
+    """Add elapsed time."""
     return lambda _, begin: (begin + number * period for number in count(1))
 
 
@@ -80,20 +80,20 @@ POLICIES = ["fire_once", "fire_all", "skip"]
 
 @dataclass
 class Cluster:
-    """One shard that a test moves by hand through weeks of its own time."""
+    """One shard, with a clock that the test moves by weeks."""
 
     shard: HolderClient
     now: datetime
 
     async def pass_until(self, end: datetime) -> None:
-        """Let time pass: at each due date, claim and fire what is due, a few milliseconds late."""
+        """Move the clock: at each due date, claim and fire the due timers, a few milliseconds late."""
         while (due := await self.shard.value("select min(due_date) from shardclock.timers")) and due <= end:
             self.now = max(self.now, due + LATE)
             await self.turn()
         self.now = end
 
     async def turn(self) -> None:
-        """Claim what is due now; plan it or fire it, as a shard does."""
+        """Claim the timers that are due now; plan or fire them, as a shard does."""
         self.shard.now = self.now
         claimed = (await self.shard.take(horizon_s=0)).claimed
         if unplanned := [planning_of(timer) for timer in claimed if is_unplanned(timer)]:
@@ -103,7 +103,7 @@ class Cluster:
 
 @dataclass
 class Story:
-    """What the log tells of one schedule: its occurrences in the order of their records, and those that fired."""
+    """One schedule in the log: its occurrences in the order of their records, and the fired occurrences."""
 
     numbers: list[int] = field(default_factory=list)
     fired: dict[int, datetime] = field(default_factory=dict)
@@ -139,7 +139,7 @@ async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluste
         cluster.now = outage + DAY
         await cluster.pass_until(end)
 
-    # Then each tells of all its occurrences, one after the other, each on the date that the oracle names.
+    # Then the log has all occurrences of each schedule, in order, each on the date that the oracle computes.
     stories = await stories_of(dsn)
     dates = {
         (text, zone): list(takewhile(lambda at: at <= end, RULES[text](ZoneInfo(zone), begin)))
@@ -151,7 +151,7 @@ async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluste
 
 
 def check(story: Story, dates: list[datetime], missed: str, outage: datetime) -> None:
-    """Hold a schedule's story against its dates and its policy."""
+    """Compare a schedule's records with its dates and its policy."""
     assert story.numbers == list(range(1, len(dates) + 1)), "S5: in order, no gap, each once"
     assert story.fired == {number: dates[number - 1] for number in story.fired}, "S6: as the oracle says"
     during = {number for number, at in enumerate(dates, 1) if outage < at <= outage + DAY}
@@ -166,7 +166,7 @@ def check(story: Story, dates: list[datetime], missed: str, outage: datetime) ->
 
 
 async def stories_of(dsn: str) -> dict[str, Story]:
-    """Read what the log tells, by name."""
+    """Read each schedule's records from the log, by name."""
     rows = await query(
         dsn,
         "select name, intent, occurrence, due_date, coalesce((detail ->> 'count')::integer, 1) as count"

@@ -1,4 +1,4 @@
-"""Hold what a firing costs against bounds that no machine changes: log written, statements sent, memory taken.
+"""Compare the costs of a firing with bounds that no machine changes: written log, sent statements, used memory.
 
 Seconds are the benchmarks' matter; these figures are the same everywhere, so a change that costs more is seen at once.
 """
@@ -25,11 +25,11 @@ from tests.support.memory import IN_MEMORY
 from tests.support.roles import as_role, migrate_with_roles
 from tests.support.shard_pool import incarnation
 
-FUSED, LEASED = 4_000, 900  # more than two thousand a second are not leased any more
+FUSED, LEASED = 4_000, 900  # a shard with more than two thousand timers a second does not lease them
 HERE = "pg_current_wal_insert_lsn() - '0/0'"
 # Bytes of write-ahead log, of insert and firing together, without the pages that a checkpoint makes Postgres repeat.
 FUSED_MOST, LEASED_MOST = 660, 1_000
-# Bytes of the shard's memory; and how much asyncio makes room for, whenever it reads from a socket.
+# Bytes of the shard's memory for each timer, and the size of the buffer that asyncio makes for each read of a socket.
 FUSED_TAKES, LEASED_TAKES = 10, 800
 RECEIVED = 256 * 1024
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """Run a server that writes nothing but what statements need."""
+    """Run a server that writes log only for statements: full pages and autovacuum are off."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         postgres = EmbeddedPostgres.start(Path(place) / "data")
         try:
@@ -59,9 +59,9 @@ async def _configure(dsn: str) -> None:
 
 @pytest.fixture
 async def shard(server: str) -> AsyncIterator[Shard]:
-    """Give the only shard of an empty table, whose turns the test makes."""
+    """Yield the only shard of an empty table; the test calls the shard's turns."""
     await query(server, "truncate shardclock.timers, shardclock.command_log")
-    one = Shard(incarnation(), ShardSettings(fire_batch=450), as_role(server, "shard"))
+    one = Shard(incarnation(), ShardSettings(fire_batch=450, sweep_s=3_600.0), as_role(server, "shard"))
     await add_holder(server, one.holder, 0, 1)
     await one.beat_turn()
     await add_timers(server, 2)
@@ -88,12 +88,12 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def written(dsn: str) -> int:
-    """Say how much log has been written so far, in bytes."""
+    """Return the number of bytes of log that have been written so far."""
     return int((await query(dsn, f"select {HERE} as bytes"))[0]["bytes"])
 
 
 async def fire_all(shard: Shard) -> None:
-    """Fire what is held in memory, when it is due."""
+    """Wait until the timers in memory are due, and fire them."""
     while len(shard):
         await shard.fire_turn()
 
@@ -133,7 +133,7 @@ async def test_what_is_leased_is_fired_by_a_statement_for_each_batch(
 async def test_a_timer_takes_memory_only_while_it_is_leased(server: str, shard: Shard, timers: int, delay: str) -> None:
     tracemalloc.start()
     try:
-        for _ in range(4):  # then there is all that is kept for reuse
+        for _ in range(4):  # after these rounds, all objects that are kept for reuse exist
             await take_and_fire(server, shard, timers, delay)
         before, _ = tracemalloc.get_traced_memory()
         peak = await take_and_fire(server, shard, timers, delay)
@@ -142,11 +142,11 @@ async def test_a_timer_takes_memory_only_while_it_is_leased(server: str, shard: 
         tracemalloc.stop()
 
     assert peak <= RECEIVED + (FUSED_TAKES if timers == FUSED else LEASED_TAKES) * timers
-    assert left - before <= RECEIVED, "what is read may be kept until the next is read"
+    assert left - before <= RECEIVED, "one answer may be kept until the next is read"
 
 
 async def take_and_fire(dsn: str, shard: Shard, timers: int, delay: str) -> int:
-    """Let the shard take timers and fire them; how much memory it took meanwhile, at most until they were taken."""
+    """Let the shard take timers and fire them; return the peak of its memory until it has taken the timers."""
     fired = shard.stats.fired
     await add_timers(dsn, timers, f"now() + interval '{delay}'")
     before, _ = tracemalloc.get_traced_memory()

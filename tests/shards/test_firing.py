@@ -1,4 +1,4 @@
-"""What becomes of a timer whose turn it is, what follows it, and what is made of those that did not fire."""
+"""The outcome of a due timer, the occurrence that follows it, and the treatment of timers that did not fire."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from shardclock_server.shards.firing import Leftover, firing_of, held_and_forgotten, is_unplanned, leftover, planning_of
 from shardclock_server.sql.claims.fire import Fired, Firing, Planning
 from shardclock_server.timers.model import ClaimedTimer
-from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.repeat import REPETITIONS_MAX
 from shardclock_server.timers.schedule import parse_schedule
@@ -37,8 +37,8 @@ def due(number: int) -> datetime:
     return ANCHOR + number * MINUTE
 
 
-def nth(number: int) -> Occurrence:
-    return Occurrence(number, due(number), ANCHOR, 0)
+def nth(number: int) -> ScheduledOccurrence:
+    return ScheduledOccurrence(number, due(number), ANCHOR, 0)
 
 
 def test_a_hold_keeps_timers_for_the_time_of_a_lease_and_forgets_the_others() -> None:
@@ -60,15 +60,15 @@ def test_a_rule_that_was_changed_ends_at_the_row_s_number_not_at_its_own_count()
 
 
 def test_missed_occurrences_are_counted_and_the_next_is_in_the_future() -> None:
-    assert firing_of(repeat(), due(10)) == Firing(repeat(), skipped=7, next=nth(11))
+    assert firing_of(repeat(), due(10)) == Firing(repeat(), skipped=7, next=nth(11), period=MINUTE)
 
 
 def test_what_is_too_late_is_skipped_if_that_is_wanted() -> None:
     timer = repeat(missed="skip")
 
-    # The ninth is not too late yet: a takeover may last as long.
-    assert firing_of(timer, due(10)) == Firing(timer, fires=False, skipped=6, next=nth(9))
-    assert firing_of(timer, due(3) + MINUTE - MICROSECOND) == Firing(timer, next=nth(4))
+    # The ninth occurrence is not too late yet, because a takeover may last as long.
+    assert firing_of(timer, due(10)) == Firing(timer, fires=False, skipped=6, next=nth(9), period=MINUTE)
+    assert firing_of(timer, due(3) + MINUTE - MICROSECOND) == Firing(timer, next=nth(4), period=MINUTE)
 
 
 def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
@@ -78,7 +78,16 @@ def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
     )
     summer = datetime(2026, 3, 29, 6, tzinfo=UTC)
 
-    assert firing_of(timer, eight) == Firing(timer, next=Occurrence(7, summer, summer, 7))
+    assert firing_of(timer, eight) == Firing(timer, next=ScheduledOccurrence(7, summer, summer, 7))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "suits"), [(None, True), ("R/PT1M", True), ("R/P1M", False), ("R/PT1M/9000-01-01T00:00Z", False)]
+)
+def test_a_claim_can_fire_plain_timers_and_schedules_of_a_fixed_period(schedule: str | None, *, suits: bool) -> None:
+    timer = plain(1) if schedule is None else repeat(schedule)
+
+    assert firing_of(timer, due(3)).suits_claims is suits
 
 
 @pytest.mark.parametrize("text", ["every now and then", "R/PT0S", "R/PT1M "])
@@ -106,7 +115,7 @@ def test_a_schedule_is_planned_from_the_moment_that_it_was_written() -> None:
     timer = unplanned(" 0 8 * * mon ", zone="Europe/Berlin")
     monday = datetime(2026, 3, 30, 6, tzinfo=UTC)
 
-    expected = Occurrence(1, monday, monday, 1)
+    expected = ScheduledOccurrence(1, monday, monday, 1)
     rule = parse_schedule("0 8 * * MON", "Europe/Berlin")
     assert planning_of(timer) == Planning(timer, rule, expected, WITHOUT_END)
 
@@ -128,10 +137,10 @@ def test_a_rule_that_was_changed_goes_on_with_the_numbers(text: str, occurrence:
     assert (planning.first.number, planning.repetitions) == (occurrence, repetitions)
 
 
-# What did not fire
+# Timers that did not fire
 
 
-def test_those_that_did_not_fire_are_told_apart_by_postgres_own_time() -> None:
+def test_timers_that_did_not_fire_are_separated_by_postgres_own_time() -> None:
     early, cancelled, on_time = plain(1, ANCHOR + MICROSECOND), plain(2, ANCHOR), plain(3, ANCHOR - MINUTE)
     fired = Fired(server_time=ANCHOR + MINUTE, server_now=ANCHOR, timer_keys=frozenset([3]), lags=())
 

@@ -1,4 +1,4 @@
-"""A shard on a database that is on hold lives, says so, and fires nothing; released, it fires all, each once."""
+"""A shard on a database on hold keeps its heartbeats and fires nothing. After the release it fires each timer once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def start(pool: ShardPool, identity: str, *, shard: int | None = 0) -> Sha
 
 
 async def seen_for(pool: ShardPool, shard: Shard, seconds: float) -> bool:
-    """Say whether a shard has given signs of life for so long since it started."""
+    """Return whether a shard has sent heartbeats for this time since its start."""
     return bool(
         await pool.db.fetchval(
             "select exists (select from shardclock.presence where holder = $1"
@@ -55,7 +55,7 @@ async def test_a_shard_on_hold_fires_nothing_until_it_is_released_and_then_all_o
         keys.append(await add_schedule(dsn, "R1/PT1H", repetitions="1"))
         with capture_logs() as said:
             held = await start(pool, STAGING)
-            await eventually(lambda: seen_for(pool, held, 2.0))  # some twenty claims
+            await eventually(lambda: seen_for(pool, held, 2.0))  # the time of about twenty claims
             assert await pool.count_fired() == 0
             assert len(held) == 0
 
@@ -83,7 +83,7 @@ async def test_a_shard_that_comes_by_mistake_lets_those_that_are_at_work_fire_ev
 
 
 async def are_late(pool: ShardPool) -> bool:
-    """Say whether all timers have been due for half a second, and none has fired."""
+    """Return whether all timers have been due for half a second, and none has fired."""
     text = "select count(*) = 50 and clock_timestamp() > max(due_date) + interval '0.5 s' from shardclock.timers"
     return bool(await pool.db.fetchval(text))
 
@@ -91,16 +91,15 @@ async def are_late(pool: ShardPool) -> bool:
 async def test_what_a_shard_has_in_memory_does_not_fire_during_an_operators_hold(dsn: str) -> None:
     async with pool_of(dsn) as pool, Session(as_role(dsn, "shard"), application="test") as operator:
         # Given timers that a shard has leased, and that are due soon
-        keys = await add_timers(dsn, 50, "now() + interval '2 s'")
         shard = await pool.start(horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1)
-        await pool.until_held(shard, len(keys))
+        keys = await pool.lease(shard, 50, "now() + interval '2 s'")
 
         await hold(operator, "billing is down")
         held_at = await pool.db.fetchval("select clock_timestamp()")
         await eventually(lambda: are_late(pool))
         assert (len(shard), await pool.count_fired()) == (50, 0)
 
-        # When it ends, then all fire, and none waits for the end of its lease
+        # When the hold ends, then all timers fire, and no timer waits for the end of its lease
         assert await release(operator, "")
         await pool.until_fired(len(keys))
         assert await breaches(pool.db, keys) == {}

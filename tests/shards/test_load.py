@@ -1,4 +1,4 @@
-"""Memory grows with the horizon and never with what is pending; a backlog drains and makes nobody else late."""
+"""Memory grows with the horizon, never with the pending timers; a backlog drains and delays no other timer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.shards import claim_planner
+from shardclock_server.shards import scan_planner
 from shardclock_server.shards import shard as shard_module
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.claims.claim import ScanResult
@@ -24,7 +24,7 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture
 def scans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ScanResult]]:
-    """Record what each scan brought, by its scope."""
+    """Record the result of each scan, by its scope."""
     made: list[tuple[str, ScanResult]] = []
     real = vars(shard_module)["claim_due"]
 
@@ -38,7 +38,7 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ScanResult]]:
 
 
 def watch_length(shard: Shard) -> list[int]:
-    """Record how many timers a shard holds after each time it was given some."""
+    """Record the number of timers in a shard's memory after each addition."""
     lengths: list[int] = []
     add = shard._queue.add
 
@@ -91,7 +91,7 @@ async def test_overdue_repeats_beyond_the_queue_stay_bounded_and_all_fire(pool: 
     lengths = watch_length(shard)
     await pool.until_empty()
 
-    # A turn begins while the queue is over full by less than a claim, and makes two scans.
+    # A turn begins only while the queue exceeds its limit by less than one claim, and makes two scans.
     assert max(lengths) < 1_000 + 3 * 840
     assert await breaches(pool.db, keys) == {}
 
@@ -124,7 +124,7 @@ async def test_a_backlog_drains_in_few_statements_and_timers_that_fall_due_meanw
 ) -> None:
     backlog = await add_timers(pool.dsn, 100_000, "now() - interval '1 h' + i * interval '1 ms'")
     await pool.db.execute("update shardclock.coordination set ramp_per_s = null")
-    # Drained a little at a time, so that there is a while for others to fall due in.
+    # The backlog drains over many scans, so that other timers fall due meanwhile.
     shards = [await pool.start(place, 2, claim_batch=1_680, sweep_s=3_600.0) for place in range(2)]
     await eventually(lambda: all(shard._planner.ramp.catching_up for shard in shards))
     upcoming = await add_timers(pool.dsn, 500, "now() + interval '0.2 s' + i * interval '0.2 ms'")
@@ -133,11 +133,11 @@ async def test_a_backlog_drains_in_few_statements_and_timers_that_fall_due_meanw
     fired = await pool.fired()
     assert len(fired) == len(backlog) + len(upcoming)
     assert await breaches(pool.db, backlog + upcoming) == {}
-    # The backlog went through the fused path: fired by the scans, never held, each scan a full batch.
+    # The scans themselves fired the backlog, without holding it in memory; each scan took a full batch.
     assert sum(taken.fired for _, taken in scans) >= len(backlog)
     assert sum(shard.stats.claimed for shard in shards) <= len(upcoming)
     assert sum(1 for _, taken in scans if taken.fired) <= 1.5 * len(backlog) / 840 + 10
-    # Those that fell due meanwhile overtook what was overdue for an hour.
+    # Timers that fell due during the drain overtook timers that were overdue for an hour.
     took = fired[-1]["recorded_at"] - fired[0]["recorded_at"]
     on_time = [row for row in fired if row["timer_key"] >= upcoming[0]]
     last_of_backlog = max(row["recorded_at"] for row in fired if row["timer_key"] < upcoming[0])
@@ -162,7 +162,7 @@ async def test_the_oldest_of_a_backlog_fire_first_within_each_slot(pool: ShardPo
 
 async def test_an_idle_shard_asks_once_a_poll(pool: ShardPool, scans: list[tuple[str, ScanResult]]) -> None:
     shard = await pool.start(poll_s=0.05, sweep_s=3_600.0)
-    # The first scans bring the ramp's rate; what an outage left is looked for apart until there is room for a batch.
+    # The first scans read the ramp's rate. Until the ramp has room for a batch, an outage's timers have their own scan.
     await eventually(lambda: len(scans) >= 6)
     began = len(scans)
     await eventually(lambda: len(scans) >= began + 12)
@@ -194,8 +194,8 @@ async def test_a_timer_that_is_scheduled_long_overdue_is_found_within_a_rotation
 async def test_a_shard_that_gets_stuck_on_fired_rows_reads_fewer_slots_in_full(
     pool: ShardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A snapshot may be held so long that to go past all that has fired since takes longer than a statement may."""
-    monkeypatch.setattr(claim_planner, "SLOW_S", 0.01)
+    """While an old snapshot is held, a scan passes all rows fired since: that may exceed the statement timeout."""
+    monkeypatch.setattr(scan_planner, "SLOW_S", 0.01)
     async with old_snapshot(pool.dsn), HolderClient(pool.dsn, holder=HOLDER) as hand:
         await add_fired_rows(pool.dsn, 400_000)
         await add_holder(pool.dsn, HOLDER)
@@ -204,7 +204,7 @@ async def test_a_shard_that_gets_stuck_on_fired_rows_reads_fewer_slots_in_full(
         keys = await add_timers(pool.dsn, 10_000, "now() - interval '30 s'")
         keys += await add_timers(pool.dsn, 1_000, "now() + i * interval '1 ms'")
         shard = await pool.start(statement_timeout_s=whole_s / 2)
-        # A claim whose answer was lost may have leased timers, which then wait for the end of their lease.
+        # A claim with a lost answer may have leased timers. These timers fire only after the end of their lease.
         await pool.until_fired(len(keys), within_s=60)
 
         assert shard.stats.failures["claims"] > 0, "it did get stuck"

@@ -1,4 +1,4 @@
-"""What a client has locked is asked about once for each who locks, and costs nobody else their time."""
+"""Locked timers are tried once for each locker, and delay no other timer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from shardclock_server.shards.locked import RETRY_S, TRIES_PER_S, LockedTimers, Retry
+from shardclock_server.shards.locked import RETRY_S, TRIES_PER_S, LockedRetry, LockedTimers
 from shardclock_server.shards.queue import TimerQueue
 from shardclock_server.sql.claims.claim import LeasedRow, still_leased
 from shardclock_server.timers.model import ClaimedTimer
@@ -23,14 +23,14 @@ LEASE_S = 10.0
 
 @pytest.fixture
 def locked() -> LockedTimers:
-    """Keep what is locked, with room for ten."""
+    """Return a table of at most ten locked timers."""
     return LockedTimers(lease_s=LEASE_S, timers_max=10)
 
 
 def timer(timer_key: int) -> ClaimedTimer:
     due_date = datetime(2026, 1, 1, tzinfo=UTC)
     return ClaimedTimer(
-        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, False, None, version=7, question=1
+        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, False, None, version=7, request_number=1
     )
 
 
@@ -42,7 +42,7 @@ def keys(timers: Iterable[ClaimedTimer]) -> list[int]:
     return [each.timer_key for each in timers]
 
 
-def tried(retry: Retry) -> tuple[list[int], list[int]]:
+def tried(retry: LockedRetry) -> tuple[list[int], list[int]]:
     return keys(retry.now), keys(retry.later)
 
 
@@ -86,8 +86,8 @@ def test_each_locker_is_asked_about_and_many_of_them_more_rarely(locked: LockedT
     assert retry.later_s == 2_000 / TRIES_PER_S
 
 
-def test_what_is_locked_for_longer_than_a_lease_is_let_go(locked: LockedTimers) -> None:
-    """Its lease is over: whoever claims finds it when it is free."""
+def test_a_timer_that_is_locked_for_longer_than_a_lease_is_forgotten(locked: LockedTimers) -> None:
+    """The timer's lease is over: the next claim finds the timer when its row is free."""
     locked.learn([1, 2], by("700", [1, 2]), now_s=NOW_S)
     locked.learn([3], by("700", [3]), now_s=NOW_S + 5)
 
@@ -97,7 +97,7 @@ def test_what_is_locked_for_longer_than_a_lease_is_let_go(locked: LockedTimers) 
 
 
 def test_one_that_is_sent_again_for_another_reason_waits_no_more(locked: LockedTimers) -> None:
-    """It was leased anew, say, and has fired: then it is not to be sent once more."""
+    """For example, a timer was leased again and has fired; the table must not send it once more."""
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
 
     assert tried(locked.learn([2], [], now_s=NOW_S)) == ([], [])
@@ -113,7 +113,7 @@ def test_beyond_its_room_it_keeps_nothing(locked: LockedTimers) -> None:
 
 
 def test_the_first_of_each_group_is_always_one_that_is_tried(locked: LockedTimers) -> None:
-    """Or all behind it would wait for ever: whatever is sent and found, in whatever order."""
+    """Without it, the group's timers would wait for ever. The rule holds for any order of tries and answers."""
 
     for seed in range(300):
         chance = random.Random(seed)
@@ -122,7 +122,7 @@ def test_the_first_of_each_group_is_always_one_that_is_tried(locked: LockedTimer
         for _ in range(40):
             now_s += chance.choice([0.01, 1.0, 6.0])
             if chance.random() < 0.3:
-                queue.add([timer(chance.randrange(9))])  # leased anew
+                queue.add([timer(chance.randrange(9))])  # leased again
             sent = keys(queue.pop_due(float("inf"), chance.randint(1, 4)))
             found = [LeasedRow(timer(key), chance.choice("ab")) for key in sent if chance.random() < 0.7]
             retry = kept.learn(sent, found, now_s=now_s)
@@ -136,7 +136,7 @@ def test_the_first_of_each_group_is_always_one_that_is_tried(locked: LockedTimer
 
 
 async def others_fire(pool: ShardPool, count: int) -> None:
-    """Schedule timers one after another, each when the one before it has fired; the shard leases them first."""
+    """Schedule timers, each after the firing of the timer before it, and let the shard lease each before it is due."""
     for number in range(count):
         await pool.db.execute("insert into shardclock.timers (due_date) values (now() + interval '0.2 s')")
         await pool.until_fired(number + 1)
@@ -147,9 +147,8 @@ async def others_fire(pool: ShardPool, count: int) -> None:
 async def test_two_thousand_timers_that_a_client_holds_locked_cost_as_many_tries_as_one(
     pool: ShardPool, client: asyncpg.Connection, outcome: str
 ) -> None:
-    many = await add_timers(pool.dsn, 2_000, "now() + interval '1.5 s'")
     shard = await pool.start(lease_s=600.0)
-    await pool.until_held(shard, 2_000)
+    many = await pool.lease(shard, 2_000, "now() + interval '1.5 s'")
     transaction = client.transaction()
     await transaction.start()
     assert len(await client.fetch("select shardclock.cancel_timers($1)", many)) == 2_000
@@ -174,9 +173,8 @@ async def test_two_thousand_timers_that_a_client_holds_locked_cost_as_many_tries
 async def test_one_lock_that_ends_does_not_wait_for_one_that_lasts(
     pool: ShardPool, client: asyncpg.Connection, dsn: str
 ) -> None:
-    many = await add_timers(pool.dsn, 500, "now() + interval '1 s'")
     shard = await pool.start(lease_s=600.0)
-    await pool.until_held(shard, 500)
+    many = await pool.lease(shard, 500, "now() + interval '1 s'")
     await client.execute("begin")
     await client.fetch("select shardclock.pause_timers($1)", many[:499])
     async with HolderClient(dsn) as quick:
@@ -192,9 +190,8 @@ async def test_one_lock_that_ends_does_not_wait_for_one_that_lasts(
 
 
 async def test_what_is_locked_past_its_lease_fires_when_it_is_free(pool: ShardPool, client: asyncpg.Connection) -> None:
-    (key,) = await add_timers(pool.dsn, 1, "now() + interval '0.5 s'")
     shard = await pool.start(lease_s=2.5, horizon_s=1.0, sweep_grace_s=2.0)
-    await pool.until_held(shard, 1)
+    (key,) = await pool.lease(shard, 1, "now() + interval '0.5 s'")
     await client.execute("begin")
     await client.execute("select shardclock.cancel_timer($1)", key)
 
@@ -209,7 +206,7 @@ async def test_what_is_locked_past_its_lease_fires_when_it_is_free(pool: ShardPo
 async def test_a_schedule_without_a_date_that_a_client_holds_locked_delays_nobody(
     pool: ShardPool, client: asyncpg.Connection, schedule: str
 ) -> None:
-    """It is a client's text that a shard has yet to read: whether it can be or not, others don't wait for its row."""
+    """A shard has yet to parse the client's schedule. Valid or not, its locked row delays no other timer."""
     shard = await pool.start(shard=None, of=None)
     key = await add_schedule(
         pool.dsn, schedule, "now() + interval '0.3 s'", anchor="now()", anchor_occurrence="null", zone="'UTC'"

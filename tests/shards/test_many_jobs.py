@@ -1,4 +1,4 @@
-"""Prove that jobs which are not due soon cost a shard nothing: it holds and reads what is within its horizon."""
+"""Prove that jobs which are not due soon cost a shard nothing: it holds and reads only the timers of its horizon."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.support.roles import as_role
 from tests.support.shard_pool import incarnation
 
 JOBS, SOON = 10_000, 5
-# Nothing is due while a test runs, however slow the machine is: what is overdue would be fired, not held.
+# No timer is due while a test runs, however slow the machine is: overdue timers would be fired, not held.
 DUE_S, HORIZON_S = 60, 120
 
 
 @pytest.fixture
 async def many(dsn: str) -> str:
-    """Name a database with many jobs, of which some start within a shard's horizon and the others much later."""
+    """Return the DSN of a database with many jobs: some start within a shard's horizon, the others much later."""
     await query(
         dsn,
         "insert into shardclock.jobs (name, function, every_s) select 'job' || n, 'app:f', 3600"
@@ -64,6 +64,6 @@ async def test_a_claim_of_a_shard_reads_the_starts_within_its_horizon(many: str,
     jobs = await claim.explain(*within_horizon, touched=True, table="jobs")
     await claim.connection.close()
 
-    # Each is found, locked and leased; of a slot one more may be looked at.
+    # The claim finds, locks and leases each timer; in each slot it may read one more timer.
     assert SOON <= timers.rows <= 4 * SOON + SLOTS
     assert jobs.rows == 0

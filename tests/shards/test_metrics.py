@@ -1,4 +1,4 @@
-"""Prove that what shards do on a real Postgres is what their node's exporter says, and that saying it costs nothing."""
+"""Prove that the exporter's figures agree with the shards' work on a real Postgres, and that reports cost no firing."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _report_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def node() -> Iterator[Exporting]:
-    """Run the exporter of this node, which reads no tables."""
+    """Run this node's exporter, without the metrics from tables."""
     with exporting() as one:
         yield one
 
 
 @pytest.fixture
 def receiver() -> Iterator[ReportReceiver]:
-    """Listen where an exporter would."""
+    """Receive the shards' reports in place of an exporter."""
     with listening() as one:
         yield one
 
 
 async def page_once(node: Exporting, holds: Any) -> Page:
-    """Ask for the page until something holds of it."""
+    """Ask for the page until a condition holds for it."""
     pages: list[Page] = []
 
     async def held() -> bool:
@@ -50,13 +50,13 @@ async def page_once(node: Exporting, holds: Any) -> Page:
 
 
 def lags(page: Page, shard: str, timer_type: str = "USER") -> list[float]:
-    """Read a shard's buckets, each with what is in the ones before."""
+    """Read a shard's cumulative buckets."""
     found = page.numbers("fire_lag_seconds_bucket")
     return [number for (_, _, of, _, kind), number in found.items() if (of, kind) == (shard, timer_type)]
 
 
 async def test_each_timer_is_counted_once_whichever_way_it_fired(pool: ShardPool, node: Exporting) -> None:
-    # Given timers that are fired by the claim itself, leased ones that come due, and a schedule's occurrences.
+    # Given timers that the claim itself fires, leased timers that fall due, and a schedule's occurrences.
     await add_timers(pool.dsn, 40, "now() - interval '2 minutes'", timer_type="'USER'")
     await add_timers(pool.dsn, 30, "now() + i * interval '10 ms'", timer_type="'BOUNDARY'")
     rule = {"anchor": "now() - interval '0.05 s'", "repetitions": "5", "missed": "'fire_all'"}
@@ -194,12 +194,12 @@ async def test_turns_that_fail_are_counted(
     assert shard.stats.failures["claims"] == 3
 
 
-# Where nobody listens
+# Without an exporter
 
 
 async def test_a_shard_fires_as_ever_where_no_exporter_listens(pool: ShardPool) -> None:
     with short_dir() as place:
-        nowhere = str(place / "nobody.sock")
+        nowhere = str(place / "absent.sock")
         keys = await add_timers(pool.dsn, 100, "now() + i * interval '5 ms'")
         shard = await pool.start(metrics_socket=nowhere)
 

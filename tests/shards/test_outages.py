@@ -31,7 +31,8 @@ from tests.support.shard_pool import ShardPool, connect, incarnation, pool_of
 from tests.support.verdict import breaches
 from tests.support.waiting import eventually
 
-# The next commit of a beat takes so long, as on a disk that stands still. Since version 17 a server ends it by itself.
+# The next commit of a heartbeat takes this time, as on a disk that hangs. Postgres 17 and later ends the transaction
+# by `transaction_timeout`.
 SLOW_S = 1.5
 SLOW_COMMIT = f"""
 create sequence public.commits;
@@ -51,7 +52,7 @@ CUT = (
 
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedPostgres]:
-    """Give a server of the test's own, which it may kill."""
+    """Yield a server that only this test uses, and may kill."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     server = EmbeddedPostgres.start(data_dir)
     yield server
@@ -61,7 +62,7 @@ def own_server() -> Iterator[EmbeddedPostgres]:
 
 @asynccontextmanager
 async def running(work: Callable[[], Any], *, every_s: float) -> AsyncIterator[None]:
-    """Do some damage over and over while the block runs."""
+    """Repeat a fault while the block runs."""
 
     async def loop() -> None:
         while True:
@@ -156,7 +157,7 @@ async def test_a_shard_outlives_a_beat_whose_commit_takes_longer_than_it_waits(e
         since = time.monotonic()
         await eventually(lambda: shard._heartbeat.sent_s > since or pool.work[shard].done())
 
-        assert not pool.work[shard].done(), "nobody has ended it"
+        assert not pool.work[shard].done(), "its holder was not ended"
         assert await pool.db.fetchval("select ended_why from shardclock.holders") is None
 
 
@@ -165,15 +166,16 @@ async def test_a_firing_whose_outcome_is_unknown_is_decided_by_sending_it_again(
     pool: ShardPool, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     lost = _lose_answers(monkeypatch, "fire_due", after=moment == "after")
+    shard = await pool.start(lease_s=600.0)
+    await pool.until_ready(shard)
     keys = await add_timers(pool.dsn, 100, "now() + interval '0.4 s'")
     rule = await add_schedule(pool.dsn, "R/PT1H", "now() + interval '0.4 s'")
 
-    shard = await pool.start(lease_s=600.0)
     await pool.until_fired(101)
     await eventually(lambda: len(shard) == 0 and shard.stats.fired + shard.stats.fenced == 101)
 
     assert lost, "an answer was lost"
-    assert (shard.stats.fenced > 0) == (moment == "after"), "what had fired was gone"
+    assert (shard.stats.fenced > 0) == (moment == "after"), "the fired timers were gone"
     assert await pool.db.fetchval("select array_agg(occurrence) from shardclock.timers") == [2]
     assert await breaches(pool.db, [*keys, rule]) == {}
 
@@ -192,9 +194,8 @@ async def test_more_timers_than_can_be_fired_in_time_are_fired_in_smaller_parts(
         return fired
 
     monkeypatch.setattr(shard_module, "fire_due", slow_with_many)
+    await pool.until_ready(await pool.start(lease_s=600.0))
     keys = await add_timers(pool.dsn, 100, "now() + interval '0.4 s'")
-
-    await pool.start(lease_s=600.0)
     await pool.until_fired(100)
 
     assert max(sent) > 10
@@ -218,7 +219,7 @@ async def test_leases_whose_answer_was_lost_are_recalled_and_fire_on_time(
 
 
 def _lose_answers(monkeypatch: pytest.MonkeyPatch, name: str, *, after: bool) -> list[str]:
-    """Lose the first answer to a statement, before or after it has done its work."""
+    """Lose the first answer to a statement, before or after Postgres has run the statement."""
     lost: list[str] = []
     real = vars(shard_module)[name]
 

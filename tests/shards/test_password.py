@@ -1,4 +1,4 @@
-"""Prove that a shard goes on when its password is changed, without a restart."""
+"""A shard goes on without a restart after a change of its password."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ async def login(dsn: str) -> AsyncIterator[Login]:
 
 
 def in_its_file(login: Login, place: Path, password: str) -> Dsn:
-    """Write a DSN, password and all, where a mounted secret lies."""
+    """Write a DSN with its password into a file, as in a mounted secret."""
     (place / "dsn").write_text(login.named(password))
     return Dsn(file=place / "dsn")
 
 
 def in_a_password_file(login: Login, place: Path, password: str) -> Dsn:
-    """Write the password as libpq has it, beside a DSN that is known once and for all."""
+    """Write the password into libpq's password file; the DSN, without a password, never changes."""
     file = place / "pgpass"
     file.write_text(f"*:*:*:{login.user}:{password}\n")
     file.chmod(0o600)
@@ -53,13 +53,13 @@ async def test_a_password_that_was_changed_is_picked_up_by_a_shard_that_runs(
         keys = await add_timers(login.dsn, 10)
         await pool.until_fired(10)
 
-        # When its password is changed, and it is refused for a while
+        # When its password is changed, and Postgres refuses the shard for a while
         await login.change(SECOND)
         await eventually(lambda: min(shard.stats.failures[loop] for loop in ("beats", "claims")) > 1)
         keys += await add_timers(login.dsn, 10)
         write(login, tmp_path, SECOND)
 
-        # Then the same shard fires on.
+        # Then the same shard fires again.
         await pool.until_fired(20)
         holders = await query(login.dsn, "select holder, ended_at from shardclock.holders")
         assert [tuple(row) for row in holders] == [(shard.holder, None)]

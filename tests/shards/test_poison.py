@@ -1,4 +1,4 @@
-"""Prove that a timer whose record or schedule is refused fails alone."""
+"""Prove that a timer with a refused record or schedule fails alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 async def test_a_timer_whose_record_is_refused_fails_alone_on_both_paths(
     pool: ShardPool, claim_calls: list[str]
 ) -> None:
-    keys = await add_timers(pool.dsn, 200, "now() + i % 3 * interval '0.3 s'")  # some overdue, some in memory
+    keys = await add_timers(pool.dsn, 200, "now() + i % 3 * interval '0.3 s'")  # some are overdue, some are leased
     poison = {keys[2], keys[100], keys[-1]}
     await _refuse_records_of(pool, poison)
 
@@ -26,7 +26,7 @@ async def test_a_timer_whose_record_is_refused_fails_alone_on_both_paths(
     assert "own+" in claim_calls, "it tried the short way"
     assert "own" in claim_calls, "it took the long way, where one bad row fails alone"
 
-    # When the cause is gone, it fires after all.
+    # When the cause is removed, the timer fires.
     await pool.db.execute("drop trigger poison on shardclock.command_log")
     await pool.db.execute("update shardclock.timers set claimed_by = null, claimed_until = null")
     await pool.until_empty()
@@ -83,7 +83,7 @@ async def test_a_poison_timer_is_left_alone_until_its_lease_ends(pool: ShardPool
     witness = await add_timers(pool.dsn, 5, "now() + interval '0.3 s'")
     await pool.until_fired(68)
 
-    # 64, then halves of halves down to 1 and back up: two statements for each halving. Then the witnesses'.
+    # One statement has all 64 timers. Each of the six halvings takes two more. The last statements are the witnesses'.
     assert len(fire_calls) <= 1 + 2 * 6 + len(witness)
     assert shard.stats.refused == 1
 

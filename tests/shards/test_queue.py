@@ -1,4 +1,4 @@
-"""The queue gives the soonest timer first, and wakes its waiter no later than that one is due."""
+"""The queue returns the soonest timer first, and wakes its waiter by the due date of this timer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from shardclock_server.timers.model import ClaimedTimer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BOUND_S = 5.0
-TURNS = 20  # of the event loop: enough for any callback that is ready
+TURNS = 20  # turns of the event loop, enough for any callback that is ready
 
 
 def timer(
-    timer_key: int, due_s: float, *, question: int = 0, starts_job: bool = False, tenant_id: str | None = None
+    timer_key: int, due_s: float, *, request_number: int = 0, starts_job: bool = False, tenant_id: str | None = None
 ) -> ClaimedTimer:
     due_date = EPOCH + timedelta(seconds=due_s)
     return ClaimedTimer(
-        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, starts_job, tenant_id, 7, question
+        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, starts_job, tenant_id, 7, request_number
     )
 
 
@@ -36,7 +36,7 @@ def keys(timers: list[ClaimedTimer]) -> list[int]:
 
 @asynccontextmanager
 async def waiting(queue: TimerQueue, now_s: Callable[[], float] = lambda: 0.0) -> AsyncIterator[asyncio.Task[None]]:
-    """Run the queue's one waiter, already waiting."""
+    """Start the queue's only waiter, and return while it waits."""
     waiter = asyncio.create_task(queue.until_due(now_s))
     try:
         await let_run()
@@ -147,7 +147,7 @@ def test_a_timer_that_is_leased_again_replaces_what_was_known_of_it() -> None:
 
 @pytest.mark.parametrize(("older_s", "newer_s"), [(10, 20), (20, 10)], ids=["moved later", "moved earlier"])
 def test_the_answer_to_an_older_question_never_replaces_that_to_a_newer_one(older_s: float, newer_s: float) -> None:
-    older, newer = timer(1, older_s, question=1), timer(1, newer_s, question=2)
+    older, newer = timer(1, older_s, request_number=1), timer(1, newer_s, request_number=2)
 
     for order in ([older, newer], [newer, older], [older, newer, older]):
         queue = TimerQueue()

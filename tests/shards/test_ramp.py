@@ -1,4 +1,4 @@
-"""What an outage left overdue is fired at the ramp's rate, oldest first, fair between tenants; the rest is on time."""
+"""An outage's overdue timers fire at the ramp's rate, oldest first, fair between tenants; other timers are on time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.shards.claim_planner import ClaimPlanner
 from shardclock_server.shards.ramp import Ramp
+from shardclock_server.shards.scan_planner import ScanPlanner
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.sql.claims.claim import Scan, ScanResult
 from shardclock_server.sql.cluster.leadership import set_ramp
@@ -25,7 +25,7 @@ NOTHING = ScanResult(datetime(2026, 1, 1, tzinfo=UTC), 0, lags=(), saturated=Fal
                 next_tenant="", claimed=[])  # fmt: skip
 
 
-# How much: decisions without a database
+# The number of timers that a shard may take, tested without a database
 
 
 def test_nothing_that_an_outage_left_is_taken_before_the_rate_is_known() -> None:
@@ -82,7 +82,7 @@ def test_tenants_get_fair_shares_from_a_scan_that_finds_too_much_until_a_round_f
     ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None), now_s=0.0)
     assert ramp.holds_back(100, now_s=0.0)
 
-    # A round over many tenants takes several scans; what one of them left counts until the round is over.
+    # A round over many tenants takes several scans; timers left by one of these scans count until the round is over.
     for saturated, next_tenant, goes_on in [
         (True, "m", True), (False, "", True), (False, "m", True), (False, "", False)
     ]:  # fmt: skip
@@ -98,12 +98,12 @@ def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
     assert not ramp.catching_up
 
 
-def scans(planner: ClaimPlanner, *, now_s: float) -> list[Scan | None]:
+def scans(planner: ScanPlanner, *, now_s: float) -> list[Scan | None]:
     return [planner.begin(planned, now_s=now_s) for planned in planner.scans(held=0, now_s=now_s)]
 
 
 def test_a_turn_that_the_ramp_holds_back_leaves_the_backlog_to_outage_scans() -> None:
-    planner = ClaimPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at_s=1_000.0)
+    planner = ScanPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at_s=1_000.0)
     planner.ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=200), now_s=1_000.0)
 
     assert scans(planner, now_s=1_000.1) == [
@@ -120,7 +120,7 @@ def test_a_turn_that_the_ramp_holds_back_leaves_the_backlog_to_outage_scans() ->
     ]
 
 
-# Which: one scan, by hand
+# Which timers one scan takes
 
 
 async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_oldest(dsn: str) -> None:
@@ -136,7 +136,7 @@ async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_o
     assert 70 <= taken.left_by_outage == taken.fired <= 80
     assert (taken.saturated, taken.next_tenant) == (True, "")
     fired = Counter(row[0] for row in await query(dsn, "select tenant_id from shardclock.command_log"))
-    # Ten for each of the 52 tenants, and ten for the oldest, whosever they are.
+    # Ten for each of the 52 tenants, and ten for the oldest timers of any tenant.
     assert 10 <= fired["flood"] <= 20
     assert 10 <= fired["small"] <= 20
     assert {fired[f"fresh{i}"] for i in range(1, 51)} == {1}
@@ -144,7 +144,7 @@ async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_o
 
 
 async def test_a_scan_over_many_tenants_goes_on_where_the_last_one_ended(dsn: str) -> None:
-    await add_holder(dsn, 1, part=0, part_count=840)  # its own slot is (almost) empty: the tenants are what counts
+    await add_holder(dsn, 1, part=0, part_count=840)  # its one slot is (almost) empty: only tenants count
     await add_timers(dsn, 450, OLD, tenant_id="to_char(i, '\"t\"000')")
     reached: list[str] = []
 
@@ -198,7 +198,7 @@ async def test_a_scan_with_a_floor_leaves_what_an_outage_left_alone(dsn: str) ->
     assert [row[0] for row in rows] == fresh
 
 
-# All of it: shards at work
+# Running shards
 
 
 async def test_a_shard_without_slots_takes_no_more_of_the_ramp_than_any_other(dsn: str) -> None:
@@ -241,7 +241,7 @@ async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(poo
         "select extract(epoch from max(recorded_at) - min(recorded_at)) from shardclock.command_log"
         " where due_date < now() - interval '30 minutes'",
     )
-    # 3,000 at 1,000 a second, of which a second's worth may come at once: not faster than in 2 s.
+    # 3,000 timers at 1,000 a second; the first 1,000 may fire at once, so the other 2,000 take at least 2 s.
     assert spans[0][0] > 1.8
 
 

@@ -26,7 +26,7 @@ STEPS, STEP_S = 60, 0.08
 
 
 class Run:
-    """Do one run: a load, and faults; what clients were answered is remembered."""
+    """Run a load with faults, and record the answers that the clients got."""
 
     def __init__(self, pool: ShardPool, client: asyncpg.Connection, seed: int) -> None:
         self.pool, self.client, self.random = pool, client, random.Random(seed)
@@ -70,13 +70,13 @@ class Run:
         await self.client.execute(CUT + " order by random() limit $1", self.random.randint(1, 4))
 
     async def end(self) -> None:
-        """Declare a living shard dead; it finds out by itself."""
+        """Declare a living shard dead; the shard notices by itself."""
         place, shard = self._any()
         await self.pool.end(shard.holder)
         await self._replace(place, shard)
 
     async def kill(self) -> None:
-        """Let a shard vanish in the middle of whatever it does; nobody ends its holder."""
+        """Let a shard vanish in the middle of its work; its holder is not ended."""
         place, shard = self._any()
 
         async def nothing() -> None:
@@ -99,7 +99,7 @@ class Run:
         await self.pool.assign({s: (at, count) if at < count else None for at, s in enumerate(self.places)})
 
     async def lock(self) -> None:
-        """Lock some rows as a client does that changes its mind."""
+        """Lock some rows, and roll back, like a client that changes its mind."""
         with suppress(_ChangedMind):
             async with self.client.transaction():
                 await self.client.execute(
@@ -122,7 +122,7 @@ class Run:
         if where and where["part"] is not None:
             await self.pool.assign({replacement: (where["part"], where["part_count"])})
         if self.random.random() < 0.5:
-            return  # the old one goes on by itself, side by side with the new one
+            return  # the old shard goes on by itself beside the new shard
         with suppress(HolderEnded, asyncio.CancelledError):
             await work
 

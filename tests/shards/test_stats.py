@@ -1,4 +1,4 @@
-"""Prove that a shard's counts agree with each other: above all, that whatever fired was late by something, once."""
+"""A shard's counts agree with each other: above all, each fired timer has one lag."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_every_scan_that_fires_little_is_measured(lag_histograms: LagHistograms,
     assert all(lag_histograms.measures(scan, has_backlog=True) for _ in range(10))
 
 
-# What is taken to be like what
+# Unmeasured scans
 
 
 def test_a_scan_that_was_not_measured_counts_like_the_last_measured_one(lag_histograms: LagHistograms) -> None:
@@ -162,15 +162,23 @@ def test_the_lag_histograms_hold_as_many_timers_as_fired_whatever_was_measured(
     assert set(stats.lag_histograms.sums_s) == set(stats.lag_histograms.counts)
 
 
-# What became of timers
+# Outcomes of timers
 
 
-def test_a_scan_adds_what_it_leased_and_fired() -> None:
+def test_a_scan_adds_the_timers_that_it_leased_and_fired() -> None:
     stats = ShardStats()
 
     stats.count_scan(OWN, taken(10, [QUICK], claimed=2), measured=True)
 
     assert (stats.fired, stats.claimed, stats.swept) == (10, 2, 0)
+
+
+def test_a_scan_adds_the_occurrences_that_its_schedules_skipped() -> None:
+    stats = ShardStats()
+
+    stats.count_scan(OWN, replace(taken(10, [QUICK]), skipped=7), measured=True)
+
+    assert (stats.fired, stats.skipped) == (10, 7)
 
 
 def test_a_swept_timer_counts_as_swept_whether_leased_or_fired() -> None:
@@ -197,7 +205,7 @@ def test_only_leased_timers_that_have_gone_are_counted() -> None:
     assert counted(stats.lag_histograms) == stats.fired
 
 
-# What is said of it
+# The report
 
 
 def test_a_report_says_all_of_it_and_is_accepted() -> None:

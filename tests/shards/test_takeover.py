@@ -1,4 +1,4 @@
-"""A shard that dies, freezes or is declared dead loses no timer, and nobody fires one twice."""
+"""A shard that dies, freezes or is declared dead loses no timer, and no timer fires twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 
 async def until_claimed(pool: ShardPool, process: ShardProcess, count: int) -> None:
-    """Wait until a process has said that it holds so many timers in memory."""
+    """Wait until a shard's process has reported this number of timers in its memory."""
 
     async def claimed() -> bool:
         held = await pool.db.fetchval("select held from shardclock.beats where holder = $1", process.holder)
@@ -26,7 +26,7 @@ async def until_claimed(pool: ShardPool, process: ShardProcess, count: int) -> N
 
 
 async def until_up(pool: ShardPool, process: ShardProcess) -> None:
-    """Wait for a process's first heartbeat, so that timers that are due soon don't wait for its start."""
+    """Wait for a process's first heartbeat, so that its start does not delay timers that are due soon."""
     await until_claimed(pool, process, 0)
 
 
@@ -60,7 +60,7 @@ async def test_the_timers_of_a_killed_shard_are_free_when_its_lease_runs_out_and
 
     fired = await pool.fired()
     assert sorted(row["timer_key"] for row in fired) == keys
-    assert all(row["recorded_at"] >= lease_ends for row in fired), "nobody had said that its holder was dead"
+    assert all(row["recorded_at"] >= lease_ends for row in fired), "its holder was not declared dead"
     assert max(row["recorded_at"] for row in fired) - lease_ends < timedelta(seconds=2)
     assert await breaches(pool.db, keys) == {}
 
@@ -105,9 +105,8 @@ async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twic
 
 
 async def test_a_living_shard_whose_holder_is_ended_stops_and_says_so(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 100, "now() + interval '0.5 s' + i * interval '10 ms'")
     ended = await pool.start(heartbeat_s=0.1, lease_s=60.0)
-    await pool.until_held(ended, 100)
+    keys = await pool.lease(ended, 100, "now() + interval '0.5 s' + i * interval '10 ms'")
 
     await pool.end(ended.holder)
     work = pool.work.pop(ended)
@@ -122,9 +121,8 @@ async def test_a_living_shard_whose_holder_is_ended_stops_and_says_so(pool: Shar
 
 
 async def test_a_shard_whose_task_is_cancelled_hands_back_like_one_that_drained(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 1_000, "now() + interval '1 s'")
     cancelled = await pool.start(lease_s=600.0)
-    await pool.until_held(cancelled, 1_000)
+    keys = await pool.lease(cancelled, 1_000, "now() + interval '1 s'")
 
     work = pool.work.pop(cancelled)
     work.cancel()
@@ -146,7 +144,7 @@ async def test_assignments_that_change_under_load_lose_and_double_nothing(pool: 
 
     for count in (2, 7, 3, 1, 5):
         await pool.assign({shard: (place, count) if place < count else None for place, shard in enumerate(shards)})
-        for _ in range(5):  # a paced load: each step waits until most of the last one has fired
+        for _ in range(5):  # a paced load: each step waits until most timers of the last step have fired
             keys += await add_timers(pool.dsn, 100, "now() + (i % 50) * interval '10 ms'")
             await pool.until_fired(len(keys) - 150)
     await pool.until_empty()

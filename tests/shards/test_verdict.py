@@ -1,4 +1,4 @@
-"""The judge of recorded rows finds every kind of wrong: a bug is put into the log, and it must say so."""
+"""The check of recorded rows finds each kind of fault: a test writes a fault into the log, and the check names it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOGGED = (
 
 @pytest.fixture
 async def db(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Give a connection to a database where nothing has happened."""
+    """Yield a connection to an empty database."""
     connection = await connect(dsn)
     yield connection
     connection.terminate()

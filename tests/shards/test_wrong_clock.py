@@ -1,4 +1,4 @@
-"""Prove that a shard whose clock is wrong fires nothing early, never spins, and catches up."""
+"""Prove that a shard with a wrong clock fires nothing early, never spins, and catches up."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from tests.support.verdict import breaches
 async def test_a_clock_that_was_ahead_once_leads_to_one_retry_and_nothing_early(
     pool: ShardPool, fire_calls: list[int]
 ) -> None:
-    keys = await add_timers(pool.dsn, 100, "now() + interval '1.5 s'")
     shard = await pool.start(lease_s=600.0)
-    await pool.until_held(shard, 100)
+    keys = await pool.lease(shard, 100, "now() + interval '1.5 s'")
 
     wrong = shard._clock.now() + timedelta(hours=1)
     shard._clock.observe(wrong, sent_s=time.monotonic())
@@ -43,23 +42,22 @@ async def test_a_clock_that_is_always_ahead_never_fires_early_and_never_spins(
         return replace(taken, server_time=taken.server_time + timedelta(seconds=5))
 
     monkeypatch.setattr(shard_module, "claim_due", ahead)
-    keys = await add_timers(pool.dsn, 100, "now() + interval '1 s' + i * interval '2 ms'")
-
     shard = await pool.start(lease_s=600.0)
+    await pool.until_ready(shard)
+    keys = await add_timers(pool.dsn, 100, "now() + interval '1 s' + i * interval '2 ms'")
     await pool.until_fired(100)
 
     assert shard.stats.early > 0
-    # Each wrong answer may cost a try and the one that finds the truth; then the queue waits again.
+    # Each wrong clock reading may cost an early try, and a second try that corrects the clock. Then the queue waits.
     assert len(fire_calls) <= 2 * len(claim_calls) + 100 + 5
     assert await breaches(pool.db, keys) == {}
 
 
 async def test_a_clock_that_is_behind_fires_late_and_catches_up_with_the_next_answer(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 10, "now() + interval '0.7 s'")
     shard = await pool.start(lease_s=600.0)
-    await pool.until_held(shard, 10)
+    keys = await pool.lease(shard, 10, "now() + interval '0.7 s'")
 
-    shard._clock._samples.clear()  # as if nothing had been heard for long, but an answer that was slow
+    shard._clock._samples.clear()  # as if the only answer for a long time had been a slow one
     shard._clock._samples.append((time.monotonic(), -time.monotonic()))
     shard._queue.wake()
     await pool.until_fired(10)

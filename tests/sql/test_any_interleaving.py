@@ -1,4 +1,4 @@
-"""Prove that a timer is pending or ended exactly once after any interleaving of what shards and clients may do."""
+"""Prove that a timer is pending or ended exactly once after any interleaving of acts of shards and clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_any_interleaving_leaves_every_timer_pending_or_ended_exactly_once
 
 
 class Game:
-    """Let three shards and three clients do what they may to a few timers, one statement at a time, in any order."""
+    """Let three shards and three clients act on a few timers, one statement at a time, in random order."""
 
     def __init__(self, dsn: str, chance: random.Random) -> None:
         self._dsn = dsn
@@ -59,7 +59,7 @@ class Game:
         self.waited = 0
 
     async def sit_down(self, stack: AsyncExitStack) -> None:
-        """Connect the players, and one who watches who waits for whom."""
+        """Connect the players, and a session that watches their waits for locks."""
         self._watch: asyncpg.Connection = await asyncpg.connect(self._dsn)
         stack.push_async_callback(self._watch.close)
         self._now: datetime = await self._watch.fetchval("select now()")
@@ -69,7 +69,7 @@ class Game:
             await stack.enter_async_context(hand)
 
     async def deal(self) -> None:
-        """Put a few timers on the table, none of them left from before, and forget who held what."""
+        """Make a few new timers, and forget the holders' leases."""
         await self._watch.execute("truncate shardclock.timers, shardclock.command_log, shardclock.holders")
         for shard in self._shards:
             await add_holder(self._dsn, shard.holder)
@@ -79,14 +79,15 @@ class Game:
         self._stopped = False
 
     async def step(self) -> None:
-        """Let one player who doesn't wait for another do one thing."""
+        """Let one player that doesn't wait for another player do one action."""
         self._settle()
         free = [hand for hand in [*self._shards, *self._clients] if hand not in self._busy]
         if not free:
             return
         hand = self._chance.choice(free)
         self._now += timedelta(seconds=self._chance.choice([0, 0, 0, 0.5, 4]))
-        # A client does one thing a transaction: two that hold a row each and want the other's would deadlock.
+        # A client does one action in a transaction: two clients that each lock a row and wait for the other's row would
+        # deadlock.
         if hand in self._in_transaction and (hand in self._clients or self._chance.random() < 0.6):
             await self._end(hand, commits=self._chance.random() < 0.8)
             return
@@ -99,7 +100,7 @@ class Game:
         await self._until_it_ends_or_waits(hand, task)
 
     async def finish(self) -> None:
-        """Let all end what they are at."""
+        """End all open transactions and waits."""
         async with asyncio.timeout(BOUND_S):
             while self._busy or self._in_transaction:
                 for hand in sorted(self._in_transaction - self._busy.keys(), key=lambda it: it.pid):
@@ -108,7 +109,7 @@ class Game:
                 self._settle()
 
     async def check(self) -> None:
-        """Hold what is in the database against the promises."""
+        """Check the rows of the database against the promises."""
         ended = await self._watch.fetch(
             "select timer_key, array_agg(intent order by position) as intents from shardclock.command_log"
             " where intent <> 'SKIPPED' group by 1"
@@ -126,7 +127,7 @@ class Game:
         )
         following = await self._watch.fetch("select occurrence from shardclock.timers where name = 'beat'")
         stopped = any(row["intent"] == CANCELED for row in schedule)
-        assert stopped or not self._stopped, "who cancels a schedule by its name stops it, whatever else goes on"
+        assert stopped or not self._stopped, "a cancellation by name stops a schedule, beside any other act"
         assert len(following) == (0 if stopped else 1), "a schedule goes on until it is cancelled, and then no more"
         occurrences = [row["occurrence"] for row in schedule]
         assert len(set(occurrences)) == len(occurrences)
@@ -157,7 +158,7 @@ class Game:
         shard.now = self._now
         held = self._memory[shard]
         if held and self._chance.random() < 0.5:
-            # A shard's memory is never wiped here: what it fired, lost or saw moved, it will send again.
+            # The test never clears a shard's memory, so the shard sends fired, lost and moved timers again.
             await shard.send([firing_of(timer, self._now) for timer in held.values()])
             return
         floor_s = self._chance.choice([None, 0.0, 1.0])
@@ -165,7 +166,9 @@ class Game:
         fire_overdue, horizon_s = self._chance.random() < 0.5, self._chance.choice([0, 2])
         taken = await shard.take(scope=scope, floor_s=floor_s, fire_overdue=fire_overdue, horizon_s=horizon_s)
         for timer in taken.claimed:
-            if self._chance.random() < 0.7:  # else it is left with what it knew before, if anything
+            if (
+                self._chance.random() < 0.7
+            ):  # in the other cases the answer is lost, and the shard keeps the former row version
                 held[timer.timer_key] = timer
 
     async def _client_move(self, client: HolderClient) -> None:

@@ -1,4 +1,4 @@
-"""Prove that only live keys are found, that a name has two at most, and that only the owner makes keys."""
+"""Prove that only live keys are found, that a name has at most two keys, and that only the owner makes keys."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ HOUR, DAY = parse_duration("PT1H"), parse_duration("P1D")
 
 
 def proof(letter: str) -> Proof:
-    """Make what is stored of a key, whose prefix is eight times a letter."""
+    """Make the stored parts of a key with one letter, eight times, as prefix."""
     return Proof(8 * letter, 32 * letter.encode())
 
 
 @pytest.fixture
 async def owner(each_dsn: str) -> AsyncIterator[Session]:
-    """Give a session of who may make keys."""
+    """Give a session of the owner, which may make keys."""
     async with session(each_dsn, "owner") as operator:
         yield operator
 
@@ -55,7 +55,7 @@ async def made(owner: Session, letter: str, wanted: WantedKey = SHOP) -> ApiKey:
     return key
 
 
-async def test_it_is_found_by_its_prefix_as_it_was_made(owner: Session, gateway: Session) -> None:
+async def test_a_key_is_found_by_its_prefix_with_all_its_properties(owner: Session, gateway: Session) -> None:
     key = await made(owner, "a")
 
     assert await live_key(gateway, "aaaaaaaa") == (key, 32 * b"a")
@@ -64,7 +64,7 @@ async def test_it_is_found_by_its_prefix_as_it_was_made(owner: Session, gateway:
     assert (key.expires_at, key.revoked_at) == (None, None)
 
 
-async def test_it_is_found_until_it_expires(owner: Session, gateway: Session) -> None:
+async def test_a_key_is_found_until_it_expires(owner: Session, gateway: Session) -> None:
     key = await made(owner, "a", replace(SHOP, lifetime=HOUR))
 
     assert key.expires_at == key.created_at + timedelta(hours=1)
@@ -72,7 +72,7 @@ async def test_it_is_found_until_it_expires(owner: Session, gateway: Session) ->
     assert await live_key(gateway, "aaaaaaaa", now=key.expires_at) is None
 
 
-async def test_it_is_found_until_it_is_revoked_and_is_revoked_once(owner: Session, gateway: Session) -> None:
+async def test_a_key_is_found_until_it_is_revoked_and_is_revoked_once(owner: Session, gateway: Session) -> None:
     await made(owner, "a")
 
     revoked = await revoke_key(owner, "aaaaaaaa")
@@ -84,7 +84,7 @@ async def test_it_is_found_until_it_is_revoked_and_is_revoked_once(owner: Sessio
     assert await list_keys(gateway, limit=10) == [revoked]
 
 
-async def test_a_third_live_one_of_a_name_is_not_made(owner: Session) -> None:
+async def test_a_name_has_at_most_two_live_keys(owner: Session) -> None:
     await made(owner, "a")
     await made(owner, "b")
 
@@ -96,7 +96,7 @@ async def test_a_third_live_one_of_a_name_is_not_made(owner: Session) -> None:
     await made(owner, "e")
 
 
-async def test_two_of_a_name_for_all_tenants_are_live_at_most(owner: Session) -> None:
+async def test_a_name_for_all_tenants_has_at_most_two_live_keys(owner: Session) -> None:
     for_all = replace(SHOP, tenant_id=None)
     await made(owner, "a", for_all)
     await made(owner, "b", for_all)
@@ -105,7 +105,7 @@ async def test_two_of_a_name_for_all_tenants_are_live_at_most(owner: Session) ->
     await made(owner, "d")
 
 
-async def test_one_that_has_expired_does_not_count(owner: Session) -> None:
+async def test_an_expired_key_does_not_count(owner: Session) -> None:
     first = await made(owner, "a", replace(SHOP, lifetime=HOUR))
     await made(owner, "b")
     assert first.expires_at is not None
@@ -114,7 +114,7 @@ async def test_one_that_has_expired_does_not_count(owner: Session) -> None:
     assert await make_key(owner, SHOP, proof("c"), now=first.expires_at) is not None
 
 
-async def test_of_many_that_are_made_at_once_two_are(each_dsn: str, owner: Session) -> None:
+async def test_two_of_many_keys_made_at_once_are_made(each_dsn: str, owner: Session) -> None:
     async def make(letter: str) -> ApiKey | None:
         async with session(each_dsn, "owner") as operator:
             return await make_key(operator, SHOP, proof(letter))
@@ -125,7 +125,7 @@ async def test_of_many_that_are_made_at_once_two_are(each_dsn: str, owner: Sessi
     assert len(await list_keys(owner, limit=10)) == 2
 
 
-async def test_a_rotation_makes_a_second_one_and_the_first_expires_when_the_overlap_is_over(
+async def test_a_rotation_makes_a_second_key_and_the_first_expires_after_the_overlap(
     owner: Session, gateway: Session
 ) -> None:
     first = await made(owner, "a")
@@ -152,7 +152,7 @@ async def test_a_rotation_lets_no_key_live_longer(owner: Session) -> None:
     assert (rotated.old_expires_at, rotated.key.expires_at) == (first.expires_at, None)
 
 
-async def test_a_rotation_begins_when_the_last_one_is_over(owner: Session) -> None:
+async def test_a_rotation_begins_only_after_the_last_one_is_over(owner: Session) -> None:
     await made(owner, "a")
     first = await rotate_key(owner, "aaaaaaaa", proof("b"), overlap=DAY)
     assert first is not None
@@ -165,7 +165,7 @@ async def test_a_rotation_begins_when_the_last_one_is_over(owner: Session) -> No
     assert len(await list_keys(owner, limit=10)) == 3
 
 
-async def test_of_many_rotations_at_once_one_is_made(each_dsn: str, owner: Session) -> None:
+async def test_one_of_many_rotations_at_once_succeeds(each_dsn: str, owner: Session) -> None:
     await made(owner, "a")
 
     async def rotate(letter: str) -> object:
@@ -178,7 +178,7 @@ async def test_of_many_rotations_at_once_one_is_made(each_dsn: str, owner: Sessi
     assert len(await list_keys(owner, limit=10)) == 2
 
 
-async def test_keys_are_listed_by_tenant_name_and_age_and_those_for_all_tenants_first(
+async def test_keys_are_listed_by_tenant_name_and_age_with_those_for_all_tenants_first(
     owner: Session, gateway: Session
 ) -> None:
     for letter, tenant_id, name in (("a", "zoo", "x"), ("b", "acme", "y"), ("c", None, "z"), ("d", "acme", "x")):
@@ -190,7 +190,7 @@ async def test_keys_are_listed_by_tenant_name_and_age_and_those_for_all_tenants_
     assert [key.name for key in await list_keys(gateway, prefix="cccccccc", limit=10)] == ["z"]
 
 
-async def test_who_reads_keys_does_not_wait_for_who_makes_one(owner: Session, gateway: Session) -> None:
+async def test_reading_keys_does_not_wait_for_making_one(owner: Session, gateway: Session) -> None:
     key = await made(owner, "a")
     async with owner.transaction() as connection:
         await connection.execute(*statement("lock_api_keys").with_values({}))
@@ -212,7 +212,7 @@ async def test_who_reads_keys_does_not_wait_for_who_makes_one(owner: Session, ga
         (SHOP, proof("b"), "api_keys_by_prefix"),
     ],
 )
-async def test_what_can_t_be_a_key_is_not_stored(owner: Session, wrong: WantedKey, of: Proof, constraint: str) -> None:
+async def test_an_invalid_key_is_not_stored(owner: Session, wrong: WantedKey, of: Proof, constraint: str) -> None:
     await made(owner, "b", replace(SHOP, name="another"))
 
     with pytest.raises(StatementRefused) as refused:
@@ -221,7 +221,7 @@ async def test_what_can_t_be_a_key_is_not_stored(owner: Session, wrong: WantedKe
     assert refused.value.constraint == constraint
 
 
-async def test_a_gateway_reads_keys_and_makes_rotates_and_revokes_none(owner: Session, gateway: Session) -> None:
+async def test_a_gateway_reads_keys_and_can_not_make_rotate_or_revoke_them(owner: Session, gateway: Session) -> None:
     await made(owner, "a")
 
     for attempt in (
@@ -235,12 +235,12 @@ async def test_a_gateway_reads_keys_and_makes_rotates_and_revokes_none(owner: Se
     assert await live_key(gateway, "aaaaaaaa") is not None
 
 
-async def test_what_expires_soon_is_counted_unless_it_is_replaced_or_meant_to_end(
+async def test_a_key_that_expires_soon_is_counted_unless_it_is_replaced_or_meant_to_end(
     owner: Session, gateway: Session
 ) -> None:
     fortnight, quarter = parse_duration("P14D"), parse_duration("P90D")
     key = await made(owner, "a", replace(SHOP, lifetime=quarter))
-    await made(owner, "b", replace(SHOP, name="nightly", lifetime=parse_duration("P27D")))  # meant to end
+    await made(owner, "b", replace(SHOP, name="nightly", lifetime=parse_duration("P27D")))  # keys that are meant to end
     await made(owner, "c", replace(SHOP, name="for ever"))
     assert key.expires_at is not None
 

@@ -1,4 +1,4 @@
-"""Thousands of beats and renewals under an old snapshot make no claim and no beat read what they left behind."""
+"""Claims and beats read no old row versions after thousands of beats and renewals under an old snapshot."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.factories import BOUND_S, add_holder, old_snapshot, query, va
 from tests.support.plans import prepare, taking
 from tests.support.roles import as_role
 
-MANY = 3_000  # beats, a quarter of an hour of them, and as many renewals
+MANY = 3_000  # heartbeats of a quarter of an hour, and the same number of renewals
 A, B, LEADER = 1, 2, 9
 STATEMENTS = {
     "claim_due": taking(A, window=("'2.1 s'", 0, 1)),
     "beat": [str(B), "0"],
-    "lead": [str(LEADER), "'c'", "'5 s'", "false", "''"],
+    "lead": [str(LEADER), "'c'", "'5 s'", "'n'", "false", "''", "'0 s'"],
     "list_holders": ["null"],
     "assign": [str(LEADER), "1", f"array[{A}, {B}]", "array[0, 1]", "array[false, false]", "2"],
     "end_holders": [f"array[{B}]", "'test'", "1"],
@@ -29,7 +29,7 @@ STATEMENTS = {
 
 @pytest.fixture
 async def session(each_dsn: str) -> AsyncIterator[Session]:
-    """Lead two holders that beat, and let no vacuum clear anything away."""
+    """Register two holders that beat, and a leader; prevent any vacuum."""
     for table in ("holders", "beats", "coordination", "leadership"):
         await query(as_role(each_dsn, "owner"), f"alter table shardclock.{table} set (autovacuum_enabled = off)")
     await add_holder(each_dsn, A, 0, 2)
@@ -41,7 +41,7 @@ async def session(each_dsn: str) -> AsyncIterator[Session]:
 
 
 async def live(session: Session, times: int) -> None:
-    """Beat and renew the lead so many times."""
+    """Send heartbeats and renew the lead, `times` times."""
     for number in range(times):
         assert await beat(session, A, held=number)
         assert await beat(session, B, held=number)
@@ -49,12 +49,12 @@ async def live(session: Session, times: int) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_nobody_reads_what_beats_and_renewals_leave_behind(each_dsn: str, session: Session) -> None:
+async def test_no_statement_reads_what_beats_and_renewals_leave_behind(each_dsn: str, session: Session) -> None:
     prepared = {name: await prepare(each_dsn, name) for name in STATEMENTS}
 
     async def pages() -> dict[str, int]:
         for name, it in prepared.items():
-            await it.explain(*STATEMENTS[name], touched=True)  # the first looks at the catalogue, too
+            await it.explain(*STATEMENTS[name], touched=True)  # the first call also reads the catalog
         return {name: (await it.explain(*STATEMENTS[name], touched=True)).pages for name, it in prepared.items()}
 
     await live(session, 10)
@@ -62,11 +62,11 @@ async def test_nobody_reads_what_beats_and_renewals_leave_behind(each_dsn: str, 
     await live(session, MANY)
     after = await pages()
 
-    # An index is a level deeper by then, and explain's own updates, which are undone, leave a few versions.
+    # Meanwhile an index may have grown a level. Explain's own updates are rolled back, and leave a few row versions.
     assert {name: (before[name], after[name]) for name in before if after[name] > before[name] + 12} == {}
 
 
-async def test_each_beat_is_the_one_that_is_read(each_dsn: str, session: Session) -> None:
+async def test_each_beat_is_read_by_the_next_statement(each_dsn: str, session: Session) -> None:
     await live(session, 50)
 
     assert {it.holder: it.held for it in await list_holders(session)} == {A: 49, B: 49}
@@ -74,7 +74,7 @@ async def test_each_beat_is_the_one_that_is_read(each_dsn: str, session: Session
     assert await value(each_dsn, "select count(*) from shardclock.leadership") == 1
 
 
-async def test_a_clock_that_is_set_back_leaves_the_newest_beat_and_lease_the_ones_that_count(
+async def test_after_the_clock_is_set_back_the_newest_beat_and_lease_still_count(
     each_dsn: str, session: Session
 ) -> None:
     await query(each_dsn, "update shardclock.beats set seen_at = now() + interval '1 hour'")
@@ -86,7 +86,7 @@ async def test_a_clock_that_is_set_back_leaves_the_newest_beat_and_lease_the_one
     assert not (await lead(session, 10, cluster_id="other", lease_s=5.0, fresh=True)).leads
 
 
-async def test_an_assignment_is_read_by_each_claim_all_the_same(each_dsn: str, session: Session) -> None:
+async def test_each_claim_still_reads_the_current_assignment(each_dsn: str, session: Session) -> None:
     await query(each_dsn, "insert into shardclock.timers (due_date) select now() from generate_series(1, 840)")
     assert await assign(session, leader=LEADER, term=1, parts={A: 1, B: None}, part_count=2)
     taken = await claim_due(session, A, Scan("own", 0.0, 4_200), lease_s=10.0)

@@ -1,17 +1,17 @@
-"""Many starts that wait hide no other job. No start is dropped while the end of a run counts on it."""
+"""Many waiting starts hide no other job. No start is dropped while the end of a run needs this start."""
 
 from __future__ import annotations
 
 import asyncpg
 import pytest
 
-from shardclock_server.sql.jobs.runs import DuePlace
+from shardclock_server.sql.jobs.runs import StartCursor
 from tests.support.factories import BOUND_S, HolderClient, query
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
 
 SLOW = [f"slow{number:02}" for number in range(11)]
-QUEUED = 100  # of each; there are more in all than a look reads
+QUEUED = 100  # for each job; together more than one poll reads
 STARTS = "select shardclock.run_job(name) from unnest($1::text[]) as j (name), generate_series(1, $2) order by name"
 
 
@@ -26,10 +26,8 @@ async def fire_all(shard: HolderClient) -> None:
         pass
 
 
-async def test_starts_that_wait_for_others_hide_none_behind_them(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
-    # Given jobs that run, and more starts of these than one look reads
+async def test_blocked_starts_hide_no_later_start(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
+    # Given jobs that run, with more starts than one poll reads
     await declare(dsn, *(job_spec(name, overlap="queue") for name in SLOW), job_spec("nightly"))
     await query(dsn, STARTS, SLOW, 1)
     await fire_all(shard)
@@ -38,17 +36,17 @@ async def test_starts_that_wait_for_others_hide_none_behind_them(
     await query(dsn, STARTS, SLOW, QUEUED)
     await fire_all(shard)
 
-    # When the start of another job stands behind all of them, and one job has more starts than may wait
+    # When another job's start comes after all these starts, and one job has more starts than may wait
     await query(dsn, STARTS, ["nightly"], 1)
     await query(dsn, STARTS, SLOW[:1], 15)
     await fire_all(shard)
     first = await worker.begin(running=going)
 
-    # Then a look that reads the first ones begins nothing. A look behind these begins that job
+    # Then a poll that reads the first starts begins nothing. A poll that goes on after these begins the other job
     assert (first.saturated, first.runs, first.dropped) == (True, [], 0)
     assert first.last_at is not None
     assert first.last_key is not None
-    after = DuePlace(first.last_at, first.last_key)
+    after = StartCursor(first.last_at, first.last_key)
     second = await worker.begin(running=going, after=after)
     assert [run.job for run in second.runs] == ["nightly"]
     assert (second.saturated, second.dropped) == (False, 15)

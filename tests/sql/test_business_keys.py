@@ -1,4 +1,4 @@
-"""A start's business key is written with it, found by its index, and goes with what it names."""
+"""A business key is written with its start, found by its index, and deleted with its instance."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Any
 import asyncpg
 import pytest
 
+from shardclock.api.codes import invalid
+from shardclock.api.refusals.processes import START_KEY_USED, UNKNOWN_PROCESS
 from shardclock_server.service import processes
-from shardclock_server.service.processes import UnknownProcess
 from shardclock_server.sql.processes.instances import find_instances
 from shardclock_server.sql.processes.signals import forget_instances
 from shardclock_server.sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
 from shardclock_server.sql.statements import statement
-from shardclock_server.timers.refusal import Refusal
 from tests.support.bpmn import model
 from tests.support.factories import query
 from tests.support.plans import Prepared
+from tests.support.refusals import refusing
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 FIND = "find_instances_by_business_key"
 PAGE = 10
 MANY = 3_000
-# Half of the instances have a key of their own. A hundred share one key, which another tenant has a hundred times, too.
+# Half of the instances have different keys. A hundred share one key, which another tenant has a hundred times, too.
 FILL = """
     with definition as (
         insert into shardclock.definitions (
@@ -56,14 +57,14 @@ async def deployed(dsn: str) -> str:
     return dsn
 
 
-async def test_a_start_writes_its_key_and_two_may_have_the_same(deployed: str) -> None:
+async def test_a_start_writes_its_key_and_two_starts_may_share_one(deployed: str) -> None:
     async with Session(deployed, application="test") as session:
         started = [await processes.start(session, "p", business_key="order-42") for _ in range(2)]
         await processes.start(session, "p")
     assert await keys(deployed) == dict.fromkeys(started, "order-42")
 
 
-async def test_the_same_start_again_changes_nothing(deployed: str) -> None:
+async def test_a_repeated_start_changes_nothing(deployed: str) -> None:
     async with Session(deployed, application="test") as session:
         first = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
         again = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
@@ -75,33 +76,33 @@ async def test_an_idempotency_key_with_another_business_key_is_refused(deployed:
     async with Session(deployed, application="test") as session:
         first = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
         await processes.start(session, "p", idempotency_key="none")
-        await query(deployed, "delete from shardclock.business_keys")  # as if its instance was forgotten
-        said = '"k" has started an instance with the business key "order-42": use another key'
-        with pytest.raises(Refusal, match=said):
+        await query(deployed, "delete from shardclock.business_keys")  # as after the delete of the key's instance
+        said = "'k' has started an instance with the business key 'order-42': use another key"
+        with refusing(START_KEY_USED, match=said):
             await processes.start(session, "p", idempotency_key="k", business_key="order-43")
-        with pytest.raises(Refusal, match='"none" has started an instance without a business key: use another key'):
+        with refusing(START_KEY_USED, match="'none' has started an instance without a business key: use another key"):
             await processes.start(session, "p", idempotency_key="none", business_key="order-42")
         assert await processes.start(session, "p", idempotency_key="k", business_key="order-42") == first
 
-        # After a day the key is another start's.
+        # After a day another start may use the key.
         await query(deployed, "update shardclock.process_starts set asked_at = asked_at - interval '1 day 1 second'")
         second = await processes.start(session, "p", idempotency_key="k", business_key="order-43")
         assert second != first
         assert await processes.start(session, "p", idempotency_key="k", business_key="order-43") == second
 
 
-async def test_a_start_that_is_refused_leaves_no_key(deployed: str) -> None:
+async def test_a_refused_start_leaves_no_key(deployed: str) -> None:
     async with Session(deployed, application="test") as session:
-        with pytest.raises(UnknownProcess):
+        with refusing(UNKNOWN_PROCESS):
             await processes.start(session, "none", business_key="order-42")
         for wrong in ("", 256 * "a"):
-            with pytest.raises(Refusal, match=r'business_key ".*" is refused: give 1 to 255 characters'):
+            with refusing(invalid("business_key")):
                 await processes.start(session, "p", business_key=wrong)
         longest = await processes.start(session, "p", business_key=255 * "ä")
     assert await keys(deployed) == {longest: 255 * "ä"}
 
 
-async def test_a_start_whose_dead_letter_is_discarded_leaves_no_key(deployed: str) -> None:
+async def test_discarding_the_dead_letter_of_a_start_deletes_its_key(deployed: str) -> None:
     async with Session(deployed, application="test") as session:
         dead, other = [await processes.start(session, "p", business_key="order-42") for _ in range(2)]
     await query(
@@ -117,7 +118,7 @@ async def test_a_start_whose_dead_letter_is_discarded_leaves_no_key(deployed: st
     assert await keys(deployed) == {other: "order-42"}
 
 
-async def test_a_key_goes_with_its_instance(dsn: str) -> None:
+async def test_a_key_is_deleted_with_its_instance(dsn: str) -> None:
     await query(
         dsn,
         "insert into shardclock.instances"
@@ -134,7 +135,7 @@ async def test_a_key_goes_with_its_instance(dsn: str) -> None:
     assert set(await keys(dsn)) == set(range(1, 7))
 
 
-async def test_a_release_that_knows_no_keys_leaves_none_behind(dsn: str) -> None:
+async def test_a_release_without_keys_leaves_none_behind(dsn: str) -> None:
     await query(dsn, FILL, 100)
     await query(dsn, "delete from shardclock.instances where instance_key > 8")
     assert set(await keys(dsn)) == {1, 4, 5, 8}
@@ -143,7 +144,7 @@ async def test_a_release_that_knows_no_keys_leaves_none_behind(dsn: str) -> None
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tenant_id", [None, "other"])
 @pytest.mark.parametrize("is_analyzed", [False, True])
-async def test_a_page_by_business_key_reads_what_has_the_key_and_the_instances_that_it_shows(
+async def test_a_page_by_business_key_reads_the_rows_of_the_key_and_the_shown_instances(
     each_dsn: str, plans: dict[str, str], tenant_id: str | None, is_analyzed: bool
 ) -> None:
     await query(each_dsn, FILL, MANY)
@@ -168,11 +169,11 @@ async def test_a_page_by_business_key_reads_what_has_the_key_and_the_instances_t
 async def test_pages_of_a_key_follow_one_another_and_other_filters_hold(dsn: str) -> None:
     await query(dsn, FILL, MANY)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
-        everybody = await find_instances(session, business_key="shared", page_size=1_000)
+        of_all = await find_instances(session, business_key="shared", page_size=1_000)
         mine = await find_instances(session, business_key="shared", tenant_id="default", page_size=1_000)
-        after = await find_instances(session, business_key="shared", before=everybody[9].instance_key, page_size=5)
+        after = await find_instances(session, business_key="shared", before=of_all[9].instance_key, page_size=5)
         ended = await find_instances(session, business_key="shared", state="ENDED")
-    assert [it.instance_key for it in everybody] == list(range(MANY, 0, -15))
+    assert [it.instance_key for it in of_all] == list(range(MANY, 0, -15))
     assert [it.instance_key for it in mine] == list(range(MANY, 0, -30))
-    assert ([it.instance_key for it in after], ended) == ([it.instance_key for it in everybody[10:15]], [])
-    assert {it.business_key for it in everybody} == {"shared"}
+    assert ([it.instance_key for it in after], ended) == ([it.instance_key for it in of_all[10:15]], [])
+    assert {it.business_key for it in of_all} == {"shared"}

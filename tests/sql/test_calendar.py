@@ -1,4 +1,4 @@
-"""Prove that SQL reads wall clocks and adds up calendar time as Python does."""
+"""Prove that SQL reads wall clocks and adds calendar time as Python does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.offsets import clock_changes
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.zone import NO_ZONES, to_utc, zone_of
@@ -16,7 +16,7 @@ from tests.support.factories import HolderClient, query
 from tests.support.sql_client import refusal, schedule
 
 HOUR = timedelta(hours=1)
-# To Postgres these are abbreviations, too, of an offset that no summer changes.
+# Postgres also has these names as abbreviations, with an offset that no summer changes.
 ALSO_ABBREVIATIONS = {"CET", "EET", "MET", "WET"}
 MICROSECOND = timedelta(microseconds=1)
 
@@ -25,21 +25,21 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Clocks:
-    """Ask Postgres about the zones that Python knows too; the two may bring other histories of some zones."""
+    """List the zones that both Postgres and Python know; the two may have different histories of some zones."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self.zone = ""
 
     async def changes(self, random: Random) -> list[tuple[str, datetime, timedelta]]:
-        """Find changes of clocks, some of each zone, that both know: zone, moment, and by how much it changed."""
+        """Find some clock changes of each zone that Postgres and Python both know: zone, moment, and difference."""
         found = []
         for zone in [row["zone"] for row in await query(self.dsn, "select zone from shardclock.zones order by 1")]:
             try:
                 clock = zone_of(zone)
             except InvalidTimer:
                 continue
-            # In any year, and under the rules of today, which both bring.
+            # In any year, and under today's rules, which Postgres and Python share.
             for year in (random.randint(1970, 2037), 2030):
                 start = datetime(year, 1, 1, tzinfo=UTC)
                 changes = list(clock_changes(clock, start, start + timedelta(days=1_000)))[:2]
@@ -48,7 +48,7 @@ class Clocks:
         return [change for change, is_known in zip(found, known, strict=True) if is_known]
 
     async def agree(self, moments: Sequence[tuple[str, datetime]]) -> list[bool]:
-        """Tell near which moments both know the same clock, hour for hour."""
+        """Return for each moment whether Postgres and Python have the same clock near it, hour by hour."""
         self.zone = ""
         hours = [hour * HOUR for hour in range(-27, 28)]
         same = []
@@ -60,7 +60,7 @@ class Clocks:
         return same
 
     async def shown(self, hand: HolderClient, zone: str, moments: list[datetime]) -> list[datetime]:
-        """Read a clock by the one way that takes a zone's name for nothing else: the session's own zone."""
+        """Read a clock by the session's own zone: only that setting never reads the name as an abbreviation."""
         if zone != self.zone:
             await hand.value("select set_config('timezone', $1, false)", zone)
             self.zone = zone
@@ -70,12 +70,12 @@ class Clocks:
 
 
 @pytest.mark.exhaustive
-async def test_a_local_time_near_a_change_of_the_clock_is_the_same_moment_to_sql_and_to_python(each_dsn: str) -> None:
+async def test_a_local_time_near_a_change_of_the_clock_is_the_same_moment_in_sql_and_python(each_dsn: str) -> None:
     random = Random(2031)
     asked: list[tuple[str, datetime]] = []
     for zone, at, by in await Clocks(each_dsn).changes(random):
         local = at.astimezone(zone_of(zone)).replace(tzinfo=None)
-        # Within what it skips or shows twice, at its edges, and up to a day away from it.
+        # Within the skipped or repeated time, at its edges, and up to a day away from it.
         away = [-by * random.random(), -by, -by - MICROSECOND, MICROSECOND, random.uniform(-26, 26) * HOUR]
         asked += [(zone, local), *((zone, local + it) for it in away)]
 
@@ -94,17 +94,17 @@ LENGTHS = ["P1D", "P1M", "P1Y", "P2W", "PT36H", "P1DT0.000001S", "P11M30DT23H", 
 
 
 @pytest.mark.exhaustive
-async def test_a_length_later_is_the_same_moment_to_sql_and_to_python(each_dsn: str) -> None:
+async def test_a_length_later_is_the_same_moment_in_sql_and_python(each_dsn: str) -> None:
     random = Random(2032)
     clocks = Clocks(each_dsn)
     asked = []
     for zone, at, _ in await clocks.changes(random):
-        # Half a year leads from each of a year's two changes to the other's season.
+        # Half a year leads from each of a year's two changes to the other season.
         for length in map(parse_duration, (random.choice(LENGTHS), "P6M")):
-            # A start from which the length ends near the change; and a start near the change.
+            # A start from which the length ends near the change, and a start near the change.
             starts = at - length.average() + random.uniform(-3, 3) * HOUR, at + random.uniform(-26, 2) * HOUR
             asked += [(zone, start, length) for start in starts]
-    expected = [later(moment, length, zone_of(zone)) for zone, moment, length in asked]
+    expected = [add_duration(moment, length, zone_of(zone)) for zone, moment, length in asked]
 
     text = (
         "select shardclock.later(m, p::interval, z) from unnest($1::text[], $2::timestamptz[], $3::text[])"
@@ -122,13 +122,13 @@ async def test_a_length_later_is_the_same_moment_to_sql_and_to_python(each_dsn: 
         assert in_sql == in_python or not both_know, asked_for
 
 
-# What a client may have set; it decides what an abbreviation means to him.
+# Settings of a client's session; they decide the meaning of an abbreviation there.
 SETTINGS = ["set timezone = 'Asia/Tokyo'", "set timezone_abbreviations = 'Australia'", "set timezone = 'Europe/Moscow'"]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("zone", [*sorted(ALSO_ABBREVIATIONS), "EST", "MST", "HST", "EST5EDT", "GB", "Europe/Brussels"])
-async def test_a_zone_whose_name_is_an_abbreviation_too_is_the_zone(each_dsn: str, zone: str, setting: str) -> None:
+async def test_a_zone_whose_name_is_also_an_abbreviation_is_the_zone(each_dsn: str, zone: str, setting: str) -> None:
     winter, summer = datetime(2027, 1, 31, 10, tzinfo=UTC), datetime(2027, 7, 31, 10, tzinfo=UTC)
     length = parse_duration("P6M")
     async with HolderClient(each_dsn, plans={}) as client:
@@ -151,13 +151,13 @@ async def test_a_zone_whose_name_is_an_abbreviation_too_is_the_zone(each_dsn: st
 
     clock = zone_of(zone)
     assert found == [
-        [later(moment, length, clock), to_utc(moment.replace(tzinfo=None), clock)] for moment in (winter, summer)
+        [add_duration(moment, length, clock), to_utc(moment.replace(tzinfo=None), clock)] for moment in (winter, summer)
     ]
-    assert due == later(now, length, clock)
-    assert shifted == later(due, parse_duration("P3M"), clock)
+    assert due == add_duration(now, length, clock)
+    assert shifted == add_duration(due, parse_duration("P3M"), clock)
 
 
-async def test_going_back_by_a_length_is_going_on_by_its_negative(client: HolderClient) -> None:
+async def test_going_back_by_a_length_equals_adding_its_negative(client: HolderClient) -> None:
     rows = {
         "2031-03-31 10:00+02": ("-P1M", "2031-02-28 10:00+01"),
         "2031-03-31 10:00:00.5+02": ("-P1DT0.5S", "2031-03-30 10:00+02"),
@@ -186,10 +186,10 @@ async def test_a_delay_is_counted_on_the_zone_s_calendar_from_the_transaction_s_
 
     dues = await client.value("select array_agg(due_date order by timer_key) from shardclock.timers")
 
-    assert dues == [later(now, parse_duration(delay), zone_of(zone)) for delay in delays]
+    assert dues == [add_duration(now, parse_duration(delay), zone_of(zone)) for delay in delays]
 
 
-async def test_the_zones_are_names_of_places_and_none_that_means_this_machine_s_own(each_dsn: str) -> None:
+async def test_the_zones_are_names_of_places_and_none_means_this_machine(each_dsn: str) -> None:
     zones = {row["zone"] for row in await query(each_dsn, "select zone from shardclock.zones")}
 
     assert zones >= {"UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+12"}

@@ -20,7 +20,7 @@ FIRED = "TRIGGERED"
 CANCELED = "CANCELED"
 
 
-async def test_a_cancel_that_comes_first_stops_the_fire(
+async def test_a_cancel_that_comes_first_stops_the_firing(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -48,7 +48,7 @@ async def test_a_cancel_that_comes_too_late_says_that_the_timer_fired(
 
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leased", "fused"])
 @pytest.mark.parametrize("by_name", [False, True], ids=["by_key", "by_name"])
-async def test_a_cancel_waits_for_a_fire_under_way_and_tells_how_it_ended(
+async def test_a_cancel_waits_for_a_firing_under_way_and_returns_its_end(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient, *, fire_overdue: bool, by_name: bool
 ) -> None:
     shard, _ = shards
@@ -74,7 +74,7 @@ async def test_a_firing_skips_a_timer_whose_cancel_is_under_way(
     await client.begin()
     await client.cancel(timer_key=second)
 
-    assert (await shard.fire(held)).timer_keys == {first, third}, "nobody else's timer waits for the client"
+    assert (await shard.fire(held)).timer_keys == {first, third}, "no other timer waits for the client"
     assert [held.timer.timer_key for held in await still_leased(shard.session, shard.holder, [second])] == [second]
     await client.rollback()
 
@@ -82,7 +82,7 @@ async def test_a_firing_skips_a_timer_whose_cancel_is_under_way(
     assert await intents(dsn) == {(first, FIRED): 1, (second, FIRED): 1, (third, FIRED): 1}
 
 
-async def test_the_name_of_a_cancelled_timer_is_free_at_once_for_another_timer(
+async def test_the_name_of_a_cancelled_timer_is_free_at_once(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -115,7 +115,7 @@ async def test_a_cancel_by_name_while_an_occurrence_fires_cancels_the_next_one(
     assert (await intents(dsn))[(key, FIRED)] == 1
 
 
-async def test_a_cancel_by_name_under_way_keeps_the_schedule_from_going_on(
+async def test_a_cancel_by_name_under_way_ends_the_schedule(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -147,7 +147,7 @@ async def test_a_cancel_by_key_of_an_occurrence_that_fired_leaves_the_next_one(
     assert len(await pending_keys(dsn)) == 1
 
 
-async def test_a_cancel_that_waits_for_a_move_cancels_what_was_moved(dsn: str, client: HolderClient) -> None:
+async def test_a_cancel_that_waits_for_a_move_cancels_the_moved_timer(dsn: str, client: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1)
     async with HolderClient(dsn) as mover:
         await mover.begin()

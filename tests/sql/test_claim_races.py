@@ -1,4 +1,4 @@
-"""Prove that a claim is one holder's until it ends: leases, zombies, takeovers, and two shards on the same slots."""
+"""Prove that a claim belongs to one holder until its end: leases, zombies, takeovers, two shards on the same slots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCOPES: tuple[Scope, ...] = ("own", "sweep", "outage")
 # Leases, zombies, takeover
 
 
-async def test_nobody_else_takes_a_leased_timer_until_its_lease_ends(
+async def test_no_other_shard_takes_a_leased_timer_until_its_lease_ends(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     one, two = shards
@@ -81,7 +81,7 @@ async def test_the_claims_of_a_suspended_holder_are_free_until_it_is_resumed(
     dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
 ) -> None:
     silent, other = shards
-    # In one slot: a scan over tenants takes more of them than one over slots.
+    # In one slot: a scan over tenants takes more timers of a slot than a scan over slots.
     await add_timers(dsn, 4, "now() - interval '1 minute'", tenant_id="'acme'", timer_key="840 * i")
     scan: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "outage" else 2.0}
     scan |= {"floor_s": 10.0} if scope == "outage" else {}
@@ -92,13 +92,13 @@ async def test_the_claims_of_a_suspended_holder_are_free_until_it_is_resumed(
     assert (await other.take(**scan)).claimed == []
 
     await suspend(dsn, silent.holder)
-    assert (await silent.take(**scan)).claimed == [], "nobody takes from itself"
+    assert (await silent.take(**scan)).claimed == [], "a holder doesn't take from itself"
     assert len((await other.take(**scan)).claimed) == 4
     await suspend(dsn, silent.holder, until_heard=False)
-    assert (await silent.take(**scan)).claimed == [], "what was taken stays taken"
+    assert (await silent.take(**scan)).claimed == [], "taken timers stay taken"
 
 
-async def test_a_suspended_shard_that_wakes_fires_only_what_nobody_has_taken(
+async def test_a_suspended_shard_that_wakes_fires_only_timers_that_no_other_shard_has_taken(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     awake, replacement = shards
@@ -118,7 +118,7 @@ async def test_a_claim_that_ends_too_far_ahead_is_free_because_the_clock_was_set
     dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
 ) -> None:
     ahead, replacement = shards
-    # In one slot: a scan over tenants takes more of them than one over slots.
+    # In one slot: a scan over tenants takes more timers of a slot than a scan over slots.
     await add_timers(dsn, 4, "now() - interval '2 hours'", tenant_id="'acme'", timer_key="840 * i")
     scan: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "outage" else 2.0}
     scan |= {"floor_s": 10.0} if scope == "outage" else {}
@@ -140,7 +140,7 @@ async def test_a_zombie_that_fires_while_the_takeover_commits_is_fenced(
     await replacement.begin()
     inherited = (await replacement.take()).claimed
 
-    assert (await zombie.fire(held)).timer_keys == frozenset(), "it skips a row that somebody has locked"
+    assert (await zombie.fire(held)).timer_keys == frozenset(), "it skips a locked row"
     await replacement.commit()
 
     assert (await zombie.fire(held)).timer_keys == frozenset()
@@ -166,7 +166,7 @@ async def test_a_takeover_skips_a_timer_that_its_zombie_is_firing(
     assert await intents(dsn) == {(key, FIRED): 1}
 
 
-async def test_a_late_firing_succeeds_if_nobody_took_the_lease_over(
+async def test_a_late_firing_succeeds_if_no_other_shard_took_the_lease(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     late, other = shards
@@ -179,7 +179,7 @@ async def test_a_late_firing_succeeds_if_nobody_took_the_lease_over(
     assert (await other.take(fire_overdue=True)).fired == 0
 
 
-async def test_a_holder_that_was_ended_takes_nothing_more(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+async def test_an_ended_holder_takes_nothing_more(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
     ended, other = shards
     await add_timers(dsn, 1)
     await end_holders(other.session, [ended.holder], why="silent")
@@ -189,7 +189,7 @@ async def test_a_holder_that_was_ended_takes_nothing_more(dsn: str, shards: tupl
         assert (taken.fired, taken.claimed) == (0, [])
 
 
-async def test_a_holder_without_a_shard_takes_only_what_it_sweeps(dsn: str) -> None:
+async def test_a_holder_without_slots_takes_only_what_it_sweeps(dsn: str) -> None:
     await add_holder(dsn, 1, None, None)
     await add_timers(dsn, 1, "now() - interval '1 minute'")
     async with HolderClient(dsn, holder=1) as spare:
@@ -202,7 +202,7 @@ async def test_a_holder_without_a_shard_takes_only_what_it_sweeps(dsn: str) -> N
 
 
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["claims", "fused"])
-async def test_two_shards_that_take_the_same_slots_have_each_timer_once(
+async def test_two_shards_with_the_same_slots_fire_each_timer_once(
     dsn: str, shards: tuple[HolderClient, HolderClient], fire_overdue: bool
 ) -> None:
     keys = await add_timers(dsn, 2_000)
@@ -210,7 +210,7 @@ async def test_two_shards_that_take_the_same_slots_have_each_timer_once(
     async def work(shard: HolderClient) -> list[int]:
         held: list[ClaimedTimer] = []
         seen = []
-        # A scan of the other one may lock for a moment what it then finds claimed; then it is fired the next time.
+        # The other shard's scan may briefly lock a row that is already claimed; then the next scan fires this row.
         while len(await intents(dsn)) < len(keys):
             taken = await shard.take(fire_overdue=fire_overdue, batch=840)
             seen += [timer.timer_key for timer in taken.claimed]
@@ -228,7 +228,9 @@ async def test_two_shards_that_take_the_same_slots_have_each_timer_once(
     assert sorted(by_one + by_two) == ([] if fire_overdue else keys)
 
 
-async def test_a_shard_skips_what_another_shard_has_locked(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+async def test_a_shard_skips_rows_that_another_shard_has_locked(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
     one, two = shards
     keys = await add_timers(dsn, 20)
     await one.begin()
@@ -242,7 +244,7 @@ async def test_a_shard_skips_what_another_shard_has_locked(dsn: str, shards: tup
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 11, 840])
-async def test_shards_share_all_slots_between_them_and_none_twice(dsn: str, count: int) -> None:
+async def test_shards_share_all_slots_and_none_twice(dsn: str, count: int) -> None:
     keys = await add_timers(dsn, 840)
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as shard:
@@ -257,7 +259,7 @@ async def test_shards_share_all_slots_between_them_and_none_twice(dsn: str, coun
 
 
 async def test_a_scan_ahead_skips_a_backlog(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
-    """What has fallen due since the last scan is fired, what soon will be is leased; else both came after the herd."""
+    """A scan ahead fires newly due timers and leases timers due soon; otherwise both would wait for the backlog."""
     shard, _ = shards
     await add_timers(dsn, 100, "now() - interval '5 seconds'")
     since, soon = await add_timers(dsn, 2, "now() + (i * 2 - 3) * interval '1 second'")

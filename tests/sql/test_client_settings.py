@@ -1,6 +1,6 @@
 """Prove that the functions have the same results with each setting of a client's session.
 
-A body in PL/pgSQL is read in the session that calls it, and so with the session's settings.
+A body in PL/pgSQL is parsed in the session that calls it, and so with the session's settings.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ CALLS = (
 
 @pytest.fixture
 async def client(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Give a superuser's session, which may change each setting, and a schema that goes before Postgres's own."""
+    """Give a superuser's session, which may change each setting, and a schema before Postgres's in the search path."""
     await declare(dsn, job_spec())
     await query(dsn, "create schema evil")
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
@@ -91,7 +91,7 @@ async def client(dsn: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def answers(client: asyncpg.Connection) -> list[Any]:
-    """Call each function, and undo it all."""
+    """Call each function, and roll back all changes."""
     found: list[Any] = []
     warned: list[str] = []
     client.add_log_listener(lambda _, message: warned.append(str(message)))
@@ -113,7 +113,7 @@ async def answers(client: asyncpg.Connection) -> list[Any]:
 
 @pytest.fixture
 async def usual(dsn: str, client: asyncpg.Connection) -> list[Any]:
-    """Give the answers in a session that changed nothing."""
+    """Return the answers in a session without changed settings."""
     fresh = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:
         return await answers(fresh)

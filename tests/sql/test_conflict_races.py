@@ -1,4 +1,4 @@
-"""Prove that a client that meets another, or a firing, over one name acts on the timer that is there then."""
+"""Prove that of two concurrent changes to one name, the second acts on the timer that has the name after the first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer
 from shardclock_server.sql.session import StoreUnavailable
 from tests.support.factories import (
@@ -133,7 +133,7 @@ async def test_a_shard_skips_a_timer_that_is_being_replaced_and_never_fires_it(
 
 
 @pytest.mark.parametrize("policy", ["ignore", "replace"])
-async def test_a_timer_that_fires_once_meanwhile_leaves_its_name_free(
+async def test_a_timer_that_fires_meanwhile_leaves_its_name_free(
     client: HolderClient, shard_ahead: HolderClient, ask: Ask, policy: str
 ) -> None:
     old = await schedule(client, delay="PT1M", name="n")
@@ -167,7 +167,7 @@ async def test_a_timer_that_is_cancelled_meanwhile_leaves_its_name_free(
     assert [row["timer_key"] for row in await pending_rows(client.dsn)] == [key]
 
 
-async def test_a_timer_that_its_client_had_locked_before_it_was_cancelled_leaves_its_name_free(
+async def test_a_timer_locked_by_its_client_before_its_cancel_leaves_its_name_free(
     client: HolderClient, other: HolderClient, ask: Ask
 ) -> None:
     old = await schedule(client, name="n")
@@ -185,7 +185,7 @@ async def test_a_timer_that_its_client_had_locked_before_it_was_cancelled_leaves
 
 
 @pytest.mark.parametrize("policy", ["ignore", "replace"])
-async def test_a_client_with_an_old_snapshot_is_told_to_try_again(
+async def test_a_client_with_an_old_snapshot_must_try_again(
     client: HolderClient, other: HolderClient, policy: str
 ) -> None:
     await client.begin()
@@ -217,12 +217,12 @@ async def test_concurrent_calls_for_two_names_end_each_timer_once_and_never_shar
                 )
                 for name in names
             ]
-            batch = Batch(asked)
+            batch = ScheduleBatch(asked)
             while True:
                 try:
                     outcomes = await batch.send(hand.session)
                     break
-                except StoreUnavailable:  # two that wait for each other: one of them is told to try again
+                except StoreUnavailable:  # a deadlock: one of the two clients must try again
                     continue
             said.extend((it.timer_key, it.outcome) for it in outcomes if isinstance(it, Scheduled))
 

@@ -1,4 +1,4 @@
-"""Prove what becomes of a timer whose name is taken: refused, ignored, or put in the other's place.
+"""Prove the outcomes for a timer with a taken name: refused, ignored, or in place of the other timer.
 
 The same functions run on each version of Postgres in test_conflict_races.py.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.sql.clients.outcomes import Refused, Scheduled
-from shardclock_server.sql.clients.scheduling import Batch, draw_keys, schedule_timers
+from shardclock_server.sql.clients.scheduling import ScheduleBatch, draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer
 from tests.support.factories import (
     HolderClient,
@@ -27,7 +27,7 @@ from tests.support.sql_client import refusal, schedule
 LATER = "2040-01-01T00:00:00Z"
 
 
-async def test_the_same_call_twice_is_one_timer_and_says_which_it_was(client: HolderClient, ask: Ask) -> None:
+async def test_the_same_call_twice_makes_one_timer_and_returns_its_key(client: HolderClient, ask: Ask) -> None:
     key, outcome = await ask(client, on_conflict="ignore")
 
     assert outcome == "created"
@@ -37,11 +37,11 @@ async def test_the_same_call_twice_is_one_timer_and_says_which_it_was(client: Ho
     assert await recorded(client.dsn) == []
 
 
-async def test_a_name_that_is_taken_is_refused_unless_told_otherwise(client: HolderClient) -> None:
+async def test_a_taken_name_is_refused_by_default(client: HolderClient) -> None:
     key = await schedule(client, name="n")
 
     said = await refusal(client, "schedule_timer", delay="'PT1H'", name="'n'")
-    (refused,) = await Batch([timer()]).send(client.session)
+    (refused,) = await ScheduleBatch([timer()]).send(client.session)
 
     assert isinstance(refused, Refused)
     for sentence in (said, refused.why):
@@ -50,7 +50,7 @@ async def test_a_name_that_is_taken_is_refused_unless_told_otherwise(client: Hol
     assert [row["timer_key"] for row in await pending_rows(client.dsn)] == [key]
 
 
-async def test_an_ignored_timer_leaves_the_other_as_it_is_be_it_paused(client: HolderClient, ask: Ask) -> None:
+async def test_an_ignored_timer_leaves_the_other_unchanged_also_a_paused_one(client: HolderClient, ask: Ask) -> None:
     key = await schedule(client, due_date=datetime(2040, 1, 1, tzinfo=UTC), name="n")
     await pause_timer(client.session, TimerRef(key))
     before = await pending_rows(client.dsn)
@@ -58,7 +58,7 @@ async def test_an_ignored_timer_leaves_the_other_as_it_is_be_it_paused(client: H
     assert await ask(client, on_conflict="ignore", payload={"new": 1}) == (key, "unchanged")
 
     assert await pending_rows(client.dsn) == before
-    (said,) = await Batch([timer(on_conflict="ignore")]).send(client.session)
+    (said,) = await ScheduleBatch([timer(on_conflict="ignore")]).send(client.session)
     assert said == Scheduled(key, datetime(2040, 1, 1, tzinfo=UTC), "unchanged"), "its date is the one it goes by"
 
 
@@ -83,7 +83,7 @@ async def test_a_timer_that_replaces_another_is_a_new_one_and_the_old_one_ends_w
 @pytest.mark.parametrize(
     "same", [{"schedule": "R/PT1H"}, {"schedule": "0 8 * * *", "zone": "Europe/Berlin"}, {"due_date": LATER}], ids=str
 )
-async def test_a_timer_that_is_what_the_other_is_already_replaces_nothing(
+async def test_a_timer_equal_to_the_existing_one_replaces_nothing(
     client: HolderClient, ask: Ask, same: dict[str, Any]
 ) -> None:
     key, _ = await ask(client, payload={"v": 1}, on_conflict="replace", **same)
@@ -95,7 +95,7 @@ async def test_a_timer_that_is_what_the_other_is_already_replaces_nothing(
     assert (await ask(client, payload={"v": 2}, on_conflict="replace", delay="PT1H"))[1] == "replaced", "from now on"
 
 
-async def test_what_replaces_a_paused_timer_is_paused_too(client: HolderClient, ask: Ask) -> None:
+async def test_a_timer_that_replaces_a_paused_one_is_paused_too(client: HolderClient, ask: Ask) -> None:
     old = await schedule(client, schedule="R/PT1H", name="n")
     await pause_timer(client.session, TimerRef(old))
 
@@ -108,7 +108,7 @@ async def test_what_replaces_a_paused_timer_is_paused_too(client: HolderClient, 
 
 
 @pytest.mark.parametrize("policy", ["ignore", "replace", "refuse"])
-async def test_the_name_of_a_timer_that_has_ended_is_free(
+async def test_the_name_of_an_ended_timer_is_free(
     client: HolderClient, shard_ahead: HolderClient, ask: Ask, policy: str
 ) -> None:
     fired, _ = await ask(client, delay="PT0S")
@@ -127,31 +127,29 @@ async def test_the_name_of_a_timer_that_has_ended_is_free(
     [
         (
             {"on_conflict": "'overwrite'", "name": "'n'"},
-            'on_conflict "overwrite" is unknown: use refuse, ignore or replace',
+            "on_conflict 'overwrite' is unknown: use refuse, ignore or replace",
         ),
-        ({"on_conflict": "null", "name": "'n'"}, 'on_conflict "<NULL>" is unknown: use refuse, ignore or replace'),
-        ({"on_conflict": "'replace'"}, 'on_conflict "replace" goes with a name: give the timer one'),
+        ({"on_conflict": "null", "name": "'n'"}, "on_conflict <NULL> is unknown: use refuse, ignore or replace"),
+        ({"on_conflict": "'replace'"}, "on_conflict 'replace' needs a name: give the timer a name"),
         (
             {"on_conflict": "'ignore'", "schedule": "'R/PT1H'"},
-            'on_conflict "ignore" goes with a name: give the timer one',
+            "on_conflict 'ignore' needs a name: give the timer a name",
         ),
     ],
     ids=str,
 )
-async def test_a_policy_that_makes_no_sense_is_refused(
-    client: HolderClient, arguments: dict[str, str], sentence: str
-) -> None:
+async def test_an_unknown_policy_is_refused(client: HolderClient, arguments: dict[str, str], sentence: str) -> None:
     when = {} if "schedule" in arguments else {"delay": "'PT1H'"}
 
     assert await refusal(client, "schedule_timer", **when, **arguments) == sentence
     assert await pending_rows(client.dsn) == []
 
 
-async def test_a_batch_does_its_lines_one_after_the_other(client: HolderClient) -> None:
+async def test_a_batch_handles_its_lines_one_after_the_other(client: HolderClient) -> None:
     policies = ["refuse", "replace", "ignore", "replace", "refuse"]
     asked = [timer(payload=number, on_conflict=policy) for number, policy in enumerate(policies)]
 
-    outcomes = await Batch([*asked, timer(name="m", on_conflict="replace")]).send(client.session)
+    outcomes = await ScheduleBatch([*asked, timer(name="m", on_conflict="replace")]).send(client.session)
 
     said = [it.outcome if isinstance(it, Scheduled) else "refused" for it in outcomes]
     assert said == ["created", "replaced", "unchanged", "replaced", "refused", "created"]
@@ -160,27 +158,27 @@ async def test_a_batch_does_its_lines_one_after_the_other(client: HolderClient) 
     assert Counter(intent for _, intent in await recorded(client.dsn)) == {"CANCELED": 2}
 
 
-async def test_a_thousand_lines_of_one_name_are_done_in_one_transaction(client: HolderClient) -> None:
-    outcomes = await Batch([timer(payload=n, on_conflict="replace") for n in range(1_000)]).send(client.session)
+async def test_a_thousand_lines_of_one_name_are_written_in_one_transaction(client: HolderClient) -> None:
+    outcomes = await ScheduleBatch([timer(payload=n, on_conflict="replace") for n in range(1_000)]).send(client.session)
 
     assert Counter(it.outcome for it in outcomes if isinstance(it, Scheduled)) == {"created": 1, "replaced": 999}
     assert [row["payload"] for row in await pending_rows(client.dsn)] == ["999"]
 
 
-async def test_what_is_sent_again_replaces_nothing_twice_even_if_it_has_fired(
+async def test_a_batch_sent_again_replaces_nothing_twice_even_if_its_timer_has_fired(
     client: HolderClient, shard_ahead: HolderClient
 ) -> None:
-    # Given a timer that replaces another, is due at once, and fires before its sender knows
+    # Given a timer that replaces another timer, is due at once, and fires before the sender gets the answer
     old = await schedule(client, name="n")
     drawn = await draw_keys(client.session, 1)
     asked = [timer(delay="PT0S", on_conflict="replace")]
     first = await schedule_timers(client.session, drawn, asked)
     again = await schedule_timers(client.session, drawn, asked)
     assert (await shard_ahead.take(fire_overdue=True)).fired == 1
-    # while a third has come under that name,
+    # while a third timer has got that name,
     third = await schedule(client, name="n")
 
-    # When it is sent again, then it is known, and the third stays.
+    # When the first timer is sent again, then it is recognized, and the third timer stays.
     assert again == first == [Scheduled(drawn.keys[0], first[0].due_date, "replaced")]  # type: ignore[union-attr]
     assert await schedule_timers(client.session, drawn, asked) == first
     assert [row["timer_key"] for row in await pending_rows(client.dsn)] == [third]

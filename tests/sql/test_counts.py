@@ -1,4 +1,4 @@
-"""Prove that what clients do is counted, whichever verb they use, once for each timer that it changed."""
+"""Prove that all verbs of clients are counted, once for each timer that they change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALLS = {
     "shift_timers(array[$1, $2, $3], 'PT1H')": ("rescheduled", 3),
     "run_timer(timer_key => $1)": ("rescheduled", 1),
     "run_timers(array[$1, $2, $3])": ("rescheduled", 2),
-    # What changes nothing is not counted.
+    # A call that changes nothing is not counted.
     "cancel_timer(timer_key => -1)": ("canceled", 0),
     "pause_timer(timer_key => $3)": ("paused", 0),
     "resume_timer(timer_key => $1)": ("resumed", 0),
@@ -69,7 +69,7 @@ async def test_each_timer_that_a_verb_changed_is_counted_once(
     assert await counted(dsn) == before | {verb: before[verb] + times}
 
 
-async def test_what_a_shard_does_is_no_clients_doing(dsn: str) -> None:
+async def test_a_shards_changes_do_not_count_as_clients_changes(dsn: str) -> None:
     await add_timers(dsn, 2)
     await add_schedule(dsn)
     await add_holder(dsn, 1)
@@ -83,7 +83,7 @@ async def test_what_a_shard_does_is_no_clients_doing(dsn: str) -> None:
     assert await counted(dsn) == dict.fromkeys(("canceled", "rescheduled", "paused", "resumed"), 0)
 
 
-async def test_what_is_rolled_back_counts_and_no_count_waits_for_another(dsn: str) -> None:
+async def test_rolled_back_changes_count_and_no_count_waits_for_another(dsn: str) -> None:
     first, second = await add_timers(dsn, 2, FAR)
     async with HolderClient(dsn) as undecided:
         await undecided.begin()

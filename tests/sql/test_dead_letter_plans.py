@@ -1,4 +1,4 @@
-"""Prove that of many dead letters those that were given up first are found without reading the others."""
+"""Prove that a search for the oldest dead letters reads no other dead letters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letter_keys
+from shardclock_server.sql.deliveries import dead_letters
+from shardclock_server.sql.deliveries.dead_letters import (
+    DeadLetterFilter,
+    count_dead_letters_by_target,
+    find_dead_letter_keys,
+    find_dead_letters,
+    group_dead_letters,
+)
 from shardclock_server.sql.session import EACH_TIME
-from tests.support.deliveries import bury
+from tests.support.deliveries import HANDLER, bury
 from tests.support.factories import query
 from tests.support.plans import prepare
 from tests.support.sql_client import session as session_of
@@ -18,7 +25,7 @@ MANY = 5_000
 
 @pytest.fixture
 async def full(each_dsn: str) -> str:
-    """Let many die, one second after the other, of which the one with the largest key was the first."""
+    """Make many dead letters, one second apart; the oldest has the largest key."""
     await bury(each_dsn, MANY)
     text = "update shardclock.dead_letters set died_at = timestamptz '2031-01-01 00:00Z' - timer_key * interval '1 s'"
     await query(each_dsn, text)
@@ -26,10 +33,10 @@ async def full(each_dsn: str) -> str:
     return each_dsn
 
 
-async def test_a_page_reads_no_more_than_it_gives(full: str) -> None:
+async def test_a_page_reads_no_more_rows_than_it_returns(full: str) -> None:
     find = await prepare(full, "find_dead_letter_keys", **EACH_TIME)
     behind = f"'2031-01-01 00:00Z'::timestamptz - {MANY // 2} * interval '1 s'"
-    nothing = ["null"] * 4
+    nothing = ["null"] * 5
 
     first = await find.explain(*nothing, "null", "null", "10", touched=True, table="dead_letters")
     later = await find.explain(*nothing, behind, str(MANY // 2), "10", touched=True, table="dead_letters")
@@ -40,12 +47,77 @@ async def test_a_page_reads_no_more_than_it_gives(full: str) -> None:
     await find.connection.close()
 
 
-async def test_a_page_begins_behind_the_place_of_the_last_and_ends_before_a_moment(full: str) -> None:
+async def test_a_page_begins_after_the_last_one_and_ends_before_a_given_moment(full: str) -> None:
     until = DeadLetterFilter(died_before=datetime(2031, 1, 1, tzinfo=UTC))
     async with session_of(full, "shard") as session:
         first = await find_dead_letter_keys(session, until, limit=2)
-        second = await find_dead_letter_keys(session, until, limit=2, after=first[-1].place)
+        second = await find_dead_letter_keys(session, until, limit=2, after=first[-1].cursor)
         none = await find_dead_letter_keys(session, DeadLetterFilter(died_before=first[0].died_at), limit=2)
 
     assert [it.timer_key for it in (*first, *second)] == [MANY, MANY - 1, MANY - 2, MANY - 3]
     assert none == []
+
+
+async def test_the_newest_dead_letters_are_grouped_by_target_and_first_line_of_the_reason(
+    full: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+        update shardclock.dead_letters
+        set reason = case
+                when timer_key % 10 = 0 then E'it answered 503\nbusy ' || timer_key
+                else 'no answer (attempt ' || timer_key || ' of 1)'
+            end,
+            target = case when timer_key % 2 = 0 then 'webhook:a' else 'webhook:b' end
+    """
+    await query(full, text)
+    async with session_of(full, "shard") as session:
+        found = await group_dead_letters(session, tenant_id="acme")
+        of_b = await group_dead_letters(session, target="webhook:b")
+        others = await group_dead_letters(session, tenant_id="umbrella")
+        monkeypatch.setattr(dead_letters, "GROUPED_MAX", 100)
+        newest = await group_dead_letters(session)
+        letters, _ = await find_dead_letters(session, DeadLetterFilter(reason_line="it answered 503"), limit=3)
+        keys = await find_dead_letter_keys(session, DeadLetterFilter(reason_line="it answered 503"), limit=3)
+        same = await find_dead_letter_keys(session, DeadLetterFilter(reason_line="no answer (attempt 9 of 1)"), limit=3)
+
+    assert [(it.target, it.reason_line, it.dead_letters) for it in found.groups] == [
+        ("webhook:b", "no answer", MANY // 2),
+        ("webhook:a", "no answer", MANY * 4 // 10),
+        ("webhook:a", "it answered 503", MANY // 10),
+    ]
+    assert (found.counted, found.is_all) == (MANY, True)
+    assert (found.groups[2].last_at - found.groups[2].since).total_seconds() == MANY - 10
+    assert [it.dead_letters for it in of_b.groups] == [MANY // 2]
+    assert others == ([], 0, True)
+    assert (newest.counted, newest.is_all, sum(it.dead_letters for it in newest.groups)) == (100, False, 100)
+    assert [it.timer_key for it in letters] == [10, 20, 30]
+    assert [it.timer_key for it in keys] == [MANY, MANY - 10, MANY - 20]
+    assert [it.timer_key for it in same] == [MANY - 1, MANY - 2, MANY - 3]
+
+
+async def test_a_count_by_target_reads_one_row_for_each_target_and_the_counted_rows(full: str) -> None:
+    await query(full, "update shardclock.dead_letters set target = 'b' where timer_key = any ($1)", [1, 2])
+    await bury(full, 2, "a")
+    await query(full, "update shardclock.dead_letters set tenant_id = 'other' where target = 'a'")
+    await query(full, "vacuum analyze shardclock.dead_letters")
+    count = await prepare(full, "count_dead_letters_by_target", **EACH_TIME)
+
+    reading = await count.explain("'acme'", "50", "100", touched=True, table="dead_letters")
+
+    async with session_of(full, "shard") as session:
+        found = await count_dead_letters_by_target(session, "acme", targets_max=50, letters_max=100)
+        first = await count_dead_letters_by_target(session, "acme", targets_max=1, letters_max=100)
+    assert (found, first) == ({"b": 2, HANDLER: 100}, {"b": 2})
+    assert reading.rows <= 110
+    assert reading.indexes == {"dead_letters_by_tenant"}
+    await count.connection.close()
+
+
+async def test_a_group_of_the_newest_reads_no_others(full: str) -> None:
+    group = await prepare(full, "group_dead_letters", **EACH_TIME)
+
+    reading = await group.explain("null", "null", "100", "50", touched=True, table="dead_letters")
+
+    assert reading.rows <= 101
+    assert reading.indexes == {"dead_letters_in_order"}
+    await group.connection.close()

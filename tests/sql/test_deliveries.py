@@ -1,4 +1,4 @@
-"""Prove that a firing leaves its delivery, and that workers claim each one once and keep no lane waiting."""
+"""Prove that a firing writes its delivery, and that workers claim each delivery once and keep no lane waiting."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Give another worker that believes to keep all slots."""
+    """Yield another worker, which also believes that it keeps all slots."""
     await add_worker(dsn, 12)
     async with WorkerClient(dsn, 12) as hand:
         yield hand
 
 
-# A firing leaves its delivery
+# A firing writes its delivery
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["fused", "leased"])
-async def test_a_firing_leaves_its_record_and_its_delivery_in_one_statement(
+async def test_a_firing_writes_its_record_and_its_delivery_in_one_statement(
     dsn: str, shard: HolderClient, worker: WorkerClient, at_once: bool
 ) -> None:
     facts = {"payload": "'{\"order\": 42}'", "process_instance_key": "7", "element_instance_key": "8"}
@@ -72,7 +72,7 @@ async def test_a_timer_for_the_log_leaves_no_delivery(dsn: str, shard: HolderCli
     assert await deliveries(dsn) == []
 
 
-async def test_each_occurrence_of_a_schedule_has_its_delivery_and_a_skipped_one_has_none(
+async def test_each_occurrence_of_a_schedule_has_a_delivery_and_a_skipped_one_has_none(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     first = await add_schedule(dsn, target=f"'{HANDLER}'")
@@ -89,13 +89,13 @@ async def test_each_occurrence_of_a_schedule_has_its_delivery_and_a_skipped_one_
 # Targets
 
 
-async def test_an_unknown_target_is_refused_with_the_targets_there_are(
+async def test_an_unknown_target_is_refused_with_a_list_of_the_targets(
     dsn: str, client: HolderClient, worker: WorkerClient
 ) -> None:
     await declare(dsn, HANDLER, "cart.left")
 
     with pytest.raises(
-        StatementRefused, match=r'target "order\.exspired" is unknown: the targets are log, cart\.left, '
+        StatementRefused, match=r"target 'order\.exspired' is unknown: the targets are log, cart\.left, "
     ):
         await client.call("schedule_timer", {"delay": "PT1M", "target": "order.exspired"})
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
@@ -105,7 +105,7 @@ async def test_an_unknown_target_is_refused_with_the_targets_there_are(
 
 
 async def test_without_an_app_the_only_target_is_the_log(dsn: str, client: HolderClient) -> None:
-    with pytest.raises(StatementRefused, match=r'target "order\.expired" is unknown: the only target is log; an app '):
+    with pytest.raises(StatementRefused, match=r"target 'order\.expired' is unknown: the only target is log; an app "):
         await client.call("schedule_timer", {"delay": "PT1M", "target": HANDLER})
 
 
@@ -115,7 +115,7 @@ async def test_no_new_timer_may_name_a_withdrawn_target_but_schedules_go_on(
     await add_schedule(dsn, target=f"'{HANDLER}'")
     assert await declare(dsn, "cart.left") == {HANDLER: "withdrawn", "cart.left": "added"}
 
-    with pytest.raises(StatementRefused, match=r'target "order\.expired" was withdrawn at '):
+    with pytest.raises(StatementRefused, match=r"target 'order\.expired' was withdrawn at "):
         await client.call("schedule_timer", {"delay": "PT1M", "target": HANDLER})
     await shard.fire((await shard.take()).claimed)
 
@@ -127,7 +127,7 @@ async def test_no_new_timer_may_name_a_withdrawn_target_but_schedules_go_on(
 # Claims
 
 
-async def test_a_claimed_delivery_comes_whole_and_is_nobody_else_s_until_its_lease_ends(
+async def test_a_claimed_delivery_has_all_columns_and_no_other_worker_takes_it_until_its_lease_ends(
     dsn: str, shard: HolderClient, worker: WorkerClient, another: WorkerClient
 ) -> None:
     (key,) = await deliver(shard, payload="'{\"order\": 42}'", tenant_id="'acme'")
@@ -148,7 +148,7 @@ async def test_a_claimed_delivery_comes_whole_and_is_nobody_else_s_until_its_lea
     assert (theirs.timer_key, theirs.claims) == (key, 2)
 
 
-async def test_what_an_ended_worker_had_in_hand_is_free_at_once_and_a_suspended_one_s_is_not(
+async def test_deliveries_of_an_ended_worker_are_free_at_once_and_those_of_a_suspended_worker_are_not(
     dsn: str, shard: HolderClient, worker: WorkerClient, another: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -174,7 +174,7 @@ async def test_workers_share_the_slots(dsn: str, shard: HolderClient) -> None:
     assert {it.timer_key for it in theirs} == {key for key in keys if key % 840 % 2 == 1}
 
 
-async def test_a_worker_takes_only_targets_that_it_has_and_as_many_as_it_has_places_for(
+async def test_a_worker_takes_only_its_targets_and_only_as_many_as_it_has_places(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await declare(dsn, HANDLER, "cart.left")
@@ -188,7 +188,7 @@ async def test_a_worker_takes_only_targets_that_it_has_and_as_many_as_it_has_pla
     assert len(await worker.take(batch=2)) == 2
 
 
-async def test_many_waiting_for_one_target_keep_no_other_waiting(
+async def test_many_deliveries_of_one_target_keep_no_other_waiting(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await declare(dsn, HANDLER, "cart.left")
@@ -210,20 +210,20 @@ async def test_many_waiting_for_one_target_keep_no_other_waiting(
     assert [it.target for it in both.claimed] == ["cart.left"] * 5
 
 
-async def test_tenants_share_few_places_by_chance_and_take_no_more_than_there_are(
+async def test_tenants_share_few_places_at_random_and_take_no_more_than_there_are(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
-    # Given so many that chance can't use up a tenant's, whose lane would be known for a moment still
+    # Given so many tenants that no random choice uses up one tenant's deliveries: an empty lane stays known for a while
     for tenant in range(20):
         await deliver(shard, 12, tenant_id=f"'t{tenant}'")
 
     turns = [await worker.take({HANDLER: 3}) for _ in range(12)]
 
     assert {len(taken) for taken in turns} == {3}
-    assert len({it.tenant_id for taken in turns for it in taken}) > 8, "not always those that wait longest"
+    assert len({it.tenant_id for taken in turns for it in taken}) > 8, "not always the longest waiting ones"
 
 
-async def test_what_is_on_its_way_wants_workers_also_when_its_target_is_gone(
+async def test_deliveries_on_the_way_need_workers_also_when_their_target_is_gone(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await deliver(shard)

@@ -1,4 +1,4 @@
-"""Prove that what waits for each target is measured, and that many that wait cost next to nothing."""
+"""Prove that waiting deliveries are measured for each target, and that many deliveries cost almost nothing."""
 
 from __future__ import annotations
 
@@ -38,34 +38,34 @@ MANY_LETTERS = """
 
 @pytest.fixture
 async def session(each_dsn: str) -> AsyncIterator[Session]:
-    """Read as the exporter does, on each version."""
+    """Give a session like the exporter's, on each version."""
     async with Session(as_role(each_dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
         yield opened
 
 
 @pytest.fixture
 def dsn(each_dsn: str) -> str:
-    """Name that database."""
+    """Return that database's DSN."""
     return each_dsn
 
 
 async def waiting(
     session: Session, named: int = 50, *, most: int = COUNTED_MAX, now: datetime | None = None
 ) -> Mapping[str, int]:
-    """Count what waits for each target."""
+    """Count the waiting deliveries of each target."""
     found = await measure_deliveries(session, named, most=most, now=now)
     return {it.target_name: it.deliveries for it in found}
 
 
 async def oldest_s(session: Session, target: str = HANDLER) -> float:
-    """Read how long ago the oldest that waits became due."""
+    """Read the time since the oldest waiting delivery became due."""
     return {it.target_name: it.oldest_s for it in await measure_deliveries(session, 50)}[target]
 
 
-# What waits
+# Waiting deliveries
 
 
-async def test_a_declared_handler_for_which_nothing_waits_is_told_as_well(session: Session, dsn: str) -> None:
+async def test_a_handler_without_waiting_deliveries_has_a_row_too(session: Session, dsn: str) -> None:
     await declare(dsn, HANDLER, CART)
 
     assert await waiting(session) == {HANDLER: 0, CART: 0, "other": 0}
@@ -73,7 +73,7 @@ async def test_a_declared_handler_for_which_nothing_waits_is_told_as_well(sessio
     assert await count_dead_letters(session, 50) == {HANDLER: 0, CART: 0, "other": 0}
 
 
-async def test_what_waits_is_due_and_in_nobody_s_hand(session: Session, dsn: str) -> None:
+async def test_a_waiting_delivery_is_due_and_not_claimed(session: Session, dsn: str) -> None:
     await declare(dsn, HANDLER)
     await add_deliveries(dsn, 7)
     await add_deliveries(dsn, 5, next_attempt_at="now() + interval '1 hour'")
@@ -89,7 +89,7 @@ async def test_what_waits_is_due_and_in_nobody_s_hand(session: Session, dsn: str
     assert (await waiting(session, now=in_20_s))[HANDLER] == 6, "two leases have run out"
 
 
-async def test_the_oldest_is_found_whoever_its_tenant_is_and_whatever_is_in_hand(session: Session, dsn: str) -> None:
+async def test_the_oldest_is_found_in_any_tenant_beside_claimed_ones(session: Session, dsn: str) -> None:
     await declare(dsn, HANDLER)
     await add_deliveries(dsn, 300, tenant_id="'tenant ' || i")
     assert 1 <= await oldest_s(session) < 60
@@ -102,7 +102,7 @@ async def test_the_oldest_is_found_whoever_its_tenant_is_and_whatever_is_in_hand
     assert (await waiting(session))[HANDLER] == 301
 
 
-async def test_of_many_no_more_are_counted_than_asked_for(session: Session, dsn: str) -> None:
+async def test_a_count_stops_at_the_limit(session: Session, dsn: str) -> None:
     await declare(dsn, HANDLER, CART)
     await add_deliveries(dsn, 30, tenant_id="'tenant ' || i % 7")
     await add_deliveries(dsn, 3, CART)
@@ -115,7 +115,7 @@ async def test_of_many_no_more_are_counted_than_asked_for(session: Session, dsn:
 # Names
 
 
-async def test_targets_beyond_the_limit_are_told_together(session: Session, dsn: str) -> None:
+async def test_targets_beyond_the_limit_share_one_row(session: Session, dsn: str) -> None:
     targets = ["a.first", "b.second", "c.third"]
     await declare(dsn, *targets)
     for count, target in enumerate([*targets, "webhook:shop"], start=1):
@@ -128,8 +128,8 @@ async def test_targets_beyond_the_limit_are_told_together(session: Session, dsn:
     assert (await waiting(session, 2, most=5))["other"] == 5, "a limit for all of them together"
 
 
-async def test_however_many_endpoints_tenants_name_handlers_after_them_are_measured(session: Session, dsn: str) -> None:
-    # Given more endpoints than are looked at, with more tenants than are looked at, and handlers named before and after
+async def test_handlers_are_measured_with_any_number_of_endpoints_before_them(session: Session, dsn: str) -> None:
+    # Given more endpoints and tenants than the limits, and handlers with names before and after theirs
     await declare(dsn, "a.first", "zebra")
     for target in ("a.first", "zebra"):
         await add_deliveries(dsn, 7, target, next_attempt_at="now() - interval '1 hour'")
@@ -140,7 +140,7 @@ async def test_however_many_endpoints_tenants_name_handlers_after_them_are_measu
     found = {it.target_name: it for it in await measure_deliveries(session, 50)}
     letters = await count_dead_letters(session, 50)
 
-    # Then only what is told of the endpoints is too small
+    # Then only the count of the endpoints is too low
     assert {name: it.deliveries for name, it in found.items()} == {"a.first": 7, "zebra": 7, "other": 5_000}
     assert found["zebra"].oldest_s > 3_500
     assert found["other"].oldest_s < 60
@@ -148,7 +148,7 @@ async def test_however_many_endpoints_tenants_name_handlers_after_them_are_measu
     assert 0 < letters["other"] <= 700
 
 
-async def test_handlers_beyond_the_limit_and_endpoints_are_one_row(session: Session, dsn: str) -> None:
+async def test_handlers_beyond_the_limit_and_endpoints_share_one_row(session: Session, dsn: str) -> None:
     await declare(dsn, "a.first", "b.second")
     await add_deliveries(dsn, 3, "b.second", next_attempt_at="now() - interval '1 hour'")
     await add_deliveries(dsn, 4, "webhook:shop")
@@ -160,7 +160,7 @@ async def test_handlers_beyond_the_limit_and_endpoints_are_one_row(session: Sess
     assert other.oldest_s > 3_500
 
 
-async def test_a_withdrawn_handler_keeps_its_name_after_those_that_are_there(session: Session, dsn: str) -> None:
+async def test_a_withdrawn_handler_keeps_its_name_after_the_present_ones(session: Session, dsn: str) -> None:
     await declare(dsn, "a.gone", "b.here")
     await declare(dsn, "b.here")
     await add_deliveries(dsn, 2, "a.gone")
@@ -169,7 +169,7 @@ async def test_a_withdrawn_handler_keeps_its_name_after_those_that_are_there(ses
     assert await waiting(session, 1) == {"b.here": 0, "other": 2}
 
 
-async def test_a_handler_that_is_named_other_is_told_with_the_others(session: Session, dsn: str) -> None:
+async def test_a_handler_with_the_name_other_counts_with_the_others(session: Session, dsn: str) -> None:
     await declare(dsn, "other")
     await add_deliveries(dsn, 2, "other")
     await add_deliveries(dsn, 3, "webhook:shop")
@@ -205,14 +205,14 @@ async def test_workers_are_wanted_once_an_app_has_declared_handlers(session: Ses
     assert await workers() == (0, 0)
 
 
-# What a reading costs
+# The cost of a measurement
 
 STUCK = 300_000
 
 
 @pytest.fixture(scope="module")
 def stuck_dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database in which 300,000 deliveries and 30,000 dead letters are one dead target's."""
+    """Name a database with 300,000 deliveries and 30,000 dead letters of one dead target."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(_stick(dsn))
@@ -234,7 +234,7 @@ async def _stick(dsn: str) -> None:
 
 @pytest.fixture(params=["never_analyzed", "analyzed"])
 def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
-    """Name that database, before the planner knows of its size and after."""
+    """Name that database, before and after the planner knows its size."""
     if request.param == "analyzed":
         asyncio.run(query(stuck_dsn, "analyze shardclock.deliveries, shardclock.dead_letters"))
     return stuck_dsn
@@ -242,31 +242,31 @@ def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
-async def test_many_stuck_behind_one_target_are_not_read(stuck: str, plans: dict[str, str]) -> None:
+async def test_many_deliveries_of_one_target_are_not_read(stuck: str, plans: dict[str, str]) -> None:
     measure = await prepare(stuck, "measure_deliveries", **plans)
 
     reading = await measure.explain("false", "50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
 
-    # Of each target the counted rows, the oldest one, and a probe or two.
+    # For each target: the counted rows, the oldest row, and a probe or two.
     assert COUNTED_MAX + 200 <= reading.rows <= COUNTED_MAX + 200 + 10
     assert reading.indexes == {"deliveries_by_lane"}
     assert reading.scans <= {"Index Scan", "Index Only Scan"}
     assert reading.pages <= reading.rows
-    # Looking for endpoints, it finds the two targets.
+    # The search for endpoints finds the two targets.
     of_webhooks = await measure.explain("true", "50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
     assert of_webhooks.rows <= 2
     await measure.connection.close()
 
 
 @pytest.mark.slow
-async def test_what_waits_for_the_other_targets_is_seen_beside_many_that_are_stuck(stuck: str) -> None:
+async def test_deliveries_of_other_targets_are_counted_beside_many_stuck_ones(stuck: str) -> None:
     async with Session(as_role(stuck, "reader"), application="test", plans=QUEUE_PLANS) as session:
         assert await waiting(session) == {"a.dead": COUNTED_MAX, HANDLER: 200, "other": 0}
         assert await oldest_s(session, "a.dead") > 80_000
 
 
 @pytest.mark.slow
-async def test_dead_letters_are_counted_up_to_the_limit_and_no_further(stuck: str) -> None:
+async def test_dead_letters_are_counted_up_to_the_limit(stuck: str) -> None:
     count = await prepare(stuck, "count_dead_letters")
 
     reading = await count.explain("50", str(COUNTED_MAX), touched=True, table="dead_letters")
@@ -277,7 +277,7 @@ async def test_dead_letters_are_counted_up_to_the_limit_and_no_further(stuck: st
 
 
 @pytest.mark.slow
-async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full(dsn: str) -> None:
+async def test_plans_from_an_empty_table_stay_right_when_it_is_full(dsn: str) -> None:
     await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
     await declare(dsn, HANDLER)
     measure = await prepare(dsn, "measure_deliveries")
@@ -292,7 +292,7 @@ async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full
 
 
 @pytest.mark.slow
-async def test_of_very_many_tenants_only_so_many_are_looked_at(dsn: str, session: Session) -> None:
+async def test_a_limited_number_of_tenants_is_read(dsn: str, session: Session) -> None:
     await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
     await declare(dsn, HANDLER, CART)
     await add_deliveries(dsn, 6_000, tenant_id="'tenant ' || i")

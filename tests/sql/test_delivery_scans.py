@@ -1,8 +1,9 @@
-"""Prove what a claim of known lanes reads: what lies behind its position, and nothing of what was settled before."""
+"""Prove that a claim of known lanes reads the rows after its position, and no settled ones."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -35,7 +36,7 @@ async def scan(worker: WorkerClient, lanes: dict[Lane, Position], batch: int = 1
     return [it.timer_key for it in (await claim_deliveries(worker.claims, 11, wanted, lease_s=10.0)).claimed]
 
 
-async def test_a_scan_goes_on_behind_a_position_also_among_those_that_are_due_at_one_moment(
+async def test_a_scan_goes_on_after_a_position_also_among_deliveries_due_at_one_moment(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_deliveries(dsn, 6, next_attempt_at="date_trunc('hour', now())")
@@ -47,7 +48,7 @@ async def test_a_scan_goes_on_behind_a_position_also_among_those_that_are_due_at
     assert await scan(worker, {ORDERS: Position(end.next_attempt_at, 5)}) == [6]
 
 
-async def test_only_the_named_lanes_are_read_each_from_its_position(dsn: str, worker: WorkerClient) -> None:
+async def test_only_the_given_lanes_are_read_each_from_its_position(dsn: str, worker: WorkerClient) -> None:
     await add_deliveries(dsn, 3, next_attempt_at="now() - interval '1 h'")
     await add_deliveries(dsn, 3, CART)
     moment = (await query(dsn, "select now() - interval '1 min' as at"))[0]["at"]
@@ -57,7 +58,23 @@ async def test_only_the_named_lanes_are_read_each_from_its_position(dsn: str, wo
     assert [it.timer_key for it in await worker.take()] == [1, 2, 3], "a full scan sees them"
 
 
-async def test_a_handler_gets_its_share_however_many_endpoints_have_waited_for_longer(
+async def test_only_a_search_of_a_worker_with_slots_reports_that_there_is_no_delivery(
+    dsn: str, worker: WorkerClient
+) -> None:
+    known = DeliveryScan(worker.targets, 100, lanes={ORDERS: Position(datetime(2000, 1, 1, tzinfo=UTC), 0)})
+    assert (await worker.scan()).is_empty
+    assert not (await claim_deliveries(worker.claims, 11, known, lease_s=10.0)).is_empty
+    await add_worker(dsn, 12, None, None)
+    async with WorkerClient(dsn, 12) as unassigned:
+        assert not (await unassigned.scan()).is_empty
+
+    await add_deliveries(dsn, 1, next_attempt_at="now() + interval '1 h'")
+
+    assert not (await worker.scan()).is_empty
+    assert (await worker.scan()).claimed == []
+
+
+async def test_a_handler_gets_its_share_beside_many_endpoints_that_have_waited_longer(
     dsn: str, worker: WorkerClient
 ) -> None:
     for number in range(4):
@@ -70,7 +87,7 @@ async def test_a_handler_gets_its_share_however_many_endpoints_have_waited_for_l
     assert len(claimed) == 2
 
 
-async def test_a_known_lane_with_nothing_due_takes_no_share_of_another_s(dsn: str, worker: WorkerClient) -> None:
+async def test_a_known_lane_with_nothing_due_takes_no_share_of_another(dsn: str, worker: WorkerClient) -> None:
     await add_deliveries(dsn, 20)
     await add_deliveries(dsn, 3, CART, next_attempt_at="now() + interval '1 h'")
     moment = (await query(dsn, "select now() - interval '1 min' as at"))[0]["at"]
@@ -78,7 +95,7 @@ async def test_a_known_lane_with_nothing_due_takes_no_share_of_another_s(dsn: st
     assert len(await scan(worker, {ORDERS: Position(moment, 0), CARTS: Position(moment, 0)}, 10)) == 10
 
 
-async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(dsn: str, worker: WorkerClient) -> None:
+async def test_rows_claimed_or_settled_before_the_position_are_not_read(dsn: str, worker: WorkerClient) -> None:
     await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
     await add_deliveries(dsn, 5_000, next_attempt_at="date_trunc('hour', now()) - interval '1 h' + i * interval '1 ms'")
     await query(
@@ -90,30 +107,30 @@ async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(ds
     known = [f"array['{HANDLER}']", "array['acme']", "array[now() - interval '1 min']", "array[0]"]
 
     readings = {
-        what: await claim.explain(
+        search: await claim.explain(
             "11", "'10 s'", "50", f"array['{HANDLER}']", "'{}'", "0", "'{}'", "''", "''", *lanes, "null",
             touched=True, table="deliveries",
         )
-        for what, lanes in {"known": known, "all": ["null"] * 4}.items()
+        for search, lanes in {"known": known, "all": ["null"] * 4}.items()
     }  # fmt: skip
 
-    # A probe for the lane, 50 rows to choose, and the same 50 by their keys.
+    # The claim reads one row to probe the lane, 50 rows to choose, and the same 50 rows by their keys.
     assert 100 <= readings["known"].rows <= 105
     assert readings["all"].rows >= 2_500, "else this would prove nothing"
     assert readings["known"].indexes == {"deliveries_by_lane", "deliveries_pkey"}
     await claim.connection.close()
 
 
-async def test_with_fewer_places_than_tenants_a_scan_never_says_that_it_has_read_all(
+async def test_with_fewer_places_than_tenants_a_scan_never_reports_that_it_read_all(
     dsn: str, worker: WorkerClient
 ) -> None:
-    # Given two tenants, and one delivery of each, of which the first is in another worker's hand
+    # Given two tenants with one delivery each, the first one claimed by another worker
     await add_deliveries(dsn, 1, tenant_id="'acme'")
     await add_deliveries(dsn, 1, tenant_id="'umbrella'")
     in_hand = "claimed_by = 5, claimed_until = now() + interval '10 s'"
     await query(dsn, f"update shardclock.deliveries set {in_hand} where tenant_id = 'acme'")
 
-    # When chance gives the one place to either
+    # When a random choice gives the only place to either tenant
     found = [await worker.scan(places={HANDLER: 1}) for _ in range(12)]
 
     assert [it for it in found if not it.claimed and not it.saturated] == []

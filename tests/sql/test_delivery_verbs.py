@@ -1,4 +1,4 @@
-"""Prove that a delivery is ended or made due once, whatever a worker does meanwhile, and that the answer is true."""
+"""Prove that a verb ends a delivery or makes it due once, during any act of a worker, with a true answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEASE_IS_OVER = "update shardclock.deliveries set claimed_until = now()"
 
 
 class Verb(NamedTuple):
-    """What is asked, and the answer if it is done."""
+    """A verb, and its answer if it succeeds."""
 
     act: Callable[[Session, int], Awaitable[str]]
     answer: str
@@ -62,14 +62,14 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def operator(dsn: str, worker: WorkerClient) -> AsyncIterator[HolderClient]:
-    """Give somebody who operates, on a connection that a test can keep in a transaction."""
+    """Give an operator, on a connection that a test can keep in a transaction."""
     async with HolderClient(dsn, role="shard", plans={}) as hand:
         yield hand
 
 
 @pytest.fixture
 async def key(shard: HolderClient, worker: WorkerClient) -> int:
-    """Let an attempt fail, of which the next one is due in an hour; return the timer's key."""
+    """Let an attempt fail, with the next attempt due in an hour; return the timer's key."""
     (key,) = await deliver(shard)
     await worker.settle(*[failed(it, delay_s=3_600.0) for it in await worker.take()])
     return key
@@ -84,7 +84,7 @@ async def details(dsn: str, intent: str) -> list[dict[str, Any]]:
 # One delivery
 
 
-async def test_a_cancelled_one_is_gone_and_its_record_says_why_and_by_whom(
+async def test_a_cancelled_delivery_is_gone_and_its_record_has_the_reason_and_the_person(
     dsn: str, operator: HolderClient, key: int
 ) -> None:
     assert await cancel_delivery(operator.session, key, reason="refunded by hand") == "DISCARDED"
@@ -96,7 +96,7 @@ async def test_a_cancelled_one_is_gone_and_its_record_says_why_and_by_whom(
     assert len(await recorded(dsn)) == 2
 
 
-async def test_a_retried_one_is_due_now_and_its_failed_attempt_stays_counted(
+async def test_a_retried_delivery_is_due_now_and_its_failed_attempt_stays_counted(
     operator: HolderClient, worker: WorkerClient, key: int
 ) -> None:
     assert await worker.take() == []
@@ -107,7 +107,7 @@ async def test_a_retried_one_is_due_now_and_its_failed_attempt_stays_counted(
     assert (again.timer_key, again.failed_attempts) == (key, 1)
 
 
-async def test_one_that_is_due_keeps_its_place(
+async def test_a_due_delivery_keeps_its_turn(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -119,7 +119,7 @@ async def test_one_that_is_due_keeps_its_place(
 
 
 @each_verb
-async def test_one_in_hand_is_left_to_its_worker(
+async def test_a_claimed_delivery_is_left_to_its_worker(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -133,7 +133,7 @@ async def test_one_in_hand_is_left_to_its_worker(
 
 
 @each_verb
-async def test_one_in_hand_is_not_locked_until_the_end_of_the_caller_s_transaction(
+async def test_a_claimed_delivery_is_not_locked_until_the_end_of_the_caller_s_transaction(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -146,7 +146,7 @@ async def test_one_in_hand_is_not_locked_until_the_end_of_the_caller_s_transacti
 
 
 @each_verb
-async def test_one_whose_lease_has_run_out_is_in_nobody_s_hand(
+async def test_a_delivery_whose_lease_has_ended_is_free(
     operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -160,7 +160,7 @@ async def test_one_whose_lease_has_run_out_is_in_nobody_s_hand(
 
 
 @each_verb
-async def test_one_that_was_given_up_is_a_dead_letter_and_one_that_never_was_is_unknown(
+async def test_a_delivery_that_was_given_up_is_a_dead_letter_and_an_unknown_one_is_not_found(
     operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -172,12 +172,12 @@ async def test_one_that_was_given_up_is_a_dead_letter_and_one_that_never_was_is_
     assert await verb.act(operator.session, key + 1) == "UNKNOWN"
 
 
-async def test_a_start_of_a_job_is_not_cancelled_behind_the_job_s_back(dsn: str, operator: HolderClient) -> None:
+async def test_a_start_of_a_job_is_not_cancelled_as_a_delivery(dsn: str, operator: HolderClient) -> None:
     await declare_job(dsn, job_spec("refresh", every_s=900.0))
     await add_deliveries(dsn, 1, "job:refresh", tenant_id="'default'")
     ((key,),) = await query(dsn, "select timer_key from shardclock.deliveries")
 
-    with pytest.raises(StatementRefused, match='is a start of job "refresh": disable the job'):
+    with pytest.raises(StatementRefused, match="is a start of job 'refresh': disable the job"):
         await cancel_delivery(operator.session, key)
 
     assert len(await deliveries(dsn)) == 1
@@ -188,7 +188,7 @@ async def test_a_start_of_a_job_is_not_cancelled_behind_the_job_s_back(dsn: str,
 
 
 @each_verb
-async def test_a_claim_under_way_has_it_in_hand_when_it_is_committed(
+async def test_a_claim_under_way_wins_when_it_is_committed(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -202,7 +202,7 @@ async def test_a_claim_under_way_has_it_in_hand_when_it_is_committed(
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
 
 
-async def test_a_claim_leaves_out_what_is_being_cancelled(
+async def test_a_claim_skips_a_delivery_that_is_being_cancelled(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -216,7 +216,7 @@ async def test_a_claim_leaves_out_what_is_being_cancelled(
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DISCARDED")]
 
 
-async def test_a_cancel_that_is_undone_leaves_the_delivery_to_the_next_claim(
+async def test_a_cancel_that_is_rolled_back_leaves_the_delivery_to_the_next_claim(
     operator: HolderClient, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -244,7 +244,7 @@ async def test_a_late_settlement_under_way_that_fails_the_attempt_leaves_it_to_t
 
 
 @each_verb
-async def test_a_late_settlement_under_way_that_ends_it_is_what_the_answer_says(
+async def test_a_late_settlement_under_way_that_ends_it_gives_the_answer(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
@@ -258,9 +258,7 @@ async def test_a_late_settlement_under_way_that_ends_it_is_what_the_answer_says(
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
 
 
-async def test_many_are_retried_but_those_that_somebody_has_locked(
-    dsn: str, operator: HolderClient, worker: WorkerClient
-) -> None:
+async def test_many_are_retried_except_locked_ones(dsn: str, operator: HolderClient, worker: WorkerClient) -> None:
     await add_deliveries(dsn, 3, next_attempt_at="now() + interval '1 h'")
     await add_deliveries(dsn, 1)
     async with worker.settles.transaction() as settling:
@@ -272,7 +270,7 @@ async def test_many_are_retried_but_those_that_somebody_has_locked(
     assert sorted(it.timer_key for it in await worker.take()) == [1, 2, 3, 4]
 
 
-# Finding them
+# Finding deliveries
 
 
 async def found(operator: HolderClient, wanted: DeliveryFilter, **options: Any) -> list[FoundDelivery]:
@@ -280,7 +278,7 @@ async def found(operator: HolderClient, wanted: DeliveryFilter, **options: Any) 
     return await find_deliveries(operator.session, wanted, **{"limit": 10, **options})
 
 
-async def test_they_are_found_by_target_and_tenant_what_is_due_first_first_with_the_last_error(
+async def test_deliveries_are_found_by_target_and_tenant_the_soonest_first_with_the_last_error(
     operator: HolderClient, worker: WorkerClient, key: int, shard: HolderClient
 ) -> None:
     later = await deliver(shard, 2, target=OTHER, tenant_id="'acme'", name="'cart-' || i")
@@ -305,7 +303,7 @@ async def test_they_are_found_by_target_and_tenant_what_is_due_first_first_with_
         assert [it.timer_key for it in await found(operator, wanted)] == keys, wanted
 
 
-async def test_of_a_long_reason_its_beginning_is_listed(dsn: str, operator: HolderClient) -> None:
+async def test_a_long_reason_is_listed_by_its_beginning(dsn: str, operator: HolderClient) -> None:
     await add_deliveries(dsn, 1, failures="jsonb_build_array(jsonb_build_object('reason', repeat('no ', 1000)))")
 
     (failing,) = await found(operator, DeliveryFilter())
@@ -313,11 +311,11 @@ async def test_of_a_long_reason_its_beginning_is_listed(dsn: str, operator: Hold
     assert failing.last_error == ("no " * 1_000)[:1_000]
 
 
-async def test_pages_give_each_once_also_of_one_moment(dsn: str, operator: HolderClient) -> None:
+async def test_pages_give_each_delivery_once_also_those_of_one_moment(dsn: str, operator: HolderClient) -> None:
     for target in (HANDLER, OTHER):
         await add_deliveries(dsn, 12, target, next_attempt_at="date_trunc('hour', now())", tenant_id="'t' || i % 2")
     seen: list[FoundDelivery] = []
-    while page := await found(operator, DeliveryFilter(), limit=5, after=seen[-1].place if seen else None):
+    while page := await found(operator, DeliveryFilter(), limit=5, after=seen[-1].cursor if seen else None):
         seen += page
 
     assert seen == await found(operator, DeliveryFilter(), limit=100)
@@ -335,7 +333,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("arguments", "index"), PLANS.values(), ids=PLANS)
-async def test_a_page_reads_no_more_than_it_gives(
+async def test_a_page_reads_no_more_rows_than_it_returns(
     dsn: str, worker: WorkerClient, arguments: list[str], index: str
 ) -> None:
     await add_deliveries(dsn, 5_000)

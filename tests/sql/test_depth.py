@@ -1,4 +1,4 @@
-"""JSON has one depth in SQL, in Python and in the client, and each function of SQL refuses more in one sentence."""
+"""JSON has one depth limit in SQL, in Python and in the client; each SQL function refuses deeper JSON in a sentence."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ TASK = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 
 
 def nested(levels: int, form: str = "objects") -> str:
-    """Write JSON of so many lists or objects around each other."""
+    """Write JSON of `levels` nested lists or objects."""
     opened, closed = {"objects": ('{"a":', "}"), "lists": ("[", "]")}[form]
     return opened * levels + "1" + closed * levels
 
 
 def hollow(levels: int) -> str:
-    """Write lists of which the innermost is empty."""
+    """Write nested lists; the innermost is empty."""
     return "[" * levels + "]" * levels
 
 
 @pytest.mark.parametrize("text", [nested(DEPTH_MAX), nested(DEPTH_MAX, "lists"), hollow(DEPTH_MAX), "1", "null"])
-async def test_as_many_levels_as_python_takes_are_not_too_deep(dsn: str, text: str) -> None:
+async def test_the_depth_that_python_accepts_is_not_too_deep(dsn: str, text: str) -> None:
     assert await value(dsn, "select shardclock.is_too_deep($1::jsonb)", text) is False
 
 
 @pytest.mark.parametrize("levels", [DEPTH_MAX + 1, 300, 980, 3_000])
 @pytest.mark.parametrize("write", [nested, hollow, lambda levels: f'[1, {{"b": [], "c": {nested(levels - 2)}}}]'])
-async def test_one_level_more_is(dsn: str, write: object, levels: int) -> None:
+async def test_one_level_more_is_too_deep(dsn: str, write: object, levels: int) -> None:
     assert await value(dsn, "select shardclock.is_too_deep($1::jsonb)", write(levels)) is True  # type: ignore[operator]
 
 
@@ -67,7 +67,7 @@ JOB = """
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_each_way_in_refuses_it(dsn: str, verb: str) -> None:
+async def test_each_way_in_refuses_too_deep_json(dsn: str, verb: str) -> None:
     await query(dsn, JOB)
     async with Session(dsn, application="test") as session:
         await processes.deploy(session, TASK, resource="p.bpmn")
@@ -84,7 +84,7 @@ async def test_the_shortest_variables_that_are_too_deep_are_refused(dsn: str, li
         await query(dsn, "select shardclock.check_variables($1::jsonb)", text)
 
 
-async def test_python_refuses_variables_of_more_levels_in_the_same_words() -> None:
+async def test_python_refuses_more_levels_in_the_same_words() -> None:
     write_variables(json.loads(nested(DEPTH_MAX)))
     for levels in (DEPTH_MAX + 1, 980, 5_000):
         deep: dict[str, object] = {}

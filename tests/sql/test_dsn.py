@@ -1,4 +1,4 @@
-"""Prove that a DSN shows its password to nobody, is sent nowhere, and is read anew for each connection."""
+"""Prove that a DSN never shows its password, is never sent to another process, and is read for each connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GOOD = f"postgresql://alice:{SECRET}@db.example:5433/timers?sslmode=require"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Give a file that holds a DSN, with the line's end that editors leave."""
+    """Give a file that holds a DSN, with the line end that editors add."""
     path = tmp_path / "dsn"
     path.write_text(GOOD + "\n")
     return path
@@ -43,7 +43,7 @@ def test_no_text_form_of_a_dsn_shows_its_secret(file: Path) -> None:
 
 
 @pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy], ids=["pickled", "copied"])
-def test_a_dsn_is_sent_to_no_other_process(send: object, file: Path) -> None:
+def test_a_dsn_is_never_sent_to_another_process(send: object, file: Path) -> None:
     assert callable(send)
     for dsn in (Dsn(GOOD), Dsn(file=file)):
         with pytest.raises(TypeError, match="sent to no other process"):
@@ -59,7 +59,7 @@ def test_a_dsn_is_sent_to_no_other_process(send: object, file: Path) -> None:
         f"postgresql://user:p[{SECRET}@localhost/x",
     ],
 )  # fmt: skip
-def test_what_can_never_connect_is_refused_at_once_and_not_repeated(text: str, file: Path) -> None:
+def test_a_text_that_can_never_connect_is_refused_at_once_and_not_repeated(text: str, file: Path) -> None:
     file.write_text(text)
 
     for refused in (lambda: Dsn(text), Dsn(file=file).reveal, lambda: Session(text, application="test")):
@@ -68,7 +68,7 @@ def test_what_can_never_connect_is_refused_at_once_and_not_repeated(text: str, f
         assert SECRET not in "".join(traceback.format_exception(refusal.value))
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidDsn, match=f"{tmp_path}/none can't be read: No such file or directory"):
         Dsn(file=tmp_path / "none").reveal()
     with pytest.raises(InvalidDsn, match="can't be read: Is a directory"):
@@ -78,16 +78,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         Dsn(file=tmp_path / "binary").reveal()
 
 
-def test_a_dsn_in_a_file_s_place_is_refused_and_not_repeated() -> None:
+def test_a_dsn_in_place_of_a_file_name_is_refused_and_not_repeated() -> None:
     with pytest.raises(InvalidDsn, match="is SHARDCLOCK_DSN meant") as refusal:
         Dsn(file=Path(GOOD)).reveal()
 
     assert SECRET not in "".join(traceback.format_exception(refusal.value))
 
 
-async def test_a_file_is_read_anew_for_each_connection_and_while_it_is_wrong_postgres_is_away(
-    dsn: str, tmp_path: Path
-) -> None:
+async def test_a_file_is_read_for_each_connection_and_a_wrong_one_counts_as_no_answer(dsn: str, tmp_path: Path) -> None:
     path = tmp_path / "dsn"
     path.write_text(as_role(dsn, "reader"))
     async with Session(Dsn(file=path), application="test") as client:
@@ -107,7 +105,7 @@ async def test_a_file_is_read_anew_for_each_connection_and_while_it_is_wrong_pos
             assert await connection.fetchval("select current_user") == "test_shard"
 
 
-async def test_one_more_session_is_on_the_same_database(dsn: str) -> None:
+async def test_another_session_is_on_the_same_database(dsn: str) -> None:
     async with session(dsn) as one, one.another(application="other", timeout_s=5.0) as two:
         for it in (one, two):
             async with it.connection() as connection:

@@ -1,4 +1,4 @@
-"""Prove that an endpoint to which something has become due is found without a look at all other endpoints."""
+"""Prove that an endpoint with a due delivery is found without reading all other endpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 
 async def add_endpoints(dsn: str, count: int, *, at: str = "now() - interval '1 s'", tenant_id: str = "acme") -> None:
-    """Insert a delivery to each of so many endpoints of one tenant."""
+    """Insert a delivery to each of `count` endpoints of one tenant."""
     await add_deliveries(dsn, count, "webhook:hook", next_attempt_at=at, tenant_id=f"'{tenant_id}'")
     await query(
         dsn,
@@ -60,7 +60,7 @@ async def test_the_first_delivery_of_a_tenant_is_found_by_few_rows_beside_many_e
     await find.connection.close()
 
 
-async def test_of_one_tenant_a_few_endpoints_are_found_and_of_the_others_all(dsn: str, worker: WorkerClient) -> None:
+async def test_few_endpoints_of_one_tenant_are_found_and_all_of_the_others(dsn: str, worker: WorkerClient) -> None:
     await add_endpoints(dsn, 500)
     await add_first(dsn)
 
@@ -71,7 +71,7 @@ async def test_of_one_tenant_a_few_endpoints_are_found_and_of_the_others_all(dsn
     assert found.more is None
 
 
-async def test_what_is_due_in_one_instant_is_read_part_by_part_and_nothing_twice(
+async def test_deliveries_due_in_one_instant_are_read_part_by_part_and_none_twice(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_endpoints(dsn, 250, at="date_trunc('second', now()) - interval '1 s'")
@@ -85,7 +85,7 @@ async def test_what_is_due_in_one_instant_is_read_part_by_part_and_nothing_twice
     assert len(found) == len(set(found)) == 250
 
 
-async def test_the_position_of_a_lane_lies_before_the_soonest_delivery_that_was_read(
+async def test_the_position_of_a_lane_is_before_the_soonest_delivery_that_was_read(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_first(dsn, "now() - interval '0.3 s'")
@@ -100,7 +100,7 @@ async def test_the_position_of_a_lane_lies_before_the_soonest_delivery_that_was_
     assert sorted(it.timer_key for it in claimed) == [1, 2]
 
 
-async def test_a_reading_begins_behind_its_position(dsn: str, worker: WorkerClient) -> None:
+async def test_a_reading_begins_after_its_position(dsn: str, worker: WorkerClient) -> None:
     await add_first(dsn)
     (row,) = await query(dsn, "select next_attempt_at, timer_key from shardclock.deliveries")
 
@@ -111,7 +111,7 @@ async def test_a_reading_begins_behind_its_position(dsn: str, worker: WorkerClie
     assert (await find_due_lanes(worker.claims, before, deliveries=100, each=20)).lanes.keys() == {FIRST}
 
 
-async def test_of_the_new_endpoints_of_a_tenant_that_has_its_share_in_hand_nothing_is_claimed(
+async def test_nothing_is_claimed_of_new_endpoints_of_a_tenant_that_has_used_its_share(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_endpoints(dsn, 50)

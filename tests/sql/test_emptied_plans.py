@@ -1,7 +1,7 @@
-"""No statement reads a whole table again for each row, even if its plan was made while the table was empty.
+"""No statement reads a whole table for each row, even with a plan from the time when the table was empty.
 
-A queue is empty most of the time, and Postgres knows that: every way to find nothing then costs the same. A session
-that keeps such a plan would read what waits, once it waits, for each row that it asks about.
+A queue is empty most of the time, and Postgres knows that: every plan then costs the same. With this plan, a session
+would later read all waiting rows for each row that it searches.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ GROWING = {
     "business_keys", "dead_letters", "deliveries", "incidents", "instance_steps", "instances", "job_runs", "messages",
     "process_starts", "requests", "subscriptions", "task_acts", "tasks", "timers",
 }  # fmt: skip
-NO_PLAN = {"lock_api_keys"}  # it locks a table
-# They read an index from its beginning on, once, and no further than a page.
-FROM_THE_BEGINNING = {("measure_processes", "deliveries_put_off")}
+NO_PLAN = {"lock_api_keys"}  # the statement locks a table
+# These statements read an index once, from its start, and at most one page of rows.
+FROM_THE_BEGINNING = {("measure_processes", "deliveries_deferred")}
 STATEMENTS = [name for name in NAMES if name not in NO_PLAN]
 
 
 def repeated(node: dict[str, Any], *, again: bool = False) -> Iterator[dict[str, Any]]:
-    """Give the scans that are made once for each row of another one, or by a subquery."""
+    """Return the scans that run once for each row of another scan, or in a subquery."""
     if again and node["Node Type"].endswith("Scan"):
         yield node
     for part in node.get("Plans", []):
@@ -43,11 +43,13 @@ def is_probe(scan: dict[str, Any]) -> bool:
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, str]:
-    """Give the settings of a session of shards, workers and engines: it plans each statement once."""
+    """Give the settings of the sessions of shards, workers and engines, which plan each statement once."""
     return {**QUEUE_PLANS, "plan_cache_mode": "force_generic_plan"}
 
 
-async def test_what_is_asked_for_each_row_is_probed_by_every_statement(each_dsn: str, plans: dict[str, str]) -> None:
+async def test_every_statement_probes_an_index_for_each_row_that_it_searches(
+    each_dsn: str, plans: dict[str, str]
+) -> None:
     connection = await asyncpg.connect(each_dsn, timeout=BOUND_S)
     await connection.execute("vacuum (analyze)")
     await connection.close()

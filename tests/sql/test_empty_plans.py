@@ -1,4 +1,4 @@
-"""What clients do reads few rows, also with plans that were made while the tables were empty."""
+"""Clients' statements read few rows, also with plans from the time when the tables were empty."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.bpmn import model
 from tests.support.factories import BOUND_S
 
 MANY = 2_000
-PLANNED_AFTER = 6  # calls: a plan of each statement is kept then
+PLANNED_AFTER = 6  # calls: from then on Postgres keeps a plan
 TABLES = (
     "deliveries",
     "instances",
@@ -82,8 +82,8 @@ READ = """
         "discard_dead_letters(array[4000000 + $1], 'no use')",
     ],
 )
-async def test_a_plan_made_while_the_tables_were_empty_reads_none_of_them_whole(dsn: str, call: str) -> None:
-    # Given a client whose connection has made its plans on empty tables that were vacuumed
+async def test_a_plan_from_empty_tables_reads_none_of_them_whole(dsn: str, call: str) -> None:
+    # Given a client with plans from empty, vacuumed tables
     async with Session(dsn, application="test") as session:
         await deploy(session, model('<startEvent id="s"/><userTask id="u"/>', connected="s>u"), resource="p.bpmn")
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
@@ -100,4 +100,4 @@ async def test_a_plan_made_while_the_tables_were_empty_reads_none_of_them_whole(
         read = await connection.fetchval(READ, TABLES)
     await connection.close()
 
-    assert read <= PLANNED_AFTER, "what the first calls had written, at most"
+    assert read <= PLANNED_AFTER, "at most the rows of the first calls"

@@ -1,4 +1,4 @@
-"""Prove that a database which can't hold all text is refused before anything is made in it."""
+"""Prove that a database which can't hold all text is refused before any object is made in it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ async def execute(dsn: str, text: str) -> None:
         await connection.close(timeout=BOUND_S)
 
 
-async def test_it_is_refused_with_the_statement_that_makes_another(other: tuple[str, str]) -> None:
+async def test_a_wrong_encoding_is_refused_with_the_statement_that_makes_another_database(
+    other: tuple[str, str],
+) -> None:
     dsn, encoding = other
 
     with pytest.raises(WrongEncoding, match=f"has the encoding {encoding}, and Shardclock needs UTF8") as refused:
@@ -47,14 +49,14 @@ async def test_it_is_refused_with_the_statement_that_makes_another(other: tuple[
 
     assert str(by_script.value) == str(refused.value)
     assert await value(dsn, "select to_regnamespace('shardclock') is null")
-    # And the statement in it makes a database that is accepted
+    # And the statement in it makes a database with the right encoding
     await query(dsn, f"create database made_{encoding} {str(refused.value).partition('database shardclock ')[2]}")
     made = dsn.replace(dsn.partition("?")[0].rpartition("/")[2], f"made_{encoding.lower()}")
     assert (await migrate(made)).steps
     await query(dsn, f"drop database made_{encoding} with (force)")
 
 
-async def test_one_that_holds_our_tables_already_is_refused_too(other: tuple[str, str]) -> None:
+async def test_a_wrong_encoding_with_our_tables_is_refused_too(other: tuple[str, str]) -> None:
     async with session(other[0]) as asked:
         with pytest.raises(WrongEncoding, match="needs UTF8"):
             await require_current(asked)

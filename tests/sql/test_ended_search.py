@@ -1,4 +1,4 @@
-"""Prove that a search for ended timers goes back through everybody's log in steps, and finds each timer once."""
+"""Prove that a search for ended timers reads the log of all tenants backwards in steps, and finds each timer once."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from itertools import pairwise
 
 import pytest
 
-from shardclock_server.sql.clients import history
-from shardclock_server.sql.clients.history import Filter, find_timers
+from shardclock_server.sql.clients import search
+from shardclock_server.sql.clients.search import PageLimits, TimerFilter, find_timers
 from shardclock_server.sql.session import Session
 from tests.support.factories import add_timers, query
 from tests.support.sql_client import session
 
-QUIET, BUSY = Filter(tenant_id="quiet"), Filter(tenant_id="busy")
+QUIET, BUSY = TimerFilter(tenant_id="quiet"), TimerFilter(tenant_id="busy")
 ENDED = "ENDED"
 
 
 async def end(dsn: str, tenant: str, count: int) -> list[int]:
-    """Let timers of a tenant end, one record after the other; return their keys, the last one first."""
+    """End timers of a tenant, one record after the other; return their keys, newest first."""
     keys = await add_timers(dsn, count, "now() + interval '1 hour'", tenant_id=f"'{tenant}'")
     await query(dsn, "select shardclock.cancel_timers($1)", keys)
     return keys[::-1]
 
 
-async def pages_of(client: Session, wanted: Filter, *, size: int) -> list[list[int]]:
-    """Read page after page, each in as little time as possible."""
+async def pages_of(client: Session, wanted: TimerFilter, *, size: int) -> list[list[int]]:
+    """Read page after page, each with the shortest time limit."""
     pages: list[list[int]] = []
     after: list[str | None] = [None]
     while len(after) == 1 or after[-1] is not None:
-        page = await find_timers(client, ENDED, wanted, size=size, page=after[-1], within_s=0.0)
+        page = await find_timers(client, ENDED, wanted, size=size, page=after[-1], limits=PageLimits(within_s=0.0))
         pages.append([timer.timer_key for timer in page.timers])
         after.append(page.next)
     places = [int(it) for it in after if it is not None]
@@ -38,9 +38,9 @@ async def pages_of(client: Session, wanted: Filter, *, size: int) -> list[list[i
 
 @pytest.fixture
 async def quiet(dsn: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Give the ended timers of a quiet tenant, the last one first, in a log that has many others; a step reads ten."""
-    monkeypatch.setattr(history, "STEP_LEAST", 10)
-    monkeypatch.setattr(history, "STEP_MOST", 10)
+    """Give the ended timers of a quiet tenant, newest first, in a log with many others; a step reads ten records."""
+    monkeypatch.setattr(search, "STEP_LEAST", 10)
+    monkeypatch.setattr(search, "STEP_MOST", 10)
     first = await end(dsn, "quiet", 3)
     await end(dsn, "busy", 95)
     middle = await end(dsn, "quiet", 1)
@@ -49,7 +49,7 @@ async def quiet(dsn: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-async def test_pages_that_end_early_lead_to_all_that_there_is(dsn: str, quiet: list[int], size: int) -> None:
+async def test_pages_that_end_early_together_have_all_timers(dsn: str, quiet: list[int], size: int) -> None:
     async with session(dsn) as client:
         pages = await pages_of(client, QUIET, size=size)
 
@@ -58,23 +58,23 @@ async def test_pages_that_end_early_lead_to_all_that_there_is(dsn: str, quiet: l
     assert max(map(len, pages)) <= size
 
 
-async def test_where_no_time_is_given_one_page_has_all(dsn: str, quiet: list[int]) -> None:
+async def test_without_a_time_limit_one_page_has_all(dsn: str, quiet: list[int]) -> None:
     async with session(dsn) as client:
         page = await find_timers(client, ENDED, QUIET)
-        nobodys = await find_timers(client, ENDED, Filter(tenant_id="nobody"))
+        of_unknown = await find_timers(client, ENDED, TimerFilter(tenant_id="nobody"))
 
     assert [timer.timer_key for timer in page.timers] == quiet
-    assert (page.next, nobodys.timers, nobodys.next) == (None, [], None)
+    assert (page.next, of_unknown.timers, of_unknown.next) == (None, [], None)
 
 
-async def test_a_page_is_full_however_little_time_there_is_if_one_step_finds_enough(dsn: str, quiet: list[int]) -> None:
+async def test_a_page_is_full_with_any_time_limit_if_one_step_finds_enough(dsn: str, quiet: list[int]) -> None:
     async with session(dsn) as client:
-        page = await find_timers(client, ENDED, BUSY, size=7, within_s=0.0)
+        page = await find_timers(client, ENDED, BUSY, size=7, limits=PageLimits(within_s=0.0))
 
     assert len(page.timers) == 7
 
 
-async def test_what_ends_while_somebody_reads_is_on_no_later_page(dsn: str, quiet: list[int]) -> None:
+async def test_timers_that_end_during_a_search_are_on_no_later_page(dsn: str, quiet: list[int]) -> None:
     async with session(dsn) as client:
         first = await find_timers(client, ENDED, QUIET, size=1)
         await end(dsn, "quiet", 2)
@@ -83,19 +83,19 @@ async def test_what_ends_while_somebody_reads_is_on_no_later_page(dsn: str, quie
     assert [timer.timer_key for timer in [*first.timers, *rest.timers]] == quiet
 
 
-async def test_steps_grow_while_they_are_quick_and_shrink_when_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_steps_grow_while_they_are_quick_and_shrink_when_they_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
 
     async def take(step_s: float) -> None:
         nonlocal now_s
         now_s += step_s
 
-    monkeypatch.setattr("shardclock_server.sql.clients.history.time.monotonic", lambda: now_s)
-    steps = history._Steps()
+    monkeypatch.setattr("shardclock_server.sql.clients.search.time.monotonic", lambda: now_s)
+    steps = search._Steps()
     lengths = [steps.length]
     for step_s in (0.05, 0.05, 0.2, 0.2, 0.2):
         await steps.timed(take(step_s))
         lengths.append(steps.length)
 
-    least = history.STEP_LEAST
+    least = search.STEP_LEAST
     assert lengths == [least, 2 * least, 4 * least, 2 * least, least, least]

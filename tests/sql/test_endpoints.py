@@ -1,4 +1,4 @@
-"""Prove that endpoints are targets of their tenant alone, and that each is claimed for by itself."""
+"""Prove that an endpoint is a target of its own tenant only, and has its own claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql.cluster.leadership import lead
-from shardclock_server.sql.deliveries.hints import send_delivery_hint
+from shardclock_server.sql.deliveries.notifications import notify_of_deliveries
 from shardclock_server.sql.endpoints.endpoints import (
     EndpointName,
     StoredEndpoint,
@@ -24,8 +24,8 @@ from shardclock_server.sql.endpoints.endpoints import (
     set_secrets,
 )
 from shardclock_server.sql.session import Session, StatementRefused
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
-from tests.support.factories import BOUND_S, HolderClient, query
+from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, declare, deliver
+from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.roles import as_role
 
 BILLING = StoredEndpoint(
@@ -46,7 +46,7 @@ SCHEDULE = "select shardclock.schedule_timer(delay => 'PT1H', target => $1, tena
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give a session of who operates, with the endpoint `billing` of the tenant `default` there."""
+    """Give an operator's session, with an endpoint `billing` of the tenant `default`."""
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         assert await add_endpoint(session, BILLING)
         yield session
@@ -59,7 +59,9 @@ async def refusal(dsn: str, target: str, tenant_id: str = "default") -> str:
     return str(refused.value)
 
 
-async def test_it_is_found_as_it_was_added_and_its_name_is_its_tenant_s(operator: Session) -> None:
+async def test_an_endpoint_is_found_with_all_its_properties_and_each_tenant_has_names_of_its_own(
+    operator: Session,
+) -> None:
     assert await find_endpoints(operator, [BILLING.key, EndpointName("acme", "billing")]) == {BILLING.key: BILLING}
     assert not await add_endpoint(operator, replace(BILLING, url="https://example.com/other"))
     assert await add_endpoint(operator, replace(BILLING, tenant_id="acme"))
@@ -72,11 +74,11 @@ async def test_it_is_found_as_it_was_added_and_its_name_is_its_tenant_s(operator
     assert "whsec_" not in repr(await find_endpoints(operator, [BILLING.key]))
 
 
-async def test_its_tenant_s_timers_may_name_it_and_no_other_s(dsn: str, operator: Session) -> None:
+async def test_only_its_tenant_s_timers_may_name_an_endpoint(dsn: str, operator: Session) -> None:
     await query(as_role(dsn, "scheduler"), SCHEDULE, "webhook:billing", "default")
 
     assert await refusal(dsn, "webhook:biling") == (
-        'target "webhook:biling" is unknown: the targets are log, webhook:billing'
+        "target 'webhook:biling' is unknown: the targets are log, webhook:billing"
     )
     assert "webhook:billing" not in (await refusal(dsn, "webhook:billing", "acme")).partition(" is unknown: ")[2]
 
@@ -87,19 +89,19 @@ async def test_handlers_and_endpoints_are_listed_together(dsn: str, operator: Se
     assert (await refusal(dsn, "nowhere")).endswith("the targets are log, order.expired, webhook:billing")
 
 
-async def test_no_timer_may_name_it_while_it_is_disabled(dsn: str, operator: Session) -> None:
+async def test_no_timer_may_name_a_disabled_endpoint(dsn: str, operator: Session) -> None:
     assert await disable_endpoint(operator, BILLING.key, why="answered 410 Gone")
     assert not await disable_endpoint(operator, BILLING.key, why="again")
 
     said = await refusal(dsn, "webhook:billing")
-    assert said.startswith('target "webhook:billing" was disabled at ')
+    assert said.startswith("target 'webhook:billing' was disabled at ")
     assert said.endswith("(answered 410 Gone): enable it (shardclock endpoints enable)")
     assert await enable_endpoint(operator, BILLING.key)
     assert not await enable_endpoint(operator, BILLING.key)
     await query(as_role(dsn, "scheduler"), SCHEDULE, "webhook:billing", "default")
 
 
-async def test_a_late_answer_does_not_disable_an_endpoint_that_leads_elsewhere_now(operator: Session) -> None:
+async def test_a_late_answer_does_not_disable_an_endpoint_with_a_new_url(operator: Session) -> None:
     for url, disabled in (("https://example.com/old", False), (BILLING.url, True)):
         assert await disable_gone_endpoint(operator, BILLING.key, url=url, why="answered 410 Gone")
 
@@ -107,7 +109,7 @@ async def test_a_late_answer_does_not_disable_an_endpoint_that_leads_elsewhere_n
         assert (found[BILLING.key].disabled_at is not None) == disabled
 
 
-async def test_who_disables_an_endpoint_that_is_gone_waits_for_nobody(dsn: str, operator: Session) -> None:
+async def test_disabling_a_gone_endpoint_never_waits_for_a_lock(dsn: str, operator: Session) -> None:
     async with Session(dsn, application="test", timeout_s=BOUND_S) as client, client.transaction() as connection:
         await connection.execute("select from shardclock.endpoints for update")
         assert not await disable_gone_endpoint(operator, BILLING.key, url=BILLING.url, why="answered 410 Gone")
@@ -118,7 +120,21 @@ async def test_who_disables_an_endpoint_that_is_gone_waits_for_nobody(dsn: str, 
     assert await disable_gone_endpoint(operator, BILLING.key._replace(name="none"), url="", why=""), "there is none"
 
 
-async def test_secrets_are_replaced_only_if_nobody_else_has_replaced_them(operator: Session) -> None:
+async def test_failing_deliveries_of_an_endpoint_are_counted_with_the_moment_of_the_oldest(
+    dsn: str, operator: Session
+) -> None:
+    columns = {"tenant_id": "'default'", "failed_attempts": "i - 1", "fired_at": "now() - i * interval '1 min'"}
+    await add_deliveries(dsn, 3, BILLING.key.target, **columns)
+    await add_deliveries(dsn, 1, BILLING.key.target, tenant_id="'acme'", failed_attempts="1")
+    await query(dsn, "update shardclock.deliveries set redriven_at = now() - interval '1 s' where failed_attempts = 2")
+
+    (listed,) = await list_endpoints(operator, tenant_id=None, limit=10)
+
+    oldest = await value(dsn, "select min(fired_at) from shardclock.deliveries where failed_attempts = 1")
+    assert (listed.waiting, listed.failing, listed.failing_since) == (3, 2, oldest)
+
+
+async def test_secrets_are_replaced_only_if_they_have_not_changed(operator: Session) -> None:
     new = ("whsec_" + 32 * "B", *BILLING.secrets)
 
     assert await set_secrets(operator, BILLING.key, before=BILLING.secrets, secrets=new)
@@ -126,7 +142,7 @@ async def test_secrets_are_replaced_only_if_nobody_else_has_replaced_them(operat
     assert (await find_endpoints(operator, [BILLING.key]))[BILLING.key].secrets == new
 
 
-async def test_who_schedules_or_looks_sees_no_secrets_and_no_headers(dsn: str, operator: Session) -> None:
+async def test_schedulers_and_readers_see_no_secrets_and_no_headers(dsn: str, operator: Session) -> None:
     for role in ("scheduler", "reader"):
         assert await query(as_role(dsn, role), "select tenant_id, name, url from shardclock.endpoints")
         for column in ("secrets", "headers"):
@@ -153,7 +169,7 @@ async def test_a_broken_name_or_no_secret_is_refused(operator: Session) -> None:
         ),
     ],
 )  # fmt: skip
-async def test_what_no_worker_could_send_by_is_not_stored(operator: Session, wrong: dict[str, Any]) -> None:
+async def test_values_that_no_worker_could_use_are_not_stored(operator: Session, wrong: dict[str, Any]) -> None:
     with pytest.raises(StatementRefused):
         await add_endpoint(operator, replace(BILLING, name="b", **wrong))
 
@@ -175,7 +191,7 @@ async def test_numbers_within_their_bounds_are_stored(operator: Session) -> None
     assert (await find_endpoints(operator, [one.key]))[one.key].policy == policy
 
 
-async def test_a_claim_takes_of_each_endpoint_what_there_is_room_for(
+async def test_a_claim_takes_as_many_deliveries_of_each_endpoint_as_it_has_places(
     dsn: str, shard: HolderClient, operator: Session
 ) -> None:
     await declare(dsn, HANDLER)
@@ -186,25 +202,25 @@ async def test_a_claim_takes_of_each_endpoint_what_there_is_room_for(
     await deliver(shard, 20)
 
     async with WorkerClient(dsn, 11) as worker:
-        assert {it.target for it in await worker.take()} == {HANDLER}, "who sends no webhooks takes none"
+        assert {it.target for it in await worker.take()} == {HANDLER}, "a worker that sends no webhooks takes none"
         scan = await worker.scan(places={"webhook:billing default": 0}, webhooks=7)
         assert [it.tenant_id for it in scan.claimed] == 7 * ["acme corp"]
         scan = await worker.scan(places={"webhook:billing default": 3, "webhook:billing acme corp": 0}, webhooks=7)
         assert [it.tenant_id for it in scan.claimed] == 3 * ["default"]
 
 
-async def test_workers_are_wanted_when_there_is_something_to_call(dsn: str) -> None:
+async def test_workers_are_wanted_when_there_is_a_target(dsn: str) -> None:
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
 
         async def wanted() -> int:
             return (await lead(session, 1, cluster_id="blue", lease_s=5.0, fresh=True)).wanted["worker"]
 
         assert await wanted() == 0
-        assert not await send_delivery_hint(session)
+        assert not await notify_of_deliveries(session)
         await add_endpoint(session, BILLING)
         number = await wanted()
         assert number > 0
-        assert await send_delivery_hint(session)
+        assert await notify_of_deliveries(session)
         await remove_endpoint(session, BILLING.key)
         assert await wanted() == 0
         await declare(dsn, HANDLER)

@@ -1,4 +1,4 @@
-"""Prove that the record that ended a timer is found by its key and in the log alike, and read whole."""
+"""Prove that the record of a timer's end is found both by its key and in the log, and is read completely."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shardclock_server.sql.log.ends import find_ends, records_at, skim_ends
 from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query
 
-# Whether nothing more becomes of a timer with this target after a record with this intent, and this policy.
+# Whether a record with this intent and policy is the end of a timer with this target.
 CASES = {
     ("TRIGGERED", "log"): True,
     ("TRIGGERED", "process:instance"): True,
@@ -43,7 +43,7 @@ async def append(
     )
 
 
-async def test_what_ends_a_timer_is_the_same_by_its_key_and_in_the_log(dsn: str) -> None:
+async def test_a_timers_end_is_the_same_by_its_key_and_in_the_log(dsn: str) -> None:
     for key, case in enumerate(CASES):
         await append(dsn, key, *case)
     ended = [key for key, is_end in enumerate(CASES.values()) if is_end]
@@ -56,10 +56,10 @@ async def test_what_ends_a_timer_is_the_same_by_its_key_and_in_the_log(dsn: str)
     assert sorted(found) == sorted(skimmed.ends)
     assert [end.timer_key for end in skimmed.ends] == ended
     assert (skimmed.records, first.records) == (len(CASES), 3)
-    assert first.next < skimmed.next == max(end.position for end in skimmed.ends) + 4  # four more of no end
+    assert first.next < skimmed.next == max(end.position for end in skimmed.ends) + 4  # four more records, without ends
 
 
-async def test_of_two_ends_the_newest_is_found_and_read_whole(dsn: str) -> None:
+async def test_the_newest_of_two_ends_is_found_and_read_whole(dsn: str) -> None:
     for intent in ("DEAD", "REDRIVEN", "DELIVERED"):
         await append(dsn, 7, intent, "handler:h", payload=f'"{intent}"')
 

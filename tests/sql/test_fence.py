@@ -1,8 +1,8 @@
-"""Prove that a holder writes only to the very row version that it claimed, however often it claims the row again.
+"""Prove that a holder writes only to the exact row version that it claimed, also after it claims the row again.
 
-One holder is not one lease: a client changes a timer, the same holder leases the row again, and its older firing is
-still on its way. Each way in which a holder writes (fire, plan, pause) is held against each way in which a client
-changes a row.
+A holder is not a lease: a client may change a timer, the same holder may lease the row again, and its older firing may
+still be on its way. Each write of a holder (fire, plan, pause) is tested against each change of a row by a
+client.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def late(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Give the same holder's other connection, on which its older message is still on its way."""
+    """Give the same holder's other connection, with an older message on its way."""
     async with HolderClient(shard.dsn, holder=ME) as hand:
         yield hand
 
@@ -92,7 +92,7 @@ async def lease(shard: HolderClient, key: int) -> ClaimedTimer:
 
 
 async def row(dsn: str) -> dict[str, object]:
-    """Read all that stands of the one pending timer."""
+    """Read all columns of the one pending timer."""
     (found,) = await query(dsn, "select t.*, t.xmin from shardclock.timers t")
     return dict(found)
 
@@ -106,7 +106,7 @@ KINDS = {"plain": plain, "schedule": add_schedule}
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("change", CHANGES)
-async def test_an_older_firing_of_the_same_holder_is_fenced_after_the_row_was_changed_and_leased_again(
+async def test_an_older_firing_of_the_same_holder_is_fenced_after_a_change_and_a_new_lease(
     shard: HolderClient, client: HolderClient, kind: str, change: Change
 ) -> None:
     key = await KINDS[kind](shard.dsn)
@@ -121,7 +121,7 @@ async def test_an_older_firing_of_the_same_holder_is_fenced_after_the_row_was_ch
     assert await row(shard.dsn) == before
     assert (await intents(shard.dsn))[key, FIRED] == 0
     if newer.anchor_occurrence is not None:
-        assert (await shard.fire([newer])).timer_keys == {key}, "what it knows now, it fires"
+        assert (await shard.fire([newer])).timer_keys == {key}, "it fires the newer row"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,7 +134,7 @@ async def test_an_older_firing_that_is_sent_while_the_change_commits_is_fenced(
     await client.begin()
     await change(client, key)
 
-    assert await late.send([older]) == frozenset(), "it skips a row that somebody has locked"
+    assert await late.send([older]) == frozenset(), "it skips a locked row"
     await client.commit()
     await lease(shard, key)
 
@@ -159,7 +159,7 @@ async def test_an_older_plan_of_the_same_holder_does_not_overwrite_a_newer_rule(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_timer_that_was_changed_is_not_paused_for_its_old_fault(
+async def test_a_changed_timer_is_not_paused_for_its_old_fault(
     shard: HolderClient, client: HolderClient, change: Change
 ) -> None:
     key = await plain(shard.dsn)
@@ -174,10 +174,10 @@ async def test_a_timer_that_was_changed_is_not_paused_for_its_old_fault(
     assert (await intents(shard.dsn))[key, PAUSED] == (2 if change is pauses_and_resumes else 1)
 
 
-async def test_a_timer_that_is_still_held_comes_back_with_its_current_version(
+async def test_a_timer_that_is_still_leased_comes_back_with_its_current_version(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    """A user's own update leaves the lease: the holder reads what the row is now, and fires that."""
+    """A user's own update keeps the lease: the holder reads the new row version, and fires this version."""
     key = await plain(shard.dsn)
     older = await lease(shard, key)
     await client.value("update shardclock.timers set payload = '[1]' where timer_key = $1", key)
@@ -190,10 +190,10 @@ async def test_a_timer_that_is_still_held_comes_back_with_its_current_version(
     assert await value(shard.dsn, "select payload from shardclock.command_log where intent = 'TRIGGERED'") == "[1]"
 
 
-async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version_only(
+async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    """A version of one timer is no licence for another: each is compared with the row that it was read from."""
+    """One timer's version is not valid for another timer: each version is compared with its own row."""
     first, second = await add_timers(shard.dsn, 2)
     one, two = (await shard.take()).claimed
     await changes_the_payload(client, second)
@@ -209,7 +209,7 @@ async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version_only(
 async def test_the_newer_lease_wins_in_memory_even_if_the_clock_was_set_back_in_between(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    """Leased by a clock that was an hour ahead, and run now: it must not wait for that hour, leased ever anew."""
+    """A client runs a timer that a clock an hour ahead has leased: the run must not wait for that hour."""
     key = await add_schedule(shard.dsn, due="now() + interval '1 h'")
     shard.now = await shard.value("select now() + interval '1 h'")
     older = await lease(shard, key)
@@ -231,8 +231,10 @@ async def test_each_answer_about_a_timer_is_newer_than_the_one_before(shard: Hol
     (recalled,) = await leased_by(shard.session, ME, horizon_s=2.0, lease_s=10.0)
     (checked,) = await still_leased(shard.session, ME, [claimed.timer_key])
 
-    assert claimed.question < recalled.question < checked.timer.question
-    assert {replace(each, question=0) for each in (claimed, recalled, checked.timer)} == {replace(claimed, question=0)}
+    assert claimed.request_number < recalled.request_number < checked.timer.request_number
+    assert {replace(each, request_number=0) for each in (claimed, recalled, checked.timer)} == {
+        replace(claimed, request_number=0)
+    }
 
 
 async def test_a_late_answer_is_older_than_a_question_that_was_asked_meanwhile(
@@ -258,12 +260,12 @@ async def test_a_late_answer_is_older_than_a_question_that_was_asked_meanwhile(
 
     (older,) = await ends(checking)
 
-    assert older.timer.question < newer.question
+    assert older.timer.request_number < newer.request_number
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_matching_version_does_not_fire_a_row_that_another_holds(shard: HolderClient, kind: str) -> None:
-    """After a failover to a replica that was behind, another's lease may bear the number that ours had."""
+async def test_a_matching_version_does_not_fire_a_row_of_another_holder(shard: HolderClient, kind: str) -> None:
+    """After a failover to a replica that lagged, another holder's lease may have the same number as ours."""
     await KINDS[kind](shard.dsn)
     await shard.begin()
     (held,) = (await shard.take()).claimed
@@ -275,14 +277,14 @@ async def test_a_matching_version_does_not_fire_a_row_that_another_holds(shard: 
     assert not await pause_faulty(shard.session, ME, held, why="its data")
 
 
-ACTS = ("lease", "lease", "change", "change", "fire what the first lease brought", "fire what the second lease brought")
+ACTS = ("lease", "lease", "change", "change", "fire the first lease", "fire the second lease")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_only_the_newest_known_version_fires_in_any_order_of_leases_changes_and_firings(
     dsn: str, kind: str
 ) -> None:
-    """Try every order: a firing goes through if and only if nobody has changed the row since its lease."""
+    """Try every order: a firing succeeds if and only if no client has changed the row since its lease."""
     await add_holder(dsn, ME)
     async with HolderClient(dsn, holder=ME) as shard, HolderClient(dsn, plans={}) as client:
         for order in sorted(set(permutations(ACTS))):
@@ -298,7 +300,7 @@ async def test_only_the_newest_known_version_fires_in_any_order_of_leases_change
                     await changes_the_payload(client, key)
                     current = None
                 else:
-                    number = ACTS.index(act) - ACTS.index("fire what the first lease brought")
+                    number = ACTS.index(act) - ACTS.index("fire the first lease")
                     sent = leases[number : number + 1]
                     went = (await shard.fire(sent)).timer_keys if sent else frozenset()
                     assert (key in went) == (bool(sent) and sent[0] is current), order

@@ -1,4 +1,4 @@
-"""Prove that one fire statement fires no timer early or twice, and leaves its records and next occurrences in order."""
+"""Prove that one fire statement fires no timer early or twice, and writes records and next occurrences in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SKIPPED = "SKIPPED"
 # Time
 
 
-async def test_nothing_fires_before_its_due_date_however_time_is_moved(
+async def test_nothing_fires_before_its_due_date_with_any_move_of_time(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards
@@ -47,7 +47,7 @@ async def test_nothing_fires_before_its_due_date_however_time_is_moved(
     assert (await shard.fire(held)).timer_keys == {key}
 
 
-async def test_the_database_s_clock_decides_when_none_is_given(
+async def test_the_database_s_clock_decides_if_none_is_given(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards
@@ -63,7 +63,7 @@ async def test_the_database_s_clock_decides_when_none_is_given(
 # Schedules
 
 
-async def test_a_schedule_s_next_occurrence_comes_with_the_fire_and_carries_on_what_it_was(
+async def test_a_firing_writes_the_schedule_s_next_occurrence_with_its_properties(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards
@@ -76,7 +76,7 @@ async def test_a_schedule_s_next_occurrence_comes_with_the_fire_and_carries_on_w
 
     after = dict((await query(dsn, "select * from shardclock.timers"))[0])
     changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"timer_key", "slot", "due_date", "occurrence", "created_at"}
+    assert changed == {"timer_key", "slot", "due_date", "occurrence", "created_at", "period_us"}
     assert after["occurrence"] == 2
     assert after["due_date"] == before["anchor"] + 2 * timedelta(hours=1)
     record = dict((await query(dsn, "select * from shardclock.command_log"))[0])
@@ -86,7 +86,7 @@ async def test_a_schedule_s_next_occurrence_comes_with_the_fire_and_carries_on_w
     assert (record["timer_key"], record["intent"], record["holder"]) == (key, FIRED, shard.holder)
 
 
-async def test_what_a_schedule_missed_is_recorded_with_its_count(
+async def test_missed_occurrences_are_recorded_with_their_count(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards
@@ -102,9 +102,7 @@ async def test_what_a_schedule_missed_is_recorded_with_its_count(
     assert await value(dsn, "select occurrence from shardclock.timers") == 11
 
 
-async def test_a_schedule_s_last_occurrence_is_followed_by_none(
-    dsn: str, shards: tuple[HolderClient, HolderClient]
-) -> None:
+async def test_no_occurrence_follows_a_schedule_s_last_one(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
     shard, _ = shards
     assert shard.now
     await add_schedule(dsn, "R3/PT1H", repetitions="3")
@@ -152,7 +150,7 @@ async def test_a_schedule_named_twice_in_one_batch_never_goes_on_twice(
     assert await intents(dsn) == {}
 
 
-async def test_in_a_mixed_batch_each_timer_has_its_own_fate(
+async def test_in_a_mixed_batch_each_timer_has_its_own_outcome(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, other = shards
@@ -176,7 +174,7 @@ async def test_in_a_mixed_batch_each_timer_has_its_own_fate(
     assert len(left) == 4, "and the repeat's next occurrence"
 
 
-async def test_records_of_one_batch_stand_in_the_order_of_due_dates(
+async def test_records_of_one_batch_have_the_order_of_due_dates(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards

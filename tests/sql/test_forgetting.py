@@ -1,4 +1,4 @@
-"""Instances that ended long ago are forgotten, a part at a time if their history is long."""
+"""Instances that ended long ago are deleted, a part at a time if their history is long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = """
     select $1, n, 1, '[]', '[]' from generate_series(1, $2::integer) n
 """
 ACTS = """
-    insert into shardclock.task_acts (task_key, instance_key, act, who)
+    insert into shardclock.task_acts (task_key, instance_key, act, actor)
     select n, $1, 'CREATED', 'engine' from generate_series(1, $2::integer) n
 """
 NAMED = """
@@ -41,7 +41,9 @@ async def left(dsn: str, table: str) -> int:
 
 
 @pytest.mark.parametrize(("add", "table"), [(STEPS, "instance_steps"), (ACTS, "task_acts")])
-async def test_a_long_history_goes_in_parts_and_its_instance_with_the_last(dsn: str, add: str, table: str) -> None:
+async def test_a_long_history_is_deleted_in_parts_and_its_instance_with_the_last_part(
+    dsn: str, add: str, table: str
+) -> None:
     await query(dsn, ENDED, 2)
     for key, count in ((1, 2_500), (2, 3)):
         await query(dsn, add, key, count)
@@ -53,7 +55,7 @@ async def test_a_long_history_goes_in_parts_and_its_instance_with_the_last(dsn: 
     assert seen == [(True, 1_503, 2), (True, 503, 2), (False, 0, 0)]
 
 
-async def test_there_may_be_more_after_a_whole_batch(dsn: str) -> None:
+async def test_after_a_full_batch_there_may_be_more(dsn: str) -> None:
     await query(dsn, ENDED, 5)
     async with Session(dsn, application="test") as session:
         done = [await forget_instances(session, kept_s=7 * DAY_S, batch=2, parts=1_000) for _ in range(3)]
@@ -61,7 +63,7 @@ async def test_there_may_be_more_after_a_whole_batch(dsn: str) -> None:
     assert await left(dsn, "instances") == 0
 
 
-async def test_what_is_kept_is_not_read(dsn: str) -> None:
+async def test_kept_instances_are_not_read(dsn: str) -> None:
     await query(dsn, ENDED, 1_000)
     for key in range(1, 201):
         await query(dsn, STEPS, key, 10)
@@ -75,7 +77,7 @@ async def test_what_is_kept_is_not_read(dsn: str) -> None:
     await forgetting.connection.close()
 
 
-async def test_business_keys_that_are_kept_are_not_read(dsn: str) -> None:
+async def test_business_keys_of_kept_instances_are_not_read(dsn: str) -> None:
     await query(dsn, ENDED, 1_000)
     await query(dsn, NAMED, 1_000)
     connection = await asyncpg.connect(dsn)

@@ -84,7 +84,7 @@ async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:
     assert said.keys() == FILES.keys()
 
 
-async def test_the_needs_of_functions_and_steps_are_those_that_postgres_knows(each_dsn: str) -> None:
+async def test_the_needs_of_functions_and_steps_are_the_dependencies_in_postgres(each_dsn: str) -> None:
     step_of = {
         name: step.name
         for step in steps()
@@ -93,7 +93,7 @@ async def test_the_needs_of_functions_and_steps_are_those_that_postgres_knows(ea
     known = defaultdict[str, set[str]](set)
     for row in await query(each_dsn, NEEDS):
         known[step_of.get(row["name"], row["name"])].add(row["needed"])
-    # A body that is a text is parsed when the function is made, and leaves no trace; so is a call in a step.
+    # A text body is parsed when the function is made, and leaves no dependency; the same holds for a call in a step.
     texts = {row["name"]: row["text"] for row in await query(each_dsn, SIGNATURES) if row["is_text"]}
     texts |= {step.name: "".join(re.findall(r"^select .*", step.text, re.MULTILINE)) for step in steps()}
     for name, text in texts.items():
@@ -104,7 +104,7 @@ async def test_the_needs_of_functions_and_steps_are_those_that_postgres_knows(ea
     assert said == {name: known[name] for name in said}
 
 
-def test_functions_come_behind_their_needs_and_the_functions_of_tables_before_the_tables() -> None:
+def test_functions_come_after_their_needs_and_the_functions_of_tables_before_the_tables() -> None:
     ordered = in_order(steps(), functions())
     places = {script.name: place for place, script in enumerate(ordered)}
 

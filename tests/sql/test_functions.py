@@ -1,4 +1,4 @@
-"""Prove that anyone can schedule in SQL, in their own transaction, and is told in one sentence what is refused."""
+"""Prove that a client can schedule in SQL, in its own transaction, and gets each refusal in one sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.sql_client import refusal, schedule
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
 
-async def test_a_timer_keeps_all_that_it_was_scheduled_with(each_dsn: str) -> None:
+async def test_a_timer_keeps_all_values_that_it_was_scheduled_with(each_dsn: str) -> None:
     asked: dict[str, Any] = {
         "due_date": datetime(2030, 1, 31, 8, tzinfo=UTC),
         "name": "order-7",
@@ -42,7 +42,7 @@ async def test_a_timer_keeps_all_that_it_was_scheduled_with(each_dsn: str) -> No
     assert (row["claimed_by"], row["claimed_until"], row["paused_due_date"]) == (None, None, None)
 
 
-async def test_a_schedule_begins_one_period_from_now_and_gets_a_name_by_which_to_cancel_it(each_dsn: str) -> None:
+async def test_a_schedule_begins_one_period_from_now_and_gets_a_name_for_its_cancellation(each_dsn: str) -> None:
     async with HolderClient(each_dsn, plans={}) as client:
         await client.begin()
         key = await schedule(client, schedule="R5/PT1H30M", zone="Asia/Tokyo", missed="fire_all")
@@ -67,7 +67,7 @@ async def test_a_schedule_that_needs_a_calendar_waits_for_a_shard_to_plan_it(cli
     assert tuple(row) == (text, "Europe/Berlin", True, None, -1)
 
 
-async def test_a_schedule_s_count_means_what_it_means_everywhere(client: HolderClient) -> None:
+async def test_a_schedule_s_count_has_the_same_meaning_in_all_interfaces(client: HolderClient) -> None:
     for text, repetitions in {"R/PT1S": -1, "R-1/PT1S": -1, "R0/PT1S": 1, "R1/PT1S": 1, "R7/P1D": 7}.items():
         key = await schedule(client, schedule=text)
 
@@ -98,7 +98,7 @@ async def test_a_due_date_in_the_past_is_due_at_once(dsn: str, client: HolderCli
     assert await client.value("select timer_key from shardclock.command_log") == key
 
 
-async def test_a_payload_of_64_kib_is_taken(client: HolderClient) -> None:
+async def test_a_payload_of_64_kib_is_accepted(client: HolderClient) -> None:
     await schedule(client, payload='"' + "x" * 65_534 + '"')
 
     assert await client.value("select octet_length(payload::text) from shardclock.timers") == 65_536
@@ -110,23 +110,22 @@ YEARS_RULE = "is out of range: a timer is due in the years 1 to 9999"
 TYPE_RULE = "is unknown: use BOUNDARY, INTERMEDIATE, START_EVENT or USER"
 ZONE_RULE = "is not an IANA time zone; write one such as UTC or Europe/Berlin"
 MISSED_RULE = "is unknown: use fire_once, fire_all or skip"
-LENGTH_RULE = "must have 1 to 200 characters"
-CONTROL_RULE = "tenant_id, name and target_element_id must have no control characters"
-TAKEN_RULE = "choose another name, or say by on_conflict to ignore this one or to replace that one"
+LENGTH_RULE = "must have 1 to 200 characters, none of them a control character"
+TAKEN_RULE = "choose another name, or set on_conflict to ignore or replace"
 ONCE_RULE = "give exactly one of due_date, delay and schedule, not {}"
 REFUSED: list[tuple[dict[str, str], str]] = [
-    ({"due_date": "'infinity'"}, f'due_date "infinity" {YEARS_RULE}'),
-    ({"due_date": "'-infinity'"}, f'due_date "-infinity" {YEARS_RULE}'),
-    ({"due_date": "'20000-01-01T00:00:00Z'"}, f'due_date "20000-01-01 00:00:00+00" {YEARS_RULE}'),
-    ({"due_date": "'9999-12-31 23:59:59.999999Z'"}, f'due_date "9999-12-31 23:59:59.999999+00" {YEARS_RULE}'),
-    ({"due_date": "'0044-03-15 00:00:00Z BC'"}, f'due_date "0044-03-15 00:00:00+00 BC" {YEARS_RULE}'),
+    ({"due_date": "'infinity'"}, f"due_date 'infinity' {YEARS_RULE}"),
+    ({"due_date": "'-infinity'"}, f"due_date '-infinity' {YEARS_RULE}"),
+    ({"due_date": "'20000-01-01T00:00:00Z'"}, f"due_date '20000-01-01 00:00:00+00' {YEARS_RULE}"),
+    ({"due_date": "'9999-12-31 23:59:59.999999Z'"}, f"due_date '9999-12-31 23:59:59.999999+00' {YEARS_RULE}"),
+    ({"due_date": "'0044-03-15 00:00:00Z BC'"}, f"due_date '0044-03-15 00:00:00+00 BC' {YEARS_RULE}"),
     *(
         ({"delay": f"E'{text}'"}, f"delay '{text}' {DURATION_RULE}")
         for text in ["", "P", "PT", "P1DT", "15 minutes", "PT++1S", "PT1+S", "pt1", "PT1S\\n"]
     ),
     ({"delay": "'PT1S' || repeat('0', 100)"}, f"delay {shortened('PT1S' + '0' * 100)} {DURATION_RULE}"),
-    ({"delay": "'P9999Y'"}, f'delay "P9999Y" {YEARS_RULE}'),
-    ({"delay": "'P9999Y'", "zone": "'Asia/Tokyo'"}, f'delay "P9999Y" {YEARS_RULE}'),
+    ({"delay": "'P9999Y'"}, f"delay 'P9999Y' {YEARS_RULE}"),
+    ({"delay": "'P9999Y'", "zone": "'Asia/Tokyo'"}, f"delay 'P9999Y' {YEARS_RULE}"),
     ({"delay": "'P999999999Y'"}, f"delay 'P999999999Y' {LENGTH_OF_DELAY_RULE}"),
     ({"delay": "'P299000Y'"}, f"delay 'P299000Y' {LENGTH_OF_DELAY_RULE}"),
     ({"delay": "'P299000Y'", "zone": "'Asia/Tokyo'"}, f"delay 'P299000Y' {LENGTH_OF_DELAY_RULE}"),
@@ -138,33 +137,33 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     (
         {"target": "'nowhere'"},
         (
-            'target "nowhere" is unknown: the only target is log; an app has more (shardclock up --app), '
-            'and so has a tenant with endpoints (shardclock endpoints add)'
+            "target 'nowhere' is unknown: the only target is log; an app has more (shardclock up --app), "
+            "and so has a tenant with endpoints (shardclock endpoints add)"
         ),
     ),
     ({"target": "null"}, "target null is unknown: leave it out, or name one"),
-    ({"timer_type": "'CRON'"}, f'timer_type "CRON" {TYPE_RULE}'),
-    ({"timer_type": "null"}, f'timer_type "" {TYPE_RULE}'),
+    ({"timer_type": "'CRON'"}, f"timer_type 'CRON' {TYPE_RULE}"),
+    ({"timer_type": "null"}, f"timer_type NULL {TYPE_RULE}"),
     ({"zone": "'Mars/Olympus'"}, f"zone 'Mars/Olympus' {ZONE_RULE}"),
     ({"zone": "null"}, f"zone null {ZONE_RULE}"),
-    ({"missed": "'never'", "schedule": "'R/PT1S'"}, f'missed "never" {MISSED_RULE}'),
-    ({"missed": "null"}, f'missed "" {MISSED_RULE}'),
-    ({"missed": "'skip'"}, 'missed "skip" is for a schedule: this timer fires once'),
-    ({"name": "''"}, f'name "" {LENGTH_RULE}'),
-    ({"name": "repeat('n', 201)"}, f'name "{"n" * 60}" {LENGTH_RULE}'),
-    ({"name": "E'a\\tb'"}, CONTROL_RULE),
-    ({"tenant_id": "''"}, f'tenant_id "" {LENGTH_RULE}'),
-    ({"tenant_id": "null"}, f'tenant_id "" {LENGTH_RULE}'),
-    ({"tenant_id": "repeat('t', 201)"}, f'tenant_id "{"t" * 60}" {LENGTH_RULE}'),
-    ({"tenant_id": "E'a\\nb'"}, CONTROL_RULE),
-    ({"target_element_id": "''"}, f'target_element_id "" {LENGTH_RULE}'),
-    ({"target_element_id": "E'\\x07'"}, CONTROL_RULE),
-    ({"process_instance_key": "0"}, "process_instance_key and element_instance_key must be at least 1"),
-    ({"element_instance_key": "-1"}, "process_instance_key and element_instance_key must be at least 1"),
+    ({"missed": "'never'", "schedule": "'R/PT1S'"}, f"missed 'never' {MISSED_RULE}"),
+    ({"missed": "null"}, f"missed NULL {MISSED_RULE}"),
+    ({"missed": "'skip'"}, "missed 'skip' needs a schedule: leave it out"),
+    ({"name": "''"}, f"name '' {LENGTH_RULE}"),
+    ({"name": "repeat('n', 201)"}, f"name '{60 * 'n'}' {LENGTH_RULE}"),
+    ({"name": "E'a\\tb'"}, f"name 'a\tb' {LENGTH_RULE}"),
+    ({"tenant_id": "''"}, f"tenant_id '' {LENGTH_RULE}"),
+    ({"tenant_id": "null"}, f"tenant_id NULL {LENGTH_RULE}"),
+    ({"tenant_id": "repeat('t', 201)"}, f"tenant_id '{'t' * 60}' {LENGTH_RULE}"),
+    ({"tenant_id": "E'a\\nb'"}, f"tenant_id 'a\nb' {LENGTH_RULE}"),
+    ({"target_element_id": "''"}, f"target_element_id '' {LENGTH_RULE}"),
+    ({"target_element_id": "E'\\x07'"}, f"target_element_id '\x07' {LENGTH_RULE}"),
+    ({"process_instance_key": "0"}, "process_instance_key 0 must be at least 1"),
+    ({"element_instance_key": "-1"}, "element_instance_key -1 must be at least 1"),
     ({"due_date": "now()", "delay": "'PT1S'"}, ONCE_RULE.format(2)),
     ({"delay": "'PT1S'", "schedule": "'R/PT1S'"}, ONCE_RULE.format(2)),
     ({"delay": "null"}, ONCE_RULE.format(0)),
-    ({"name": "'taken'"}, f'name "taken" is taken by a pending timer of tenant "default": {TAKEN_RULE}'),
+    ({"name": "'taken'"}, f"name 'taken' is taken by a pending timer of tenant 'default': {TAKEN_RULE}"),
 ]  # fmt: skip
 
 
@@ -183,7 +182,7 @@ async def test_each_refusal_is_one_sentence_with_the_value_and_the_rule_and_noth
     assert await value(each_dsn, "select count(*) from shardclock.timers") == 1 + taken
 
 
-# The table's own door
+# Writing the table directly
 
 
 RULES = "select sum(length(conbin::text)) from pg_constraint where conrelid = 'shardclock.timers'::regclass"
@@ -197,49 +196,49 @@ UNCHECKED = """
 RULE = {"schedule": "'R/PT1S'", "anchor": "now()", "name": "'n'"}
 END_OF_TIME = "'9999-12-31 23:59:59.999998+00'"
 POISON: list[tuple[dict[str, str], str]] = [
-    ({"due_date": "'infinity'"}, "due_date_is_in_years_1_to_9999"),
-    ({"due_date": "'20000-01-01'"}, "due_date_is_in_years_1_to_9999"),
-    ({"due_date": "'9999-12-31 23:59:59.999999+00'"}, "due_date_is_in_years_1_to_9999"),
-    ({"due_date": "'0044-03-15 BC'"}, "due_date_is_in_years_1_to_9999"),
-    ({"created_at": "'infinity'"}, "created_at_is_in_years_1_to_9999"),
-    ({**RULE, "anchor": "'-infinity'"}, "anchor_is_in_years_1_to_9999"),
-    ({"due_date": END_OF_TIME, "paused_due_date": "'infinity'"}, "paused_due_date_is_in_years_1_to_9999"),
-    ({"paused_due_date": "now()"}, "pause_is_whole"),
+    ({"due_date": "'infinity'"}, "invalid_due_date"),
+    ({"due_date": "'20000-01-01'"}, "invalid_due_date"),
+    ({"due_date": "'9999-12-31 23:59:59.999999+00'"}, "invalid_due_date"),
+    ({"due_date": "'0044-03-15 BC'"}, "invalid_due_date"),
+    ({"created_at": "'infinity'"}, "invalid_created_at"),
+    ({**RULE, "anchor": "'-infinity'"}, "invalid_anchor"),
+    ({"due_date": END_OF_TIME, "paused_due_date": "'infinity'"}, "invalid_paused_due_date"),
+    ({"paused_due_date": "now()"}, "invalid_row"),
     (
         {"due_date": END_OF_TIME, "paused_due_date": "now()", "claimed_by": "1", "claimed_until": "now()"},
-        "pause_is_whole",
+        "invalid_row",
     ),
-    ({"timer_key": "0"}, "timer_key_is_positive"),
-    ({"timer_key": "-840"}, "timer_key_is_positive"),
+    ({"timer_key": "0"}, "invalid_timer_key"),
+    ({"timer_key": "-840"}, "invalid_timer_key"),
     ({"claimed_by": "1"}, "claim_is_whole"),
     ({"claimed_until": "now()"}, "claim_is_whole"),
     ({"claimed_by": "1", "claimed_until": "'infinity'"}, "claim_ends"),
-    ({"tenant_id": "''"}, "tenant_id_is_1_to_200_characters"),
-    ({"name": "E'\\x07'"}, "name_is_1_to_200_characters"),
-    ({"name": "repeat('n', 201)"}, "name_is_1_to_200_characters"),
-    ({"target_element_id": "''"}, "target_element_id_is_1_to_200_characters"),
-    ({"timer_type": "'CRON'"}, "timer_type_is_known"),
-    ({"target": "'http'"}, "target_is_known"),
-    *(({"zone": it}, "zone_is_1_to_64_characters") for it in ("''", "'UTC+2;'", "'<+02>-2'", "repeat('z', 65)")),
-    ({"missed": "'never'"}, "missed_is_known"),
-    ({"payload": "to_jsonb(repeat('x', 65535))"}, "payload_is_at_most_64_kib"),
-    ({"repetitions": "2"}, "schedule_is_whole"),
-    ({"occurrence": "2"}, "occurrence_is_within_repetitions"),
-    ({"anchor": "now()"}, "schedule_is_whole"),
-    ({"schedule": "'R/PT1S'"}, "schedule_is_whole"),
-    ({"schedule": "'R/PT1S'", "anchor": "now()"}, "schedule_is_whole"),
+    ({"tenant_id": "''"}, "invalid_tenant_id"),
+    ({"name": "E'\\x07'"}, "invalid_name"),
+    ({"name": "repeat('n', 201)"}, "invalid_name"),
+    ({"target_element_id": "''"}, "invalid_target_element_id"),
+    ({"timer_type": "'CRON'"}, "invalid_timer_type"),
+    ({"target": "'http'"}, "unknown_target"),
+    *(({"zone": it}, "invalid_zone") for it in ("''", "'UTC+2;'", "'<+02>-2'", "repeat('z', 65)")),
+    ({"missed": "'never'"}, "invalid_missed"),
+    ({"payload": "to_jsonb(repeat('x', 65535))"}, "invalid_payload"),
+    ({"repetitions": "2"}, "invalid_row"),
+    ({"occurrence": "2"}, "invalid_occurrence"),
+    ({"anchor": "now()"}, "invalid_row"),
+    ({"schedule": "'R/PT1S'"}, "invalid_row"),
+    ({"schedule": "'R/PT1S'", "anchor": "now()"}, "invalid_row"),
     *(
-        ({**RULE, "schedule": text}, "schedule_is_1_to_200_characters")
+        ({**RULE, "schedule": text}, "invalid_schedule")
         for text in ("''", "E'R/PT1S\\n'", "repeat('*', 201)")
     ),
     *(
-        ({**RULE, "occurrence": occurrence, "repetitions": count}, "occurrence_is_within_repetitions")
+        ({**RULE, "occurrence": occurrence, "repetitions": count}, "invalid_occurrence")
         for occurrence, count in (("3", "2"), ("1", "0"), ("1", "-2"), ("0", "-1"))
     ),
 ]  # fmt: skip
 
 
-async def test_a_row_that_would_poison_a_batch_is_refused_when_it_is_written(dsn: str) -> None:
+async def test_a_row_that_would_fail_a_batch_is_refused_when_it_is_written(dsn: str) -> None:
     stopped_by, rules = {}, {}
     for columns, rule in POISON:
         rules[str(columns)] = rule
@@ -253,38 +252,38 @@ async def test_a_row_that_would_poison_a_batch_is_refused_when_it_is_written(dsn
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 
-async def test_what_the_table_refuses_it_refuses_in_a_sentence_and_whole(dsn: str) -> None:
+async def test_the_table_refuses_a_row_in_a_sentence_and_writes_nothing(dsn: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError) as refused:
         await add_timers(dsn, 3, name="case when i = 3 then E'late\\t3' else 'n' || i end")
 
-    assert str(refused.value) == f'name "late\t3" {LENGTH_RULE}, none of them a control character'
+    assert str(refused.value) == f"name 'late\t3' {LENGTH_RULE}"
     assert refused.value.table_name == "timers"
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 
-async def test_a_timer_is_checked_when_anything_but_its_lease_changes(dsn: str) -> None:
+async def test_a_timer_is_checked_when_any_column_but_its_lease_changes(dsn: str) -> None:
     await add_timers(dsn, 1)
 
-    with pytest.raises(asyncpg.CheckViolationError, match='"infinity" is out of range'):
+    with pytest.raises(asyncpg.CheckViolationError, match="'infinity' is out of range"):
         await query(dsn, "update shardclock.timers set due_date = 'infinity'")
     with pytest.raises(asyncpg.CheckViolationError, match="claim_is_whole"):
         await query(dsn, "update shardclock.timers set claimed_by = 1")
     assert await value(dsn, UNCHECKED) == ["claimed_by", "claimed_until", "slot"]
 
 
-async def test_no_statement_has_long_rules_to_read_before_it_writes_a_row(dsn: str) -> None:
-    """As check constraints the table's rules took each statement 50 µs to plan: 0022."""
+async def test_no_statement_plans_long_rules_before_it_writes_a_row(dsn: str) -> None:
+    """As check constraints, the table's rules cost each statement 50 µs of planning: 0022."""
     assert await value(dsn, RULES) < 1_000
 
 
-async def test_the_table_accepts_a_schedule_that_only_a_shard_can_find_unreadable(dsn: str) -> None:
+async def test_the_table_accepts_a_schedule_that_only_a_shard_finds_unreadable(dsn: str) -> None:
     for number, text in enumerate(["R/PT0S", "R/P", "R-2/PT1S", "R/PT1S ", "every now and then"]):
         await add_schedule(dsn, text, name=f"'n{number}'")
 
     assert await value(dsn, "select count(*) from shardclock.timers") == 5
 
 
-async def test_the_longest_periods_that_sql_plans_can_be_read_by_a_shard(client: HolderClient) -> None:
+async def test_a_shard_can_read_the_longest_periods_that_sql_plans(client: HolderClient) -> None:
     for text in ("R/P99999W", "R/P999999D", "R/PT9999999H", "R/PT999999999M", "R/PT9999999999,9S"):
         key = await schedule(client, schedule=text)
 

@@ -1,4 +1,4 @@
-"""Starts that were given up are listed as incidents of instances that never began, by reads that are bounded."""
+"""Starts that were given up are listed as incidents of instances that never began, with bounded reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAITS = """
 
 
 async def planned(dsn: str, name: str, tables: str, plans: dict[str, str]) -> Prepared:
-    """Prepare a statement with many dead letters, which came after its plan was made or before."""
+    """Prepare a statement with many dead letters, made before or after its plan."""
     find = await prepare_as(dsn, name, plans)
     if tables.startswith("empty"):
         await query(dsn, "vacuum analyze")
@@ -40,7 +40,7 @@ async def planned(dsn: str, name: str, tables: str, plans: dict[str, str]) -> Pr
 
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
-async def test_a_page_of_incidents_reads_no_more_starts_than_it_may_show(
+async def test_a_page_of_incidents_reads_at_most_as_many_starts_as_it_may_show(
     each_dsn: str, plans: dict[str, str], tables: str
 ) -> None:
     find = await planned(each_dsn, "find_incidents", tables, plans)
@@ -53,7 +53,7 @@ async def test_a_page_of_incidents_reads_no_more_starts_than_it_may_show(
     await find.connection.close()
 
 
-async def test_starts_and_tokens_are_listed_together_the_newest_first(dsn: str) -> None:
+async def test_starts_and_tokens_are_listed_together_newest_first(dsn: str) -> None:
     await give_up_starts(dsn, 90)
     await query(dsn, WAITS)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
@@ -77,7 +77,7 @@ async def test_starts_and_tokens_are_listed_together_the_newest_first(dsn: str) 
 
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
-async def test_a_page_of_instances_with_incidents_reads_no_more_starts_than_it_may_show(
+async def test_a_page_of_instances_with_incidents_reads_at_most_as_many_starts_as_it_may_show(
     each_dsn: str, plans: dict[str, str], tables: str
 ) -> None:
     find = await planned(each_dsn, "find_instances_with_incident", tables, plans)
@@ -119,14 +119,14 @@ async def test_each_filter_holds_for_starts(dsn: str) -> None:
         assert await keys(only_stopped=True) == [5000], "dead letters are redriven, and not resolved"
 
 
-async def test_a_start_that_somebody_has_sent_by_hand_hides_no_other(dsn: str) -> None:
+async def test_a_start_written_by_hand_hides_no_other(dsn: str) -> None:
     await give_up_starts(dsn, 6)
     await query(dsn, """update shardclock.dead_letters set payload = '{"definition": "x"}' where timer_key = 6""")
     async with Session(dsn, application="test") as session:
         assert [one.instance_key for one in await find_incidents(session, IncidentFilter(), limit=9)] == [3]
 
 
-async def test_a_gateway_sees_those_of_the_tenants_that_it_serves(each_dsn: str) -> None:
+async def test_a_gateway_sees_the_starts_of_its_tenants(each_dsn: str) -> None:
     await give_up_starts(each_dsn, 90)
     async with as_role(each_dsn, "gateway") as session:
         session.serve(frozenset({"other"}))

@@ -1,4 +1,4 @@
-"""An application, whose role writes no instance, cancels one whose start was given up."""
+"""Test that an application cancels an instance after its start was given up, though its role writes no instances."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ async def test_the_schedulers_role_cancels_it(each_dsn: str) -> None:
     assert '"by": "test_scheduler"' in step["signals"]
 
 
-async def test_a_gateway_cancels_those_of_the_tenants_that_it_serves(each_dsn: str) -> None:
+async def test_a_gateway_cancels_the_starts_of_its_tenants(each_dsn: str) -> None:
     key = await given_up(each_dsn)
     async with as_role(each_dsn, "gateway") as session:
         session.serve(frozenset({"eve"}))
         async with session.connection() as connection:
-            with pytest.raises(asyncpg.InsufficientPrivilegeError, match=f"instance {key} is of a tenant that"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match=f"instance {key} belongs to a tenant that"):
                 await connection.fetchval("select shardclock.cancel_start($1)", key)
         assert await value(each_dsn, "select count(*) from shardclock.dead_letters") == 1
         session.serve(frozenset({"eve", "default"}))
         assert await cancel_instance(session, key) == "SENT"
 
 
-async def test_of_two_who_cancel_it_one_does_and_the_other_hears_of_it(each_dsn: str) -> None:
+async def test_one_of_two_callers_cancels_it_and_the_other_gets_that_answer(each_dsn: str) -> None:
     key = await given_up(each_dsn)
     async with as_role(each_dsn) as one, as_role(each_dsn) as two:
         said = await asyncio.gather(cancel_instance(one, key), cancel_instance(two, key))
     assert sorted(said) == ["CANCELED", "SENT"]
 
 
-async def test_it_is_found_by_who_looked_for_the_instance_before_it_was_cancelled_and_for_its_start_after(
+async def test_a_caller_between_the_search_for_the_instance_and_the_search_for_its_start_finds_it(
     each_dsn: str,
 ) -> None:
     key = await given_up(each_dsn)
@@ -82,24 +82,24 @@ async def test_it_is_found_by_who_looked_for_the_instance_before_it_was_cancelle
         assert await late == "CANCELED"
 
 
-async def test_a_signal_that_is_sent_in_parts_is_no_start(each_dsn: str) -> None:
-    # Given a signal to many that waits for an engine, or was given up
+async def test_a_signal_that_is_sent_in_parts_is_not_a_start(each_dsn: str) -> None:
+    # Given a signal to many instances that waits for an engine, or was given up
     thrown = json.dumps({"kind": "thrown", "name": "stop", "variables": {}, "after": 0, "until": 1})
     key = await value(each_dsn, "select shardclock.send_signal(null, 'default', $1)", thrown)
     for state in ("waiting", "given up"):
         async with Session(each_dsn, application="test") as session:
-            # Then no client finds it as an instance, and it counts as none
+            # Then no client finds the signal as an instance, and it does not count as an instance
             assert await cancel_instance(session, key) == "NOT_FOUND", state
             assert not await set_variables(session, key, {"a": 1}), state
-            assert await value(each_dsn, "select shardclock.used_of('default', 'starts', 10)") == 0, state
+            assert await value(each_dsn, "select shardclock.usage_of('default', 'starts', 10)") == 0, state
             assert (await measure_processes(session)).incidents == 0, state
         await query(each_dsn, BURY)
     assert await value(each_dsn, "select timer_key from shardclock.dead_letters") == key
 
-    # and a start beside it counts.
+    # and a start beside the signal counts.
     await query(each_dsn, "select shardclock.send_signal(null, 'default', $1)", thrown)
     await query(
         each_dsn, """select shardclock.send_signal(null, 'default', '{"kind": "begin"}') from generate_series(1, 3)"""
     )
-    counts = [await value(each_dsn, f"select shardclock.used_of('default', 'starts', {most})") for most in (2, 3, 10)]
+    counts = [await value(each_dsn, f"select shardclock.usage_of('default', 'starts', {most})") for most in (2, 3, 10)]
     assert counts == [2, 3, 3]

@@ -1,4 +1,4 @@
-"""Prove that consumer groups are listed as they are, and go where an operator puts them."""
+"""Prove that consumer groups are listed with their real state, and that operators can move them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from shardclock.log import GroupDiffers, GroupDropped, LogRecord
 from shardclock.log.async_groups import note_failure, open_group
 from shardclock.log.async_leasing import lease_batch
 from shardclock.log.async_reading import log_end, read_log
-from shardclock.log.place import PartitionPlace
-from shardclock_server.sql.log.groups import drop_group, list_groups, place_of, reset_group
+from shardclock.log.partition import PartitionState
+from shardclock_server.sql.log.groups import drop_group, list_groups, position_at, reset_group
 from shardclock_server.sql.session import StatementRefused
 from tests.support import sql_client
 from tests.support.consumers import (
@@ -43,7 +43,7 @@ async def nothing(*_: object) -> None:
     """Do no work."""
 
 
-async def test_a_group_is_listed_with_how_far_behind_it_is_and_since_when(each_dsn: str) -> None:
+async def test_a_group_is_listed_with_its_lag_in_records_and_in_seconds(each_dsn: str) -> None:
     await append(each_dsn, *range(1, 11))
     await query(
         each_dsn, "update shardclock.command_log set recorded_at = recorded_at - interval '90 s' where timer_key = 4"
@@ -64,7 +64,7 @@ async def test_a_group_is_listed_with_how_far_behind_it_is_and_since_when(each_d
     assert (done.lag_records, done.lag_s, done.error, done.members) == (0, 0.0, None, [])
 
 
-async def test_a_group_of_partitions_counts_what_each_has_left(dsn: str) -> None:
+async def test_a_group_of_partitions_counts_the_rest_of_each(dsn: str) -> None:
     await append(dsn, *range(1, 31))
     async with member_session(dsn) as member:
         await open_group(member, "g", 3)
@@ -74,7 +74,7 @@ async def test_a_group_of_partitions_counts_what_each_has_left(dsn: str) -> None
     assert (group.partitions, group.lag_records, group.position) == (3, 26, 0)
 
 
-async def test_a_group_s_lag_is_that_of_the_oldest_record_in_any_partition(dsn: str) -> None:
+async def test_a_group_s_lag_is_the_age_of_the_oldest_record_in_any_partition(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
     for key, age in {1: "10 min", 2: "30 min", 3: "20 min"}.items():
         await query(dsn, AGED, key, age)
@@ -94,7 +94,7 @@ async def test_a_long_lag_is_estimated(dsn: str) -> None:
     assert (await group_of(dsn)).lag_records == 500_000
 
 
-async def test_what_is_gone_with_its_day_is_no_lag(dsn: str) -> None:
+async def test_records_of_a_dropped_partition_are_no_lag(dsn: str) -> None:
     await query(dsn, "select setval('shardclock.position_seq', 2000000000)")
     await append(dsn, 1, 2, 3)
     async with session(dsn) as client:
@@ -103,7 +103,7 @@ async def test_what_is_gone_with_its_day_is_no_lag(dsn: str) -> None:
     assert (await group_of(dsn)).lag_records == 3
 
 
-async def test_what_was_undone_is_no_lag_once_it_was_passed(dsn: str) -> None:
+async def test_rolled_back_positions_are_no_lag_once_they_are_passed(dsn: str) -> None:
     await append(dsn, 1)
     await query(dsn, "select nextval('shardclock.position_seq') from generate_series(1, 50)")
     async with member_session(dsn) as member:
@@ -127,7 +127,7 @@ async def test_members_that_open_a_group_at_once_agree(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 3, 10])
-async def test_a_group_goes_to_another_place(dsn: str, place: int) -> None:
+async def test_a_group_is_moved_to_another_position(dsn: str, place: int) -> None:
     positions = await append(dsn, *range(1, 11))
     found: list[int] = []
 
@@ -144,38 +144,38 @@ async def test_a_group_goes_to_another_place(dsn: str, place: int) -> None:
     assert found == list(range(place + 1, 11))
 
 
-async def test_a_moment_has_its_place(dsn: str) -> None:
+async def test_a_moment_has_its_position(dsn: str) -> None:
     positions = await append(dsn, 1, 2, 3)
     await query(dsn, "update shardclock.command_log set recorded_at = '2030-01-01' where timer_key = 1")
     await query(dsn, "update shardclock.command_log set recorded_at = '2030-01-03' where timer_key > 1")
     moments = {"2029-01-01": positions[0] - 1, "2030-01-02": positions[1] - 1, "2031-01-01": positions[2]}
     async with session(dsn) as client:
         for moment, place in moments.items():
-            assert await place_of(client, await value(dsn, "select $1::text::timestamptz", moment)) == place
+            assert await position_at(client, await value(dsn, "select $1::text::timestamptz", moment)) == place
 
 
-async def test_the_place_of_a_moment_is_before_what_is_still_being_written_then(dsn: str) -> None:
+async def test_the_position_of_a_moment_is_before_records_that_are_still_being_written(dsn: str) -> None:
     early, late = await add_timers(dsn, 2)
     moment = await value(dsn, "select clock_timestamp()")
     async with HolderClient(dsn) as one, HolderClient(dsn) as other, session(dsn) as reader:
         await one.begin()
         await one.cancel(timer_key=early)
         await other.cancel(timer_key=late)
-        place = await place_of(reader, moment)
+        place = await position_at(reader, moment)
         await one.commit()
         found = [it.timer_key for it in await read_log(reader, place) if it.recorded_at >= moment]
 
     assert found == [early, late]
 
 
-async def test_a_place_beyond_the_end_is_refused_and_the_end_is_not(dsn: str) -> None:
+async def test_a_position_after_the_end_is_refused_and_the_end_is_not(dsn: str) -> None:
     positions = await append(dsn, 1, 2)
     async with session(dsn) as member, operator(dsn) as client:
         await open_group(member, "g")
         assert await reset_group(client, "g", position=positions[-1]) == positions[-1]
         with pytest.raises(StatementRefused, match=r"position 1000 is beyond the end of the log, 2"):
             await reset_group(client, "g", position=1_000)
-        # A writer that is still at it takes the horizon back, not the end.
+        # An open transaction that writes lowers the readable horizon, not the end of the log.
         async with HolderClient(dsn) as writer:
             (key,) = await add_timers(dsn, 1)
             await writer.begin()
@@ -188,7 +188,7 @@ async def test_a_place_beyond_the_end_is_refused_and_the_end_is_not(dsn: str) ->
 
 
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
-async def test_a_member_whose_group_was_dropped_ends_with_a_sentence(
+async def test_a_member_of_a_dropped_group_ends_with_a_sentence(
     dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock.log.async_member.GROUP_S", 0.05)
@@ -213,9 +213,7 @@ async def test_a_member_whose_group_was_dropped_ends_with_a_sentence(
 @pytest.mark.parametrize("column", ["leased_until", "not_before"])
 @pytest.mark.parametrize("ahead", [timedelta(seconds=90), timedelta(hours=1), timedelta(days=40)], ids=str)
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
-async def test_a_place_that_a_clock_took_which_was_ahead_is_free(
-    dsn: str, column: str, ahead: timedelta, way: str
-) -> None:
+async def test_a_lease_from_a_clock_that_was_ahead_is_free(dsn: str, column: str, ahead: timedelta, way: str) -> None:
     await append(dsn, 1)
     async with member_session(dsn) as gone, member_session(dsn) as member:
         await open_group(gone, "g")
@@ -232,7 +230,7 @@ async def test_a_place_that_a_clock_took_which_was_ahead_is_free(
 
 
 @pytest.mark.parametrize("column", ["leased_until", "not_before"])
-async def test_a_lease_and_a_wait_of_the_usual_length_keep_others_away(dsn: str, column: str) -> None:
+async def test_a_lease_and_a_wait_of_the_usual_length_keep_other_members_away(dsn: str, column: str) -> None:
     await append(dsn, 1)
     async with member_session(dsn) as member:
         await open_group(member, "g")
@@ -240,7 +238,7 @@ async def test_a_lease_and_a_wait_of_the_usual_length_keep_others_away(dsn: str,
         assert batch is not None
         await batch.renew()
         if column == "not_before":
-            await note_failure(member, batch.place, "no", alone=True, wait_s=30.0)
+            await note_failure(member, batch.state, "no", alone=True, wait_s=30.0)
 
         assert await lease_batch(member, "g", limit=1) is None
         assert await consume_once(member, "g", nothing) == 0
@@ -250,7 +248,7 @@ async def test_a_failure_in_a_transaction_ends_no_lease_of_the_next_member(dsn: 
     await append(dsn, 1)
     async with member_session(dsn) as one, member_session(dsn) as two:
         await open_group(one, "g")
-        undone = PartitionPlace(group="g", partition=0, partitions=1, position=0, attempts=0, horizon=1)
+        undone = PartitionState(group="g", partition=0, partitions=1, position=0, attempts=0, horizon=1)
         batch = await lease_batch(two, "g", limit=10)
         assert batch is not None
         assert await note_failure(one, undone, "late", alone=True, wait_s=0.0) == 1
@@ -259,12 +257,12 @@ async def test_a_failure_in_a_transaction_ends_no_lease_of_the_next_member(dsn: 
     assert (await group_of(dsn)).lag_records == 0
 
 
-async def test_other_partitions_keep_the_place_only_if_all_have_read_equally_far(dsn: str) -> None:
+async def test_other_partitions_keep_the_position_only_if_all_have_read_equally_far(dsn: str) -> None:
     await append(dsn, 1, 2, 3, 4)
     async with member_session(dsn) as member, operator(dsn) as client:
         await open_group(member, "g", 2)
         await consume_once(member, "g", nothing)
-        with pytest.raises(StatementRefused, match=r'partition \d of group "g" has yet to do record \d'):
+        with pytest.raises(StatementRefused, match=r"partition \d of group 'g' has not read record \d"):
             await reset_group(client, "g", partitions=3)
         await consume_once(member, "g", nothing)
 
@@ -273,11 +271,11 @@ async def test_other_partitions_keep_the_place_only_if_all_have_read_equally_far
         assert await consume_once(member, "g", nothing) == 0
 
 
-async def test_other_partitions_keep_the_place_when_what_follows_it_is_another_partitions(dsn: str) -> None:
+async def test_other_partitions_keep_the_position_if_the_next_records_are_of_another_partition(dsn: str) -> None:
     positions = await append(dsn, 2, 4)
     async with member_session(dsn) as member, operator(dsn) as client:
         await open_group(member, "g", 2)
-        # As members leave it: each stands behind the last record of its own.
+        # The state that members leave: each partition's position is the partition's own last record.
         await query(
             dsn, "update shardclock.consumers set position = case partition when 0 then $1 else 0 end", positions[-1]
         )
@@ -285,7 +283,7 @@ async def test_other_partitions_keep_the_place_when_what_follows_it_is_another_p
         assert await reset_group(client, "g", partitions=3) == positions[-1]
 
 
-async def test_a_group_that_is_not_there_is_neither_reset_nor_dropped(dsn: str) -> None:
+async def test_an_unknown_group_is_neither_reset_nor_dropped(dsn: str) -> None:
     async with operator(dsn) as client, session(dsn) as member:
         assert await reset_group(client, "g", position=0) is None
         assert not await drop_group(client, "g")
@@ -294,8 +292,8 @@ async def test_a_group_that_is_not_there_is_neither_reset_nor_dropped(dsn: str) 
         assert await list_groups(client) == []
 
 
-# A writer that loses its processor between its look at the sequence and its lock says late what others were told
-# long ago. So does here each second look.
+# A writer that loses its processor between its read of the sequence and its lock reports late a position that other
+# sessions have read long before. Each second read here does that.
 GOES_BACK = """
 alter function shardclock.log_horizon() rename to first_horizon;
 create sequence shardclock.looks;
@@ -307,7 +305,7 @@ grant execute on function shardclock.log_horizon() to public
 
 
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
-async def test_a_horizon_that_goes_back_takes_no_record_from_a_group(dsn: str, way: str) -> None:
+async def test_a_lower_horizon_takes_no_record_from_a_group(dsn: str, way: str) -> None:
     seen: list[int] = []
 
     async def work(_: object, records: Sequence[LogRecord]) -> None:
@@ -336,8 +334,8 @@ async def test_a_horizon_that_goes_back_takes_no_record_from_a_group(dsn: str, w
     ],
     ids=["a full batch", "all there was", "nothing of this partition"],
 )
-def test_a_place_moves_to_where_its_records_were_read_up_to(positions: list[int], full: bool, end: int) -> None:
-    place = PartitionPlace(group="g", partition=0, partitions=1, position=10, attempts=0, horizon=20)
+def test_a_position_moves_to_the_end_of_the_records_that_were_read(positions: list[int], full: bool, end: int) -> None:
+    place = PartitionState(group="g", partition=0, partitions=1, position=10, attempts=0, horizon=20)
 
     assert place.end_of(positions, full=full) == end
 
@@ -347,7 +345,7 @@ def test_a_place_moves_to_where_its_records_were_read_up_to(positions: list[int]
     [{"position": "-9223372036854775808"}, {"failures": "9223372036854775807"}, {"failures": "-1"}, {"attempts": "-1"},
      {"group_name": "e'a\\nb'"}, {"group_name": "e'a\\x1b[2Jb'"}, {"worked_at": "'-infinity'"}],
 )  # fmt: skip
-async def test_a_consumer_can_write_no_row_that_cannot_be_listed(dsn: str, columns: dict[str, str]) -> None:
+async def test_a_consumer_can_write_no_row_that_a_list_can_not_show(dsn: str, columns: dict[str, str]) -> None:
     values = {"group_name": "'g'"} | columns
     with pytest.raises(asyncpg.CheckViolationError):
         await query(
@@ -367,7 +365,7 @@ async def test_the_largest_numbers_that_a_consumer_can_write_are_listed(dsn: str
     assert (group.lag_records, group.failures) == (0, 840 * 10**15)
 
 
-async def test_a_list_of_many_groups_has_those_that_are_furthest_behind(dsn: str) -> None:
+async def test_a_list_of_many_groups_has_the_ones_that_are_furthest_behind(dsn: str) -> None:
     await query(
         dsn,
         "insert into shardclock.consumers (group_name, position) values ('a', 3), ('b', 1), ('c', 2), ('d', 4)",

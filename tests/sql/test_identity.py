@@ -1,4 +1,4 @@
-"""Prove that a copy of a database fires nothing, however it was made, until it is released; and stops nobody."""
+"""Prove that a copy of a database, made in any way, fires nothing until its release, and stops no other database."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PROD, STAGING, UNNAMED = "prod", "staging", ""
 
 @pytest.fixture
 async def hand(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a hand on a database that nobody has run on."""
+    """Give a client of a database on which no cluster has run."""
     async with HolderClient(each_dsn, holder=ME) as hand:
         yield hand
 
 
 @pytest.fixture
 async def copied(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a hand on a clone of a database that production has run on, with five timers overdue."""
+    """Give a client of a clone of production's database, with five overdue timers."""
     async with HolderClient(each_dsn, role="shard") as production:
         await start(production, PROD, holder=OTHER)
         await end_holders(production.session, [OTHER], why="stopped")
@@ -48,13 +48,13 @@ async def copied(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 
 async def start(hand: HolderClient, identity: str, *, holder: int = ME) -> None:
-    """Register a holder of a cluster that is configured so, and give it all slots."""
+    """Register a holder of a cluster with this identity, and give it all slots."""
     await register_holder(hand.session, Incarnation(holder, SHARD, "c", f"a{holder}", "n", "h", 1, identity))
     await hand.value("update shardclock.holders set part = 0, part_count = 1 where holder = $1 returning 1", holder)
 
 
 async def fires(hand: HolderClient) -> int:
-    """Let a holder take all that it gets, in every way there is; how many it fired or leased comes back."""
+    """Let a holder claim timers in every way; return the number that it fired or leased."""
     taken = [
         await hand.take(scope=scope, fire_overdue=fire_overdue)
         for scope in ("own", "outage", "sweep")
@@ -64,16 +64,16 @@ async def fires(hand: HolderClient) -> int:
 
 
 async def belongs(hand: HolderClient, identity: str = UNNAMED) -> tuple[str | None, bool]:
-    """Read the name that the database has, and whether it is the one it was."""
-    whose = await read_identity(hand.session, identity)
-    return whose.name, whose.origin == whose.here
+    """Read the database's name, and whether its origin is unchanged."""
+    found = await read_identity(hand.session, identity)
+    return found.name, found.origin == found.here
 
 
-# Whose it becomes
+# The owner of a database
 
 
 @pytest.mark.parametrize(("identity", "name"), [(PROD, PROD), (UNNAMED, None)])
-async def test_a_database_that_nobody_has_run_on_belongs_to_the_first_that_does(
+async def test_a_database_without_an_owner_belongs_to_the_first_cluster(
     hand: HolderClient, identity: str, name: str | None
 ) -> None:
     assert (await read_identity(hand.session, identity)).origin is None
@@ -85,7 +85,7 @@ async def test_a_database_that_nobody_has_run_on_belongs_to_the_first_that_does(
     assert await fires(hand) == 5
 
 
-async def test_a_database_without_a_name_gets_one_from_the_next_that_has_one(hand: HolderClient) -> None:
+async def test_a_database_without_a_name_gets_one_from_the_next_cluster_with_a_name(hand: HolderClient) -> None:
     await start(hand, UNNAMED, holder=OTHER)
     await end_holders(hand.session, [OTHER], why="drained")
 
@@ -94,7 +94,7 @@ async def test_a_database_without_a_name_gets_one_from_the_next_that_has_one(han
     assert await belongs(hand) == (PROD, True)
 
 
-async def test_a_cluster_that_comes_by_mistake_gives_no_name_to_a_database_on_which_another_fires(
+async def test_a_cluster_that_connects_by_mistake_gives_no_name_to_a_database_on_which_another_fires(
     hand: HolderClient,
 ) -> None:
     await start(hand, UNNAMED, holder=OTHER)
@@ -105,7 +105,7 @@ async def test_a_cluster_that_comes_by_mistake_gives_no_name_to_a_database_on_wh
     assert (await beat(hand.session, OTHER, held=0)).hold_reason is None  # type: ignore[union-attr]
 
 
-async def test_the_first_of_two_clusters_that_come_at_once_gives_the_name(hand: HolderClient, each_dsn: str) -> None:
+async def test_the_first_of_two_clusters_that_start_at_once_gives_the_name(hand: HolderClient, each_dsn: str) -> None:
     async with HolderClient(each_dsn, role="shard") as slow:
         await slow.begin()
         await slow.value("select shardclock.adopt($1)::text", STAGING)
@@ -123,7 +123,7 @@ async def test_two_clusters_that_register_at_once_do_not_take_an_unnamed_databas
     await start(hand, UNNAMED, holder=9)
     await end_holders(hand.session, [9], why="drained")
     async with HolderClient(each_dsn, role="shard") as slow:
-        # Given one that has locked the row, and stands before the insert of its holder
+        # Given a cluster that has locked the row, before the insert of its holder
         await slow.begin()
         await slow.value("select 1 from shardclock.identity for update")
         second = await waits(hand, start(hand, STAGING))
@@ -140,16 +140,16 @@ async def test_two_clusters_that_register_at_once_do_not_take_an_unnamed_databas
 
 
 @pytest.mark.parametrize("name", ["", "two words", "-x", "x" * 64])
-async def test_what_can_not_be_configured_can_not_be_a_name(hand: HolderClient, name: str) -> None:
+async def test_an_invalid_setting_is_an_invalid_name(hand: HolderClient, name: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError):
         await query(hand.dsn, "update shardclock.identity set name = $1", name)
 
 
-# What is on hold
+# Holds
 
 
 @pytest.mark.parametrize("identity", [PROD, STAGING, UNNAMED])
-async def test_a_clone_fires_nothing_whatever_its_cluster_is_called(copied: HolderClient, identity: str) -> None:
+async def test_a_clone_fires_nothing_with_any_name_of_its_cluster(copied: HolderClient, identity: str) -> None:
     await start(copied, identity)
 
     assert await fires(copied) == 0
@@ -165,7 +165,7 @@ async def test_a_clone_fires_nothing_whatever_its_cluster_is_called(copied: Hold
         (UNNAMED, "the database belongs to prod, and the cluster has no SHARDCLOCK_IDENTITY"),
     ],
 )
-async def test_a_cluster_on_another_installations_database_holds_itself_and_stops_nobody_else(
+async def test_a_cluster_on_another_installations_database_holds_itself_and_stops_no_other(
     hand: HolderClient, identity: str, why: str
 ) -> None:
     await start(hand, PROD, holder=OTHER)
@@ -190,13 +190,13 @@ async def test_a_cluster_on_hold_never_leads_and_leaves_an_absent_leader_its_slo
     assert (await ask(2, PROD)).leads
     await query(hand.dsn, "update shardclock.leadership set lease_until = now() - interval '1 hour'")
     assert not (await ask(1, STAGING)).leads
-    # And who led until now is told that nobody does, not that another of its own does.
+    # And the former leader learns that there is no leader, not that another coordinator of its cluster leads.
     await query(hand.dsn, "update shardclock.identity set name = 'other'")
     held = await ask(2, PROD)
     assert (held.leads, held.leader) == (False, None)
 
 
-async def test_what_a_holder_has_leased_before_it_is_held_it_fires(hand: HolderClient) -> None:
+async def test_a_holder_fires_timers_that_it_leased_before_the_hold(hand: HolderClient) -> None:
     await start(hand, PROD)
     await add_timers(hand.dsn, 3)
     leased = (await hand.take()).claimed
@@ -211,7 +211,7 @@ async def test_what_a_holder_has_leased_before_it_is_held_it_fires(hand: HolderC
 
 
 @pytest.mark.parametrize(("identity", "name"), [(STAGING, STAGING), (UNNAMED, None)])
-async def test_what_is_released_fires_and_is_another_installations_from_then_on(
+async def test_a_released_database_fires_and_belongs_to_another_installation(
     copied: HolderClient, identity: str, name: str | None
 ) -> None:
     await start(copied, identity)
@@ -223,15 +223,15 @@ async def test_what_is_released_fires_and_is_another_installations_from_then_on(
     assert not await release(copied.session, identity), "there is nothing to release"
 
 
-async def test_what_is_not_on_hold_is_not_given_to_another(hand: HolderClient) -> None:
-    assert not await release(hand.session, STAGING), "nobody's yet: whoever runs on it adopts it"
+async def test_a_database_that_is_not_on_hold_is_not_given_to_another(hand: HolderClient) -> None:
+    assert not await release(hand.session, STAGING), "it has no owner yet: the first cluster adopts it"
     await hand.value("select shardclock.adopt('')::text")
-    assert not await release(hand.session, STAGING), "nobody's by name"
+    assert not await release(hand.session, STAGING), "its owner has no name"
 
     assert await belongs(hand) == (None, True)
 
 
-async def test_a_database_on_which_another_fires_is_not_released(hand: HolderClient) -> None:
+async def test_a_database_on_which_another_cluster_fires_is_not_released(hand: HolderClient) -> None:
     await start(hand, PROD, holder=OTHER)
     await start(hand, STAGING)
 
@@ -242,8 +242,8 @@ async def test_a_database_on_which_another_fires_is_not_released(hand: HolderCli
     assert await release(hand.session, STAGING), "it is silent"
 
 
-async def test_a_copy_without_its_sequences_goes_on_behind_what_was_recorded(copied: HolderClient) -> None:
-    # As logical replication leaves it: the rows have come along, the sequence has not.
+async def test_a_copy_without_its_sequences_goes_on_after_the_recorded_positions(copied: HolderClient) -> None:
+    # The state after logical replication: the rows were copied, the sequence was not.
     await query(copied.dsn, "select shardclock.cancel_timers(array(select timer_key from shardclock.timers limit 1))")
     await query(copied.dsn, "insert into shardclock.consumers (group_name, position) values ('billing', 40)")
     await query(copied.dsn, "alter sequence shardclock.position_seq restart")
@@ -258,7 +258,7 @@ async def test_a_copy_without_its_sequences_goes_on_behind_what_was_recorded(cop
 # The schema
 
 
-async def test_asking_reads_one_row_and_nothing_else(each_dsn: str) -> None:
+async def test_the_check_reads_one_row_and_nothing_else(each_dsn: str) -> None:
     ask = (
         "explain (analyze, buffers, timing off, format json)"
         " select shardclock.hold_reason(case when i > 0 then 'prod' end) from generate_series(1, {}) i"
@@ -266,13 +266,13 @@ async def test_asking_reads_one_row_and_nothing_else(each_dsn: str) -> None:
     async with Session(each_dsn, application="test", timeout_s=BOUND_S) as session, session.connection() as db:
         await db.execute("select shardclock.adopt('prod')")
         pages = []
-        # What the first call reads of the catalog is not read again: the next calls are what a claim pays.
+        # The first call's reads of the catalog are not repeated: the next calls are the cost of a claim.
         for calls in (1, 1, 1_001):
             plan = json.loads(await db.fetchval(ask.format(calls)))[0]["Plan"]
             pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
         databases = await db.fetchval("select pg_relation_size('pg_database') / current_setting('block_size')::int")
 
-    # The identity's one row, by its index, and the server's list of databases.
+    # One row of identity, by its index, and the server's list of databases.
     assert pages[2] - pages[1] <= 1_000 * (2 + databases)
 
 

@@ -1,4 +1,4 @@
-"""Prove that instances of a rare state are found among many without reading the others."""
+"""Prove that a search for instances of a rare state reads no other instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.sql_client import session as as_role
 PAGE = 10
 MANY = 3_000
 OF_A_STATE = 400
-# The oldest ended badly, every second one of them of another tenant; newer ones run, or are completed.
+# The oldest instances did not complete, every second one is of another tenant; newer ones are running or completed.
 FILL = """
     with definition as (
         insert into shardclock.definitions (
@@ -49,7 +49,7 @@ THE_OLDEST_RUN = """
         state = case when instance_key <= $1::integer then '{}'::jsonb end
 """
 
-# As give_up_starts leaves dead letters: of each three one is a start, and one a signal to an instance.
+# Dead letters as give_up_starts leaves them: of each three, one is a start, and one a signal to an instance.
 SIGNALS = """
     insert into shardclock.deliveries (
         timer_key, process_instance_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type,
@@ -68,7 +68,7 @@ SIGNALS = """
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
 @pytest.mark.parametrize("state", ["CANCELED", "ERROR"])
-async def test_a_page_of_those_that_ended_badly_reads_no_more_than_it_shows(
+async def test_a_page_of_instances_that_did_not_complete_reads_no_more_than_it_shows(
     each_dsn: str, plans: dict[str, str], tables: str, state: str
 ) -> None:
     find = await prepare_as(each_dsn, "find_instances_by_outcome", plans)
@@ -79,7 +79,7 @@ async def test_a_page_of_those_that_ended_badly_reads_no_more_than_it_shows(
     if tables == "analyzed":
         await query(each_dsn, "analyze")
 
-    # Who has never counted the rows may take those of a state for few, and sort them all.
+    # Without a count of the rows, the planner may expect few rows of a state, and sort them all.
     is_known = tables == "analyzed" or plans == QUEUE_PLANS
     for before, tenant_id, most in ((None, None, 2 * PAGE), (610, None, 2 * PAGE), (None, "other", PAGE)):
         asked = arguments_of(find.name, state=state, before=before, tenant_id=tenant_id, page_size=PAGE)
@@ -91,7 +91,7 @@ async def test_a_page_of_those_that_ended_badly_reads_no_more_than_it_shows(
 
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
-async def test_a_page_of_those_that_run_reads_none_of_the_newer_ones_that_have_ended(
+async def test_a_page_of_running_instances_reads_no_newer_ones_that_have_ended(
     each_dsn: str, plans: dict[str, str], tables: str
 ) -> None:
     find = await prepare_as(each_dsn, "find_instances_running", plans)
@@ -112,7 +112,7 @@ async def test_a_page_of_those_that_run_reads_none_of_the_newer_ones_that_have_e
     await find.connection.close()
 
 
-async def test_those_that_run_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
+async def test_running_instances_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
     await query(dsn, FILL, MANY)
     await query(dsn, THE_OLDEST_RUN, OF_A_STATE)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
@@ -127,7 +127,7 @@ async def test_those_that_run_come_page_by_page_and_other_filters_hold(dsn: str)
     assert none == []
 
 
-async def test_those_of_a_state_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
+async def test_instances_of_a_state_come_page_by_page_and_other_filters_hold(dsn: str) -> None:
     await query(dsn, FILL, MANY)
     async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
         failed = await find_instances(session, state="ERROR", page_size=1_000)
@@ -143,7 +143,7 @@ async def test_those_of_a_state_come_page_by_page_and_other_filters_hold(dsn: st
 
 @pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
 @pytest.mark.parametrize("tables", ["never analyzed", "analyzed", "empty when it was planned"])
-async def test_a_page_of_those_that_start_reads_no_more_than_it_may_show(
+async def test_a_page_of_starting_instances_reads_no_more_than_it_may_show(
     each_dsn: str, plans: dict[str, str], tables: str
 ) -> None:
     find = await prepare_as(each_dsn, "find_instances_starting", plans)
@@ -164,7 +164,7 @@ async def test_a_page_of_those_that_start_reads_no_more_than_it_may_show(
     await find.connection.close()
 
 
-async def test_those_that_start_are_listed_as_they_are_shown_with_those_whose_start_was_given_up(dsn: str) -> None:
+async def test_starting_instances_are_listed_as_they_are_shown_with_those_whose_start_was_given_up(dsn: str) -> None:
     await give_up_starts(dsn, 30)
     await query(dsn, SIGNALS, 60)
     await query(dsn, "insert into shardclock.business_keys values (10060, 'other', 'order-42')")
@@ -182,7 +182,7 @@ async def test_those_that_start_are_listed_as_they_are_shown_with_those_whose_st
     assert [it.instance_key for it in of_q] == [10_057, 10_051]
 
 
-async def test_a_gateway_sees_those_that_start_of_the_tenants_that_it_serves(each_dsn: str) -> None:
+async def test_a_gateway_sees_the_starting_instances_of_its_tenants(each_dsn: str) -> None:
     await give_up_starts(each_dsn, 30)
     await query(each_dsn, SIGNALS, 60)
     async with as_role(each_dsn, "gateway") as session:
@@ -190,7 +190,7 @@ async def test_a_gateway_sees_those_that_start_of_the_tenants_that_it_serves(eac
         assert [it.instance_key for it in await find_instances(session, state="STARTING")] == [10_060, 10_030, 30]
 
 
-async def test_a_start_that_somebody_has_sent_by_hand_hides_no_other(dsn: str) -> None:
+async def test_a_start_written_by_hand_hides_no_other(dsn: str) -> None:
     await give_up_starts(dsn, 3)
     await query(dsn, SIGNALS, 6)
     await query(dsn, """update shardclock.deliveries set payload = '{"definition": "x"}' where timer_key = 10006""")
@@ -198,7 +198,7 @@ async def test_a_start_that_somebody_has_sent_by_hand_hides_no_other(dsn: str) -
         assert [it.instance_key for it in await find_instances(session, state="STARTING")] == [10_003, 3]
 
 
-async def test_a_step_of_an_instance_that_runs_writes_no_index(each_dsn: str) -> None:
+async def test_a_step_of_a_running_instance_writes_no_index(each_dsn: str) -> None:
     await query(each_dsn, FILL, 830)
     connection = await asyncpg.connect(each_dsn)
     async with connection.transaction():

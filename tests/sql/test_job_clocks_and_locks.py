@@ -1,4 +1,4 @@
-"""Prove that jobs lose no run, place or retry when the clock is set back, or when somebody locks their rows."""
+"""Prove that jobs lose no run, place or retry when the clock is set back, or when a client locks their rows."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from datetime import timedelta
 
 import pytest
 
-from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.jobs.states import JobStateName, RunOutcome
 from shardclock_server.sql.cluster.holders import end_holders
-from shardclock_server.sql.jobs.declare import MENDED_MAX, mend_job_waits
+from shardclock_server.sql.jobs.declare import REPAIRED_MAX, repair_job_waits
 from shardclock_server.sql.jobs.runs import advance_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, said_of
 from tests.support.jobs import job_spec
 
-RUNNING = JobState.RUNNING.value
+RUNNING = JobStateName.RUNNING.value
 DUE_IN_A_DAY = "select count(*) from shardclock.timers where name = $1 and due_date < now() + interval '1 day'"
 
 
-async def test_a_job_that_a_client_has_locked_takes_up_no_place(
+async def test_a_job_locked_by_a_client_uses_no_place(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
-    # Given four jobs that a client has locked, which come before another one
+    # Given four jobs that a client has locked, with starts before the start of another job
     locked = [job_spec(f"locked{n}", every_s=60.0, priority=1) for n in range(4)]
     await declare(dsn, *locked, job_spec("other", every_s=60.0, priority=4))
     await fire(shard)
@@ -37,7 +37,7 @@ async def test_a_job_that_a_client_has_locked_takes_up_no_place(
     assert await is_whole(dsn) == []
 
 
-async def test_a_run_that_crashed_needs_no_place_and_takes_none(
+async def test_a_crashed_run_needs_no_place_and_uses_none(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("b", every_s=60.0), job_spec("c", every_s=60.0))
@@ -53,7 +53,7 @@ async def test_a_run_that_crashed_needs_no_place_and_takes_none(
 
 
 async def set_back(dsn: str, by: timedelta) -> None:
-    """Let a run's rows be as if the clock had been set back since the run began."""
+    """Change a run's rows as if the clock had been set back since the run began."""
     await query(
         dsn,
         "update shardclock.deliveries set claimed_until = claimed_until + $1, next_attempt_at = next_attempt_at - $1",
@@ -61,7 +61,7 @@ async def set_back(dsn: str, by: timedelta) -> None:
     )
 
 
-async def test_a_worker_whose_clock_is_set_back_does_not_find_its_own_run_crashed(
+async def test_a_worker_whose_clock_is_set_back_does_not_count_its_own_run_as_crashed(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -75,7 +75,7 @@ async def test_a_worker_whose_clock_is_set_back_does_not_find_its_own_run_crashe
     assert await outcomes(dsn) == {"SUCCEEDED": 1}
 
 
-async def test_who_finds_a_crash_after_the_clock_was_set_back_waits_a_lease_and_no_longer(
+async def test_after_the_clock_was_set_back_a_crash_is_found_within_one_lease(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -89,7 +89,7 @@ async def test_who_finds_a_crash_after_the_clock_was_set_back_waits_a_lease_and_
     assert found.lease_left == timedelta(seconds=LEASE_S)
 
 
-async def test_what_a_run_does_while_its_job_is_locked_is_told_to_be_sent_again(
+async def test_states_of_a_run_are_to_be_sent_again_while_its_job_is_locked(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))
@@ -108,9 +108,7 @@ async def test_what_a_run_does_while_its_job_is_locked_is_told_to_be_sent_again(
     assert (await job_of(dsn)).state == "RUNNING"
 
 
-async def test_a_new_rule_that_no_shard_has_planned_yet_takes_no_retry_from_a_run(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
+async def test_a_new_unplanned_rule_takes_no_retry_from_a_run(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
     await declare(dsn, job_spec(every_s=3_600.0, max_retries=3))
     await fire(shard)
     run = await worker.one()
@@ -124,7 +122,7 @@ async def test_a_new_rule_that_no_shard_has_planned_yet_takes_no_retry_from_a_ru
 
 
 async def ask_for_run(dsn: str, shard: HolderClient) -> None:
-    """Let a start of a job on a grid be due, because somebody has asked for it."""
+    """Make a start of a job with a schedule due, as after a client's request."""
     await declare(dsn, job_spec(schedule="0 3 * * *", max_retries=3))
     await query(dsn, "select shardclock.run_job('refresh')")
     await fire(shard)
@@ -134,7 +132,7 @@ async def ask_for_run(dsn: str, shard: HolderClient) -> None:
 async def test_a_start_on_a_grid_that_was_planned_while_the_clock_was_ahead_is_planned_again(
     dsn: str, worker: JobWorker, schedule: str
 ) -> None:
-    # Given one that a shard planned 40 days from now, and one beside it that was planned today
+    # Given a start that a shard planned 40 days from now, and another job's start that was planned today
     await declare(dsn, job_spec(schedule=schedule), job_spec("other", schedule=schedule))
     await query(
         dsn,
@@ -142,11 +140,11 @@ async def test_a_start_on_a_grid_that_was_planned_while_the_clock_was_ahead_is_p
         " where name = 'job:refresh'",
     )
 
-    mended = await mend_job_waits(worker.session, worker.holder)
+    repaired = await repair_job_waits(worker.session, worker.holder)
 
-    assert list(mended) == ["refresh"]
+    assert list(repaired) == ["refresh"]
     assert await value(dsn, DUE_IN_A_DAY, "job:refresh") == await value(dsn, DUE_IN_A_DAY, "job:other") == 1
-    assert await mend_job_waits(worker.session, worker.holder) == {}
+    assert await repair_job_waits(worker.session, worker.holder) == {}
     assert await is_whole(dsn) == []
 
 
@@ -157,22 +155,22 @@ async def test_a_start_that_fell_due_while_the_clock_was_ahead_begins_once_it_is
     await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '40 days'")
     assert (await worker.begin()).runs == []
 
-    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]
+    assert list(await repair_job_waits(worker.session, worker.holder)) == ["refresh"]
 
     assert (await worker.one()).job == "refresh"
 
 
-async def test_a_retry_that_waits_long_is_no_clock_that_was_ahead(
+async def test_a_retry_with_a_long_wait_does_not_count_as_planned_by_a_clock_ahead(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await ask_for_run(dsn, shard)
     await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=1_800.0)
     assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
 
-    assert await mend_job_waits(worker.session, worker.holder) == {}
+    assert await repair_job_waits(worker.session, worker.holder) == {}
 
 
-async def test_a_job_that_is_removed_leaves_no_start_to_the_next_one_of_its_name(
+async def test_a_removed_job_leaves_no_start_to_the_next_job_of_its_name(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec())
@@ -201,7 +199,7 @@ async def test_a_run_that_began_while_the_clock_was_ahead_is_found_when_it_crash
     await end_holders(another.session, [another.holder], why="died")
     assert (await worker.begin()).runs == []
 
-    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]
+    assert list(await repair_job_waits(worker.session, worker.holder)) == ["refresh"]
 
     assert (await worker.one()).crashed
 
@@ -213,7 +211,7 @@ async def test_a_rest_after_a_crash_stays_when_another_start_of_the_job_waits_fo
     await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '40 days'")
     await query(dsn, "update shardclock.jobs set not_before = now() + interval '20 s'")
 
-    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]
+    assert list(await repair_job_waits(worker.session, worker.holder)) == ["refresh"]
 
     assert (await worker.begin()).runs == [], "the process of the run that crashed may still live"
 
@@ -232,21 +230,21 @@ async def test_a_start_that_an_operator_has_moved_since_the_clock_was_set_right_
         "select shardclock.operate_timer('reschedule', name => 'job:refresh', due_date => now() + interval '9 days')",
     )
 
-    assert await mend_job_waits(worker.session, worker.holder) == {}
+    assert await repair_job_waits(worker.session, worker.holder) == {}
 
     assert await value(dsn, "select due_date < now() + interval '10 days' from shardclock.timers")
 
 
-async def test_many_jobs_are_mended_a_few_at_a_time(dsn: str, worker: JobWorker) -> None:
-    await declare(dsn, *(job_spec(f"job-{n}", schedule="0 3 * * *") for n in range(MENDED_MAX + 1)))
+async def test_many_jobs_are_repaired_a_few_at_a_time(dsn: str, worker: JobWorker) -> None:
+    await declare(dsn, *(job_spec(f"job-{n}", schedule="0 3 * * *") for n in range(REPAIRED_MAX + 1)))
     await query(dsn, "update shardclock.timers set created_at = now() + interval '40 days'")
 
-    mended = [len(await mend_job_waits(worker.session, worker.holder)) for _ in range(3)]
+    repaired = [len(await repair_job_waits(worker.session, worker.holder)) for _ in range(3)]
 
-    assert mended == [MENDED_MAX, 1, 0]
+    assert repaired == [REPAIRED_MAX, 1, 0]
 
 
-async def test_a_timer_that_a_client_has_locked_keeps_no_other_job_waiting_for_the_old_clock(
+async def test_a_timer_locked_by_a_client_keeps_no_other_job_waiting_for_the_old_clock(
     dsn: str, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(schedule="0 3 * * *"), job_spec("other", schedule="0 3 * * *"))
@@ -254,7 +252,7 @@ async def test_a_timer_that_a_client_has_locked_keeps_no_other_job_waiting_for_t
     await client.begin()
     await client.value("select count(*) from (select from shardclock.timers where name = 'job:refresh' for update) t")
 
-    assert list(await mend_job_waits(worker.session, worker.holder)) == ["other"]
+    assert list(await repair_job_waits(worker.session, worker.holder)) == ["other"]
 
     await client.rollback()
-    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]
+    assert list(await repair_job_waits(worker.session, worker.holder)) == ["refresh"]

@@ -1,10 +1,10 @@
-"""A job that is cancelled stays so, the newest start replaces older ones, and old runs are forgotten in time."""
+"""A cancelled job stays cancelled, the newest start replaces older ones, and old runs are deleted in time."""
 
 from __future__ import annotations
 
 import pytest
 
-from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.jobs.states import JobStateName, RunOutcome
 from shardclock_server.sql.jobs.declare import FORGOTTEN_MAX, KEPT_RUNS, prune_runs
 from shardclock_server.sql.jobs.runs import BegunRun, advance_runs
 from tests.support.factories import HolderClient, query, value
@@ -31,7 +31,7 @@ async def make_due(dsn: str, timer_key: int) -> None:
 @pytest.mark.parametrize(
     "outcome", [RunOutcome.CRASHED, RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.INTERRUPTED]
 )
-async def test_however_a_run_ends_that_was_cancelled_its_start_is_not_tried_again(
+async def test_a_cancelled_run_with_any_end_is_not_tried_again(
     dsn: str, shard: HolderClient, worker: JobWorker, outcome: RunOutcome
 ) -> None:
     await declare(dsn, job_spec(max_retries=5))
@@ -43,7 +43,7 @@ async def test_however_a_run_ends_that_was_cancelled_its_start_is_not_tried_agai
 
     assert (await worker.begin()).runs == []
     assert await value(dsn, STARTS) == 0
-    if outcome is RunOutcome.INTERRUPTED:  # whoever cancelled it is told so, though its worker had not heard of it
+    if outcome is RunOutcome.INTERRUPTED:  # the run counts as cancelled, although its worker knew of no cancellation
         (ended,) = await runs_of(dsn)
         assert (ended.outcome, ended.reason) == ("CANCELED", "cancelled by postgres")
     else:
@@ -57,7 +57,7 @@ async def test_a_run_that_is_ending_because_its_time_is_over_can_be_cancelled(
     await declare(dsn, job_spec(max_retries=5))
     await start(dsn, shard)
     run = await worker.one()
-    await advance_runs(worker.session, worker.holder, [(run, JobState.TERMINATING.value, "it took too long")])
+    await advance_runs(worker.session, worker.holder, [(run, JobStateName.TERMINATING.value, "it took too long")])
     assert await value(dsn, CANCEL) == "TERMINATING"
 
     await worker.end(run, RunOutcome.TIMED_OUT, delay_s=0.0)
@@ -65,7 +65,7 @@ async def test_a_run_that_is_ending_because_its_time_is_over_can_be_cancelled(
     assert await value(dsn, STARTS) == 0
 
 
-async def test_a_start_that_was_not_cancelled_is_tried_again_after_one_that_was(
+async def test_a_start_that_was_not_cancelled_is_tried_again_after_a_cancelled_one(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(max_retries=5))
@@ -81,15 +81,13 @@ async def test_a_start_that_was_not_cancelled_is_tried_again_after_one_that_was(
 
 
 async def replacing(dsn: str, shard: HolderClient, one: JobWorker) -> BegunRun:
-    """Have a job whose starts replace its run, and a run of it."""
+    """Make a job with overlap `replace`, and begin a run."""
     await declare(dsn, job_spec(overlap="replace", max_retries=5))
     await start(dsn, shard, slot=0)
     return await one.one()
 
 
-async def test_of_two_workers_that_see_one_start_each_the_later_start_runs_in_the_end(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_the_later_start_runs_in_the_end_if_two_workers_see_one_start_each(dsn: str, shard: HolderClient) -> None:
     async with JobWorker(dsn, 11) as one, JobWorker(dsn, 12) as other:
         for holder, part in ((11, 0), (12, 1)):
             await query(dsn, "update shardclock.holders set part = $2, part_count = 2 where holder = $1", holder, part)
@@ -100,7 +98,7 @@ async def test_of_two_workers_that_see_one_start_each_the_later_start_runs_in_th
         assert (await job_of(dsn)).state == "TERMINATING"
         await one.end(run, RunOutcome.CANCELED)
 
-        second = await one.one()  # it sees the older start alone
+        second = await one.one()  # the poll sees only the older start
         assert second.timer_key == older
         assert (await other.begin()).dropped == 0, "the later start goes on waiting, and replaces it"
         assert (await job_of(dsn)).state == "TERMINATING"
@@ -108,9 +106,7 @@ async def test_of_two_workers_that_see_one_start_each_the_later_start_runs_in_th
         assert (await other.one()).timer_key == newer
 
 
-async def test_a_retry_does_not_replace_a_run_that_was_started_later(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
+async def test_a_retry_does_not_replace_a_later_run(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
     first = await replacing(dsn, shard, worker)
     await worker.end(first, RunOutcome.FAILED, delay_s=60.0)
     by_hand = await start(dsn, shard)
@@ -130,7 +126,7 @@ select n, 1, $1, $2, 1, now(), now() - n * interval '1 second', now(), 11 from g
 """
 
 
-async def test_old_runs_are_forgotten_faster_than_they_come_and_skipped_starts_take_no_place_of_runs(
+async def test_old_runs_are_deleted_faster_than_they_come_and_skipped_starts_take_no_place_of_runs(
     dsn: str, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(), job_spec("other"))
@@ -148,12 +144,12 @@ async def test_old_runs_are_forgotten_faster_than_they_come_and_skipped_starts_t
 
 
 @pytest.mark.parametrize("rule", ["R3/PT1H", "r3/pt1h", "R/PT1H/2099-01-01T00:00:00Z", "R/P1D/2099-01-01T00:00:00Z"])
-async def test_a_rule_that_comes_to_an_end_is_no_job_s(dsn: str, rule: str) -> None:
+async def test_a_rule_with_an_end_is_refused_for_a_job(dsn: str, rule: str) -> None:
     await declare(dsn, job_spec())
     refused = "select shardclock.add_job('other', of_job => 'refresh', schedule => $1)"
-    with pytest.raises(Exception, match="comes to an end, and a job goes on"):
+    with pytest.raises(Exception, match="ends, and a job has no end"):
         await value(dsn, refused, rule)
-    with pytest.raises(Exception, match="comes to an end, and a job goes on"):
+    with pytest.raises(Exception, match="ends, and a job has no end"):
         await value(
             dsn,
             "select shardclock.apply_job(jsonb_build_object('name', 'o', 'function', 'a:b', 'schedule', $1::text))",

@@ -1,4 +1,4 @@
-"""Prove that a job changes at once to what is described. An app's own jobs, and jobs that can't run, are refused."""
+"""Prove that applying a file changes a job at once, and that an app's own jobs and impossible jobs are refused."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ EU: dict[str, Any] = {"name": "refresh-eu", "function": "app:refresh"}
 
 
 async def apply(client: HolderClient, **said: Any) -> list[str]:
-    """Make a job as described; return what that changed."""
-    changes: list[str] = await call(client, "apply_job", said=json.dumps(EU | said))
+    """Apply the description of a job; return the changes."""
+    changes: list[str] = await call(client, "apply_job", spec=json.dumps(EU | said))
     return changes
 
 
-async def test_a_job_is_made_changed_and_left_alone_and_each_says_which(
+async def test_a_job_is_added_changed_and_left_unchanged_with_the_right_answers(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec())
@@ -42,12 +42,12 @@ async def test_a_job_is_made_changed_and_left_alone_and_each_says_which(
     assert job.last_finish is not None
     assert job.next_start == job.last_finish + timedelta(seconds=30), "it takes effect at once"
     assert json.loads(job.config or "") == {"city": "Rome"}, "a configuration stays"
-    assert await apply(client) == ["every_s", "policy", "priority"], "what it leaves out is as by default"
+    assert await apply(client) == ["every_s", "policy", "priority"], "omitted properties get their defaults"
     assert (await job_of(dsn, "refresh-eu")).next_start is None
     assert await is_whole(dsn) == []
 
 
-async def test_a_job_whose_function_no_app_has_is_kept_and_starts_when_one_has_it(
+async def test_a_job_without_a_function_in_any_app_is_kept_and_starts_when_an_app_has_it(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     assert await apply(client, every_s=60) == ["added"]
@@ -72,7 +72,7 @@ async def test_a_job_whose_function_no_app_has_is_kept_and_starts_when_one_has_i
     assert await is_whole(dsn) == []
 
 
-async def test_a_job_is_disabled_and_enabled_as_it_is_described_and_else_stays_as_it_is(
+async def test_a_description_disables_and_enables_a_job_and_leaves_it_else(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec())
@@ -97,7 +97,9 @@ async def test_a_job_is_disabled_and_enabled_as_it_is_described_and_else_stays_a
     assert await is_whole(dsn) == []
 
 
-async def test_an_app_s_job_is_no_file_s_and_a_file_s_becomes_the_app_s(dsn: str, client: HolderClient) -> None:
+async def test_an_app_s_job_can_not_be_described_and_a_described_job_can_become_the_app_s(
+    dsn: str, client: HolderClient
+) -> None:
     await declare(dsn, job_spec())
     assert "that an app declares: change it there" in await refused(client, name="refresh")
     assert await apply(client, every_s=60) == ["added"]
@@ -118,17 +120,17 @@ async def test_an_app_s_job_is_no_file_s_and_a_file_s_becomes_the_app_s(dsn: str
         ({"name": "Refresh"}, "must have 1 to 100 characters"),
         ({"name": None}, "must have 1 to 100 characters"),
         ({"name": 7}, "name 7 is refused: it must be a JSON string"),
-        ({"function": "refresh"}, 'function "refresh" must be package.module:function'),
-        ({"evry_s": 60}, 'field "evry_s" is unknown: the fields are name, function'),
+        ({"function": "refresh"}, "function 'refresh' must be package.module:function"),
+        ({"evry_s": 60}, "field 'evry_s' is unknown: the fields are name, function"),
         ({"every_s": "PT1H"}, 'every_s "PT1H" is refused: it must be a JSON number'),
         ({"every_s": 0}, "every_s 0 must be from 0.1 s to 365 days"),
         ({"every_s": 60, "schedule": "R/PT1H"}, "give every_s or schedule"),
         ({"schedule": "0 25 * * *"}, "schedule"),
-        ({"schedule": "R5/PT1H"}, "comes to an end"),
+        ({"schedule": "R5/PT1H"}, "ends, and a job has no end"),
         ({"zone": "Mars"}, "zone 'Mars' is not an IANA time zone"),
         ({"schedule": "R/PT1H", "zone": "Mars"}, "zone 'Mars' is not an IANA time zone"),
-        ({"missed": "all"}, 'missed "all" is unknown'),
-        ({"overlap": "allow"}, 'overlap "allow" is unknown'),
+        ({"missed": "all"}, "missed 'all' is unknown"),
+        ({"overlap": "allow"}, "overlap 'allow' is unknown"),
         ({"priority": 1.5}, "priority 1.5 must be from 1 to 4"),
         ({"policy": []}, "policy [] is refused: it must be a JSON object"),
         ({"disabled": "yes"}, 'disabled "yes" is refused: it must be a JSON boolean'),
@@ -136,20 +138,20 @@ async def test_an_app_s_job_is_no_file_s_and_a_file_s_becomes_the_app_s(dsn: str
     ],
     ids=lambda it: str(it)[:40],
 )
-async def test_a_job_that_can_not_be_is_refused(
-    dsn: str, client: HolderClient, said: dict[str, object], why: str
-) -> None:
+async def test_an_impossible_job_is_refused(dsn: str, client: HolderClient, said: dict[str, object], why: str) -> None:
     assert why in await refused(client, **said)
     assert await value(dsn, "select count(*) from shardclock.jobs") == 0
 
 
 async def refused(client: HolderClient, **said: object) -> str:
-    """Describe a job that can't be; return the sentence of its refusal."""
+    """Describe an impossible job; return the sentence of its refusal."""
     text = json.dumps(EU | said).replace("'", "''")
-    return await refusal(client, "apply_job", said=f"'{text}'")
+    return await refusal(client, "apply_job", spec=f"'{text}'")
 
 
-async def test_a_zone_in_brackets_is_the_job_s_and_is_no_change_the_next_time(dsn: str, client: HolderClient) -> None:
+async def test_a_zone_in_brackets_becomes_the_job_s_zone_and_is_no_change_the_next_time(
+    dsn: str, client: HolderClient
+) -> None:
     await declare(dsn, job_spec())
     rule = "R/2026-01-01T08:00:00[Europe/Berlin]/P1D"
 
@@ -161,7 +163,7 @@ async def test_a_zone_in_brackets_is_the_job_s_and_is_no_change_the_next_time(ds
     assert (row["schedule"], row["zone"]) == (rule, "Europe/Berlin")
 
 
-async def test_a_job_that_is_described_while_the_app_comes_with_its_code_is_not_left_withdrawn(
+async def test_a_job_described_while_the_app_brings_its_code_does_not_stay_withdrawn(
     dsn: str, shard: HolderClient, client: HolderClient
 ) -> None:
     await shard.begin()
@@ -177,21 +179,21 @@ async def test_a_job_that_is_described_while_the_app_comes_with_its_code_is_not_
     assert await is_whole(dsn) == []
 
 
-async def test_a_description_does_not_overwrite_the_job_that_the_app_declares_meanwhile(
+async def test_a_description_does_not_overwrite_a_concurrent_declaration(
     dsn: str, shard: HolderClient, client: HolderClient
 ) -> None:
     await shard.begin()
     await declare_jobs(shard.session, [job_spec("refresh-eu", every_s=60.0)])
-    described = await waits(client, call(client, "apply_job", said=json.dumps(EU | {"every_s": 5})))
+    described = await waits(client, call(client, "apply_job", spec=json.dumps(EU | {"every_s": 5})))
 
     await shard.commit()
 
-    with pytest.raises(StatementRefused, match='name "refresh-eu" is of a job that an app declares'):
+    with pytest.raises(StatementRefused, match="name 'refresh-eu' belongs to a job that an app declares"):
         await ends(described)
     assert (await job_of(dsn, "refresh-eu")).every_s == 60.0
 
 
-async def test_no_job_is_added_for_one_that_the_app_withdraws_meanwhile(
+async def test_no_job_is_added_for_a_job_that_the_app_withdraws_meanwhile(
     dsn: str, shard: HolderClient, client: HolderClient, other: HolderClient
 ) -> None:
     await declare(dsn, job_spec())
@@ -201,10 +203,10 @@ async def test_no_job_is_added_for_one_that_the_app_withdraws_meanwhile(
 
     await shard.commit()
 
-    with pytest.raises(StatementRefused, match='job "refresh" was withdrawn'):
+    with pytest.raises(StatementRefused, match="job 'refresh' was withdrawn"):
         await ends(added)
 
-    # And one that is added first is withdrawn with it.
+    # And a job that is added before the withdrawal is withdrawn together with the app's job.
     await declare(dsn, job_spec())
     await client.begin()
     await call(client, "add_job", name="refresh-us", of_job="refresh", schedule="R/PT1H")

@@ -1,18 +1,23 @@
-"""A look tells of starts that it did not begin, and the end of a short run tells that the run was called."""
+"""A poll reports starts that it did not begin, and the end of a short run reports that its function was called."""
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import advance_runs
+from shardclock_server.workers.machine import Machine
 from tests.support.factories import HolderClient, query
-from tests.support.job_runs import JobWorker, declare, fire, runs_of, said_of
+from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, runs_of, said_of
 from tests.support.jobs import job_spec
 
-# One more start of the job; as its rule plans it, if it has that name.
+SMALL = Machine(cpus=2, memory_mib=1_024).to_json()
+
+# One more start of the job; by its name the start counts as planned by the job's rule.
 PLANNED = """
     insert into shardclock.timers (due_date, target, name)
     values (now(), 'job:refresh', $1)
@@ -25,7 +30,7 @@ def dsn(each_dsn: str) -> str:
     return each_dsn
 
 
-async def test_a_look_reads_the_first_starts_and_says_that_there_may_be_more(
+async def test_a_poll_reads_the_first_starts_and_reports_that_there_may_be_more(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     specs = [job_spec(f"job{number}", every_s=60.0) for number in range(5)]
@@ -43,7 +48,7 @@ async def test_a_look_reads_the_first_starts_and_says_that_there_may_be_more(
 @pytest.mark.parametrize(
     ("places", "short"), [((3, 2), (False, False)), ((2, 2), (True, False)), ((0, 1), (True, True))]
 )
-async def test_a_look_says_of_which_places_there_were_too_few(
+async def test_a_poll_reports_which_places_are_too_few(
     dsn: str, shard: HolderClient, worker: JobWorker, places: tuple[int, int], short: tuple[bool, bool]
 ) -> None:
     plain = [job_spec(f"plain{number}", every_s=60.0) for number in range(3)]
@@ -57,7 +62,7 @@ async def test_a_look_says_of_which_places_there_were_too_few(
     assert (begun.short, begun.short_reserving) == short
 
 
-async def test_places_are_not_short_of_starts_that_somebody_has_locked(
+async def test_starts_locked_by_a_client_do_not_count_as_short_of_places(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec("one", every_s=60.0), job_spec("two", every_s=60.0))
@@ -66,10 +71,65 @@ async def test_places_are_not_short_of_starts_that_somebody_has_locked(
         await client.execute("select from shardclock.jobs for update")
         begun = await worker.begin(1)
 
-    assert (begun.runs, begun.short) == ([], False), "who looked again at once would look in vain until they are free"
+    assert (begun.runs, begun.short) == ([], False), "another read at once would find nothing until they are free"
 
 
-async def test_a_look_says_whether_a_start_waits_for_its_job_s_run(
+@pytest.mark.parametrize("overlap", ["skip", "queue", "replace"])
+async def test_a_start_of_a_job_that_asks_for_gpus_waits_for_another_worker(
+    dsn: str, shard: HolderClient, worker: JobWorker, overlap: str
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0), job_spec("trains", every_s=60.0, overlap=overlap, num_gpus=1.0))
+    await fire(shard)
+
+    local = await worker.begin(machine=SMALL)
+    again = await worker.begin(machine=SMALL)
+    ray = await worker.begin()
+
+    assert [run.job for run in local.runs] == ["refresh"]
+    assert (again.runs, again.short, again.short_reserving, again.queued, again.dropped) == ([], False, False, False, 0)
+    assert [(run.job, run.claims) for run in ray.runs] == [("trains", 1)], "it was not claimed before"
+
+
+POLICIES = [
+    ({}, True),
+    ({"num_gpus": 0, "num_cpus": 2, "memory_mib": 1024}, True),
+    ({"num_gpus": None, "num_cpus": None, "memory_mib": None}, True),
+    ({"num_gpus": "many", "num_cpus": [], "memory_mib": "3 GB"}, True),  # refused when the start begins
+    ({"num_gpus": 0.5}, False),
+    ({"num_cpus": 2.5}, False),
+    ({"memory_mib": 1025}, False),
+    ({"num_gpus": 1, "num_cpus": "many"}, False),
+]
+
+
+@pytest.mark.parametrize(("policy", "begins"), POLICIES)
+async def test_a_job_s_policy_in_the_table_says_whether_a_machine_has_enough_for_it(
+    dsn: str, shard: HolderClient, worker: JobWorker, policy: dict[str, Any], begins: bool
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0))
+    await query(dsn, "update shardclock.jobs set policy = $1", json.dumps(policy))
+    await fire(shard)
+
+    local = await worker.begin(machine=SMALL)
+
+    assert len(local.runs) == begins
+    assert len((await worker.begin()).runs) == (not begins), "without a limit each start begins"
+
+
+async def test_a_crashed_run_of_a_job_that_asks_for_gpus_is_found(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0, num_gpus=1.0))
+    await fire(shard)
+    await worker.one()
+    await worker.wait(LEASE_S + 1.0)
+
+    (run,) = (await worker.begin(machine=SMALL)).runs
+
+    assert run.crashed
+
+
+async def test_a_poll_reports_whether_a_start_waits_for_its_job_s_run(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap="queue"))
@@ -99,12 +159,12 @@ async def test_planned_starts_do_not_pile_up_while_one_waits_for_a_place(
     waiting = await query(dsn, "select name from shardclock.deliveries order by due_date")
 
     assert (seen.dropped, len(waiting)) == (4 - left, left)
-    assert [row["name"] for row in waiting[-2:]] == ["month-end", None], "what somebody has asked for is made"
+    assert [row["name"] for row in waiting[-2:]] == ["month-end", None], "requested runs are made"
     reasons = [run.reason for run in await runs_of(dsn)]
     assert reasons == ["skipped: an earlier start was waiting"] * (4 - left)
 
 
-async def test_of_starts_that_replace_each_other_the_last_one_begins_though_it_was_not_read(
+async def test_the_last_of_starts_that_replace_each_other_begins_even_if_it_was_not_read(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap="replace"))
@@ -119,7 +179,7 @@ async def test_of_starts_that_replace_each_other_the_last_one_begins_though_it_w
     assert ([run.job for run in whole.runs], whole.dropped) == (["refresh"], 1)
 
 
-async def test_of_more_starts_that_replace_each_other_than_may_wait_the_last_one_begins(
+async def test_the_last_of_too_many_starts_that_replace_each_other_begins(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap="replace"))
@@ -131,7 +191,7 @@ async def test_of_more_starts_that_replace_each_other_than_may_wait_the_last_one
     assert ([run.config for run in begun.runs], begun.dropped) == (["102"], 102)
 
 
-async def test_a_start_that_was_asked_for_and_put_back_is_made_though_another_one_is_due_before(
+async def test_a_start_on_request_that_was_put_back_runs_although_another_is_due_earlier(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -147,7 +207,7 @@ async def test_a_start_that_was_asked_for_and_put_back_is_made_though_another_on
     assert (again.timer_key, again.config) == (run.timer_key, '{"city": "Oslo"}')
 
 
-async def test_the_end_of_a_run_tells_that_it_was_called_if_nobody_has_before(
+async def test_the_end_of_a_run_reports_its_call_if_no_one_has_reported_it(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=0.1))
@@ -162,7 +222,7 @@ async def test_the_end_of_a_run_tells_that_it_was_called_if_nobody_has_before(
     assert (await said_of(dsn))[2:] == ["STARTING", "RUNNING", "DELIVERED", "SCHEDULED"]
 
 
-async def test_a_run_that_is_shown_as_running_is_not_told_to_be_called_again(
+async def test_a_run_that_is_shown_as_running_is_not_reported_as_called_again(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=0.1))

@@ -1,4 +1,4 @@
-"""Prove what is measured of jobs: since when a start waits, how late the last one was, and how overdue a success is."""
+"""Prove the measurements of jobs: a start's wait, the last start's delay, and the age of an overdue success."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def session(dsn: str) -> AsyncIterator[Session]:
-    """Read as the exporter does."""
+    """Give a session like the exporter's."""
     async with Session(as_role(dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
         yield opened
 
 
 async def measured(session: Session, *, in_s: float = 0.0) -> JobsMeasured:
-    """Measure as if so many seconds had gone."""
+    """Measure as if `in_s` seconds had passed."""
     async with session.connection() as connection:
         now = await connection.fetchval("select now()")
     return await measure_jobs(session, now=now + timedelta(seconds=in_s))
@@ -51,7 +51,7 @@ async def of(session: Session, name: str = "refresh", *, in_s: float = 0.0) -> J
 
 
 async def age(dsn: str, column: str, by_s: float, name: str = "refresh") -> None:
-    """Let a moment of a job's row be longer ago."""
+    """Move a moment of a job's row into the past."""
     text = f"update shardclock.jobs set {column} = {column} - $1::double precision * interval '1 s' where name = $2"
     await query(dsn, text, by_s, name)
 
@@ -68,10 +68,10 @@ async def add_run(dsn: str, *, scheduled_s_ago: float, name: str = "refresh", **
     )  # fmt: skip
 
 
-# Starts that wait
+# Waiting starts
 
 
-async def test_a_start_that_nobody_fires_or_begins_waits_since_it_was_due(
+async def test_a_start_that_is_not_fired_or_begun_waits_since_its_due_date(
     session: Session, dsn: str, shard: HolderClient
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -85,7 +85,7 @@ async def test_a_start_that_nobody_fires_or_begins_waits_since_it_was_due(
     assert unbegun.next_start_s is None
 
 
-async def test_a_run_whose_process_is_not_there_yet_waits_and_one_that_is_called_does_not(
+async def test_a_run_without_its_process_waits_and_a_called_one_does_not(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -100,7 +100,7 @@ async def test_a_run_whose_process_is_not_there_yet_waits_and_one_that_is_called
     assert running.waiting_s == 0
 
 
-async def test_a_run_whose_process_never_comes_up_waits_since_its_start_was_due(
+async def test_a_run_whose_process_never_starts_waits_since_its_start_was_due(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -116,7 +116,7 @@ async def test_a_run_whose_process_never_comes_up_waits_since_its_start_was_due(
     assert 3_600 <= (await of(session)).waiting_s < 3_610, "it is begun again"
 
 
-async def test_what_waits_behind_the_present_run_or_for_its_next_attempt_is_not_late(
+async def test_a_start_behind_the_present_run_or_before_its_next_attempt_is_not_late(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(overlap="queue", **EVERY))
@@ -146,7 +146,7 @@ async def test_a_job_that_rests_after_a_crash_is_not_late(
     assert 10 <= (await of(session, in_s=70)).waiting_s < 20
 
 
-async def test_a_job_that_somebody_disabled_is_neither_late_nor_overdue(session: Session, dsn: str) -> None:
+async def test_a_disabled_job_is_neither_late_nor_overdue(session: Session, dsn: str) -> None:
     await declare(dsn, job_spec(**EVERY))
     await query(dsn, "select shardclock.disable_job('refresh')")
 
@@ -156,7 +156,7 @@ async def test_a_job_that_somebody_disabled_is_neither_late_nor_overdue(session:
 
 
 @pytest.mark.parametrize("rule", [EVERY, HOURLY], ids=["interval", "grid"])
-async def test_a_success_is_overdue_from_when_a_paused_start_would_have_been_due(
+async def test_a_success_is_overdue_from_the_due_time_of_a_paused_start(
     session: Session, dsn: str, rule: dict[str, Any]
 ) -> None:
     await declare(dsn, job_spec(**rule))
@@ -174,7 +174,7 @@ async def test_a_success_is_overdue_from_when_a_paused_start_would_have_been_due
 # The last runs
 
 
-async def test_the_last_start_says_how_late_it_was_and_attempts_after_it_and_skipped_ones_do_not_count(
+async def test_the_last_start_reports_its_delay_and_later_attempts_and_skipped_starts_do_not_count(
     session: Session, dsn: str
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -192,7 +192,7 @@ async def test_the_last_start_says_how_late_it_was_and_attempts_after_it_and_ski
     assert job.last_run_s == pytest.approx(3.0), "the second attempt's"
 
 
-async def test_what_is_counted_is_counted_without_the_present_run(
+async def test_the_present_run_is_in_no_count(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -210,7 +210,7 @@ async def test_what_is_counted_is_counted_without_the_present_run(
 # Success
 
 
-async def test_with_an_interval_a_success_is_overdue_when_the_interval_is_over(
+async def test_with_an_interval_a_success_is_overdue_after_the_interval(
     session: Session, dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(**EVERY))
@@ -227,7 +227,7 @@ async def test_with_an_interval_a_success_is_overdue_when_the_interval_is_over(
     assert 999 <= overdue.since_success_s < 1_010
 
 
-async def test_on_a_grid_a_success_is_overdue_since_the_first_start_after_the_last_one(
+async def test_on_a_grid_a_success_is_overdue_since_the_first_start_after_the_last_success(
     session: Session, dsn: str
 ) -> None:
     await declare(dsn, job_spec(**HOURLY))
@@ -235,7 +235,7 @@ async def test_on_a_grid_a_success_is_overdue_since_the_first_start_after_the_la
     await query(dsn, "update shardclock.jobs set last_success = now() - interval '10 hours'")
     await age(dsn, "changed_at", 86_400)
     assert (await of(session)).success_overdue_s == 0
-    assert 300 <= (await of(session, in_s=2_100)).success_overdue_s < 310, "nobody fires it"
+    assert 300 <= (await of(session, in_s=2_100)).success_overdue_s < 310, "no shard fires it"
 
     await add_run(dsn, scheduled_s_ago=11 * 3_600, outcome="SUCCEEDED")
     await add_run(dsn, scheduled_s_ago=7_200)
@@ -244,7 +244,7 @@ async def test_on_a_grid_a_success_is_overdue_since_the_first_start_after_the_la
     assert 7_200 <= (await of(session)).success_overdue_s < 7_210
 
 
-async def test_of_very_many_failures_the_first_may_be_forgotten(session: Session, dsn: str) -> None:
+async def test_the_first_of_very_many_failures_may_be_deleted(session: Session, dsn: str) -> None:
     await declare(dsn, job_spec(**HOURLY))
     await age(dsn, "changed_at", 86_400)
     await query(dsn, "update shardclock.jobs set last_success = now() - interval '10 hours', consecutive_failures = 60")
@@ -254,9 +254,7 @@ async def test_of_very_many_failures_the_first_may_be_forgotten(session: Session
 
 
 @pytest.mark.parametrize("rule", [EVERY, HOURLY], ids=["interval", "grid"])
-async def test_a_job_that_was_enabled_a_moment_ago_has_its_time(
-    session: Session, dsn: str, rule: dict[str, Any]
-) -> None:
+async def test_a_job_that_was_just_enabled_has_its_time(session: Session, dsn: str, rule: dict[str, Any]) -> None:
     await declare(dsn, job_spec(**rule))
     await add_run(dsn, scheduled_s_ago=7_200)
     await query(dsn, "update shardclock.jobs set last_success = now() - interval '30 days'")
@@ -276,10 +274,10 @@ async def test_a_job_that_runs_on_request_is_never_overdue(session: Session, dsn
     assert job.since_success_s > 86_000
 
 
-# All of them
+# All jobs
 
 
-async def test_jobs_that_no_app_has_come_last(session: Session, dsn: str) -> None:
+async def test_jobs_without_an_app_come_last(session: Session, dsn: str) -> None:
     await declare(dsn, job_spec("a.gone", **EVERY), job_spec("b.here", max_runtime_s=60.0))
     await declare(dsn, job_spec("b.here", max_runtime_s=60.0))
 
@@ -290,7 +288,7 @@ async def test_jobs_that_no_app_has_come_last(session: Session, dsn: str) -> Non
     assert [job.name for job in (await measure_jobs(session, most=1)).jobs] == ["b.here"]
 
 
-async def test_the_last_tick_is_that_of_the_kind_that_was_silent_for_longer(
+async def test_the_tick_is_the_age_of_the_older_heartbeat_of_the_two_kinds(
     session: Session, dsn: str, shard: HolderClient
 ) -> None:
     assert (await measured(session)).tick_s is None, "there is no worker"
@@ -301,7 +299,9 @@ async def test_the_last_tick_is_that_of_the_kind_that_was_silent_for_longer(
     assert 60 <= silent < 70
 
 
-async def test_what_a_job_has_under_way_is_no_other_target_s(session: Session, dsn: str, shard: HolderClient) -> None:
+async def test_a_job_s_deliveries_do_not_count_for_another_target(
+    session: Session, dsn: str, shard: HolderClient
+) -> None:
     await declare(dsn, job_spec(**EVERY))
     await fire(shard)
     assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
@@ -310,7 +310,7 @@ async def test_what_a_job_has_under_way_is_no_other_target_s(session: Session, d
 
 
 @pytest.mark.slow
-async def test_a_reading_of_many_jobs_reads_a_few_rows_for_each(dsn: str) -> None:
+async def test_a_measurement_of_many_jobs_reads_a_few_rows_for_each(dsn: str) -> None:
     await declare(dsn, *(job_spec(f"job-{number}", **EVERY) for number in range(200)))
     await query(
         dsn,

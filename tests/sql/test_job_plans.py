@@ -1,4 +1,4 @@
-"""Prove what the beginning and the end of runs read: the due starts of jobs, whatever else there is."""
+"""Prove that the statements that begin and end runs read only due starts, although the tables have many other rows."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ async def crowded(each_dsn: str) -> str:
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str, *, analyzed: bool) -> None:
+async def test_a_begin_reads_the_due_starts_and_their_jobs(crowded: str, *, analyzed: bool) -> None:
     if analyzed:
         await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "10", "10", "null", "null", "'{}'", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "10", "10", "null", "null", "'{}'", "'{}'", "null", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")
     await begin.connection.close()
 
-    # Each is found, locked, and claimed; each job is looked at, locked, and marked.
+    # Each delivery is found, locked and claimed; each job is read, locked and marked.
     assert DUE <= deliveries.rows <= 4 * DUE
     assert deliveries.indexes == {"deliveries_of_jobs", "deliveries_pkey"}
     assert DUE <= jobs.rows <= 4 * DUE
@@ -46,14 +46,14 @@ async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-async def test_a_begin_behind_a_start_reads_those_behind_it_and_what_waits_of_their_jobs(
+async def test_a_begin_after_a_start_reads_later_starts_and_the_earlier_ones_of_their_jobs(
     crowded: str, *, analyzed: bool
 ) -> None:
     await add_deliveries(crowded, 2_000, "job:other", tenant_id="'default'", next_attempt_at="now() - interval '1 h'")
     if analyzed:
         await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "10", "10", "now() - interval '1 min'", "0", "'{}'", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "10", "10", "now() - interval '1 min'", "0", "'{}'", "'{}'", "null", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     await begin.connection.close()
@@ -63,11 +63,11 @@ async def test_a_begin_behind_a_start_reads_those_behind_it_and_what_waits_of_th
 
 
 @pytest.mark.parametrize("more", [0, 50, 200])
-async def test_what_a_begin_reads_is_in_proportion_to_the_starts_that_are_due(crowded: str, more: int) -> None:
+async def test_the_rows_that_a_begin_reads_grow_with_the_due_starts(crowded: str, more: int) -> None:
     for number in range(more):
         await add_deliveries(crowded, 1, f"job:job{1_000 + number}", tenant_id="'default'")
     begin = await prepare(crowded, "begin_runs")
-    arguments = ["11", "'20 s'", "1000", "1000", "0", "null", "null", "'{}'", "'{}'", "null"]
+    arguments = ["11", "'20 s'", "1000", "1000", "0", "null", "null", "'{}'", "'{}'", "null", "null"]
 
     deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
     jobs = await begin.explain(*arguments, touched=True, table="jobs")

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from shardclock_server.jobs.ending import Ending
-from shardclock_server.jobs.states import JobState, RunOutcome
+from shardclock_server.jobs.ending import RunEnding
+from shardclock_server.jobs.states import JobStateName, RunOutcome
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun, How, record_late_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, runs_of
@@ -24,16 +24,21 @@ STATES = """
 """
 # Each change that a job can make: docs/decisions/0042-jobs.md. A crash is found in any state of a run.
 FOLLOWING = {
-    JobState.SCHEDULED: {JobState.STARTING, JobState.DISABLED, JobState.SCHEDULED},
-    JobState.STARTING: {JobState.RUNNING, JobState.TERMINATING, JobState.SCHEDULED, JobState.DISABLED},
-    JobState.RUNNING: {JobState.TERMINATING, JobState.SCHEDULED, JobState.DISABLED},
-    JobState.TERMINATING: {JobState.SCHEDULED, JobState.DISABLED},
-    JobState.DISABLED: {JobState.SCHEDULED},
+    JobStateName.SCHEDULED: {JobStateName.STARTING, JobStateName.DISABLED, JobStateName.SCHEDULED},
+    JobStateName.STARTING: {
+        JobStateName.RUNNING,
+        JobStateName.TERMINATING,
+        JobStateName.SCHEDULED,
+        JobStateName.DISABLED,
+    },
+    JobStateName.RUNNING: {JobStateName.TERMINATING, JobStateName.SCHEDULED, JobStateName.DISABLED},
+    JobStateName.TERMINATING: {JobStateName.SCHEDULED, JobStateName.DISABLED},
+    JobStateName.DISABLED: {JobStateName.SCHEDULED},
 }
 
 
 class Story:
-    """Two workers, a shard and a client that do what chance says; each worker may be late with what it had in hand."""
+    """Two workers, a shard and a client that act at random; each worker may be late with the end of its run."""
 
     def __init__(self, dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int) -> None:
         self.dsn, self.shard, self.workers = dsn, shard, workers
@@ -42,7 +47,7 @@ class Story:
         self.in_hand: list[tuple[JobWorker, BegunRun]] = []
 
     async def step(self) -> None:
-        """Do one thing."""
+        """Do one random action."""
         steps: list[Callable[[], Awaitable[object]]] = [
             self.begin, self.begin, self.end, self.end, self.time_passes, self.ask, self.ask_for_a_run,
         ]  # fmt: skip
@@ -50,14 +55,14 @@ class Story:
         await fire(self.shard)
 
     async def begin(self) -> None:
-        """Let a worker begin, or find a crash."""
+        """Let a worker begin a run, or find a crash."""
         worker = self.chance.choice(self.workers)
         for run in (await worker.begin()).runs:
             self.begun += not run.crashed
             self.in_hand.append((worker, run))
 
     async def end(self) -> None:
-        """Let a worker end what it has in hand, however late that is; an answer may be lost, and sent again."""
+        """Let a worker end its run, even very late; the answer may be lost, and then the worker sends the end again."""
         if not self.in_hand:
             return
         worker, run = self.in_hand.pop(self.chance.randrange(len(self.in_hand)))
@@ -72,29 +77,29 @@ class Story:
         for _ in range(self.chance.choice([1, 2])):
             how = await worker.end(run, outcome, delay_s=0.0 if outcome is RunOutcome.INTERRUPTED else delay_s)
             if how is How.LOST:
-                await record_late_runs(worker.session, [EndedRun(run, Ending(outcome))])
+                await record_late_runs(worker.session, [EndedRun(run, RunEnding(outcome))])
 
     async def time_passes(self) -> None:
-        """Let a worker's lease run out, and retries fall due."""
+        """End a worker's lease, and make retries due."""
         seconds = self.chance.choice([1.0, LEASE_S + 1])
         for worker in self.workers:
             await worker.wait(seconds)
         await query(self.dsn, "update shardclock.timers set due_date = now() where name = 'job:refresh'")
 
     async def ask(self) -> None:
-        """Let a client cancel, disable or enable."""
+        """Let a client cancel, disable or enable the job."""
         is_enabled = await value(self.dsn, "select is_enabled from shardclock.jobs")
         verb = self.chance.choice(["cancel_job", "disable_job"]) if is_enabled else "enable_job"
         await query(self.dsn, f"select shardclock.{verb}('refresh')")
 
     async def ask_for_a_run(self) -> None:
-        """Let a client ask for one more run, if the job takes it."""
+        """Let a client ask for one more run, if the job accepts it."""
         await query(self.dsn, "select shardclock.run_job(j.name) from shardclock.jobs j where j.is_enabled")
 
 
 @pytest.fixture
 async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
-    """Give two workers that believe to keep all slots."""
+    """Yield two workers that both believe that they keep all slots."""
     async with JobWorker(dsn, 11) as one, JobWorker(dsn, 12) as two:
         yield [one, two]
 
@@ -120,11 +125,11 @@ async def test_in_any_order_each_run_ends_once_and_the_job_goes_on(
     assert ended["going"] <= 1
     for run in await runs_of(dsn):
         assert run.late_at is None or run.outcome == "CRASHED"
-    states = [JobState(row["intent"]) for row in await query(dsn, STATES)]
+    states = [JobStateName(row["intent"]) for row in await query(dsn, STATES)]
     assert [(before, after) for before, after in pairwise(states) if after not in FOLLOWING[before]] == []
 
 
-async def test_of_two_workers_that_begin_at_the_same_time_one_does(
+async def test_one_of_two_workers_that_begin_at_the_same_time_begins_a_run(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     await declare(dsn, *(job_spec(f"job{number}", overlap="queue") for number in range(20)))

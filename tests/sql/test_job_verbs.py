@@ -1,4 +1,4 @@
-"""Prove that the start of an app writes its jobs, and that each verb takes effect at once."""
+"""Prove that the start of an app declares its jobs, and that each verb takes effect at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.deliveries.claim import DeliveryScan, claim_deliveries
-from shardclock_server.sql.jobs.declare import prune_runs, tend_jobs
+from shardclock_server.sql.jobs.declare import maintain_jobs, prune_runs
 from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, runs_of, said_of
@@ -30,7 +30,7 @@ async def timers(dsn: str) -> list[dict[str, Any]]:
 
 
 async def plan_and_fire(dsn: str) -> None:
-    """Let a shard of our own plan schedules, and fire what is due."""
+    """Let a shard plan schedules, and fire the due timers."""
     shard = Shard(incarnation(), ShardSettings(), as_role(dsn, "shard"))
     await add_holder(dsn, shard.holder, 0, 1)
     await shard.beat_turn()
@@ -41,7 +41,7 @@ async def plan_and_fire(dsn: str) -> None:
     await shard._hand_back()
 
 
-async def test_a_start_of_the_app_says_what_changed_and_the_next_one_that_nothing_did(dsn: str) -> None:
+async def test_a_start_of_the_app_returns_the_changes_and_the_next_start_returns_none(dsn: str) -> None:
     refresh, nightly = job_spec(every_s=900.0), job_spec("nightly", **DAILY)
 
     assert await declare(dsn, refresh, nightly) == {"refresh": ["added"], "nightly": ["added"]}
@@ -85,9 +85,7 @@ async def test_on_a_grid_the_firing_writes_the_next_start_before_the_run_begins(
     assert (await job_of(dsn, "beat")).next_start == row["due_date"]
 
 
-async def test_what_an_operator_changed_stays_until_the_app_declares_something_else(
-    dsn: str, client: HolderClient
-) -> None:
+async def test_an_operators_change_stays_until_the_app_declares_another_value(dsn: str, client: HolderClient) -> None:
     await declare(dsn, job_spec(every_s=900.0, config='{"city": "Berlin"}'))
     assert json.loads(await call(client, "configure_job", name="refresh", config='{"city": "Rome"}')) == {
         "city": "Berlin"
@@ -119,7 +117,7 @@ async def test_another_rule_moves_the_next_start_at_once(dsn: str, shard: Holder
     assert await is_whole(dsn) == []
 
 
-async def test_a_job_whose_code_is_gone_keeps_its_history_and_its_run_is_told_to_end(
+async def test_a_job_whose_code_is_gone_keeps_its_history_and_its_run_is_cancelled(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -143,9 +141,7 @@ async def test_a_job_whose_code_is_gone_keeps_its_history_and_its_run_is_told_to
     assert await is_whole(dsn) == []
 
 
-async def test_a_job_that_an_operator_disabled_stays_so_whatever_the_app_declares(
-    dsn: str, client: HolderClient
-) -> None:
+async def test_a_job_disabled_by_an_operator_stays_disabled_after_a_declaration(dsn: str, client: HolderClient) -> None:
     await declare(dsn, job_spec(every_s=60.0))
     assert await call(client, "disable_job", name="refresh", reason="too slow") == "DISABLED"
 
@@ -164,7 +160,7 @@ async def test_a_job_that_an_operator_disabled_stays_so_whatever_the_app_declare
     assert await is_whole(dsn) == []
 
 
-async def test_each_change_by_a_client_is_a_record_that_says_who(
+async def test_each_change_by_a_client_is_recorded_with_its_role(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -212,23 +208,21 @@ async def test_a_run_on_request_is_part_of_the_caller_s_transaction(
 
 
 @pytest.mark.parametrize("verb", ["run_job", "cancel_job", "disable_job", "enable_job"])
-async def test_a_job_that_is_not_there_is_refused_with_those_that_are(
-    dsn: str, client: HolderClient, verb: str
-) -> None:
+async def test_an_unknown_job_is_refused_with_a_list_of_the_jobs(dsn: str, client: HolderClient, verb: str) -> None:
     assert "there are none; an app declares them" in await refusal(client, verb, name="'refrsh'")
     await declare(dsn, job_spec())
 
     said = await refusal(client, verb, name="'refrsh'")
 
-    assert said == 'job "refrsh" is unknown: the jobs are refresh'
+    assert said == "job 'refrsh' is unknown: the jobs are refresh"
 
 
-async def test_what_no_job_is_started_by_is_refused(dsn: str, client: HolderClient) -> None:
+async def test_a_target_that_starts_no_job_is_refused(dsn: str, client: HolderClient) -> None:
     await declare(dsn, job_spec())
 
     for more in ({}, {"tenant_id": "'acme'"}):
         refused = await refusal(client, "schedule_timer", delay="'PT1S'", target="'job:refresh'", **more)
-        assert "start the job (shardclock jobs run refresh)" in refused
+        assert "start the job (shardclock jobs run)" in refused
     assert "is unknown" in await refusal(client, "run_job", name="'other'")
     assert "the limit is 65536" in await refusal(
         client, "run_job", name="'refresh'", config="to_jsonb(repeat('x', 70000))"
@@ -248,7 +242,7 @@ async def test_a_job_may_run_the_function_of_another_by_a_rule_of_its_own(
     run = await worker.one()
     assert (run.job, run.function, json.loads(run.config or "")) == ("refresh-eu", "app:refresh", {"city": "Rome"})
     assert json.loads(run.policy)["max_retries"] == 7
-    assert "a run that is going" in await refusal(client, "remove_job", name="'refresh-eu'")
+    assert "a run in progress" in await refusal(client, "remove_job", name="'refresh-eu'")
     await worker.end(run)
     assert (await job_of(dsn, "refresh-eu")).next_start is not None
     assert await declare(dsn) == {"refresh": ["withdrawn"], "refresh-eu": ["withdrawn"]}
@@ -266,28 +260,27 @@ async def test_a_job_may_run_the_function_of_another_by_a_rule_of_its_own(
     ("said", "why"),
     [
         ({"name": "'Refresh'", "of_job": "'refresh'"}, "must have 1 to 100 characters"),
-        ({"name": "'b'", "of_job": "'other'"}, 'of_job "other" is unknown'),
-        ({"name": "'refresh'", "of_job": "'refresh'"}, "is there already"),
+        ({"name": "'b'", "of_job": "'other'"}, "of_job 'other' is unknown"),
+        ({"name": "'refresh'", "of_job": "'refresh'"}, "exists: remove it first"),
         ({"name": "'b'", "of_job": "'refresh'", "every": "'P1M'"}, "has years or months"),
         ({"name": "'b'", "of_job": "'refresh'", "every": "'0 s'"}, "must be from 0.1 s to 365 days"),
         ({"name": "'b'", "of_job": "'refresh'", "every": "'PT1H'", "schedule": "'R/PT1H'"}, "give every or schedule"),
         ({"name": "'b'", "of_job": "'refresh'", "schedule": "'0 25 * * *'"}, "schedule"),
-        ({"name": "'b'", "of_job": "'refresh'", "schedule": "'R/PT1H'", "zone": "'Mars'"}, 'zone "Mars" is unknown'),
-        ({"name": "'b'", "of_job": "'refresh'", "overlap": "'allow'"}, 'overlap "allow" is unknown'),
+        (
+            {"name": "'b'", "of_job": "'refresh'", "schedule": "'R/PT1H'", "zone": "'Mars'"},
+            "zone 'Mars' is not an IANA",
+        ),
+        ({"name": "'b'", "of_job": "'refresh'", "overlap": "'allow'"}, "overlap 'allow' is unknown"),
         ({"name": "'b'", "of_job": "'refresh'", "priority": "9"}, "priority 9 must be from 1 to 4"),
     ],
 )
-async def test_a_job_that_can_not_be_added_is_refused(
-    dsn: str, client: HolderClient, said: dict[str, str], why: str
-) -> None:
+async def test_an_impossible_job_is_refused(dsn: str, client: HolderClient, said: dict[str, str], why: str) -> None:
     await declare(dsn, job_spec())
 
     assert why in await refusal(client, "add_job", **said)
 
 
-async def test_a_job_s_delivery_is_for_those_who_run_jobs_alone(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
+async def test_only_workers_with_jobs_claim_a_job_s_delivery(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
     await declare(dsn, job_spec(every_s=60.0))
     await fire(shard)
 
@@ -305,7 +298,7 @@ async def test_a_job_that_lost_its_next_start_or_its_delivery_is_repaired(
     await query(dsn, "delete from shardclock.deliveries")
     await query(dsn, "delete from shardclock.timers")
     async with Session(as_role(dsn, "shard"), application="test") as session:
-        repaired = await tend_jobs(session, 11)
+        repaired = await maintain_jobs(session, 11)
 
         assert repaired == {
             "lost": "it had no next start",
@@ -316,9 +309,9 @@ async def test_a_job_that_lost_its_next_start_or_its_delivery_is_repaired(
         job = await job_of(dsn, "lost")
         assert (job.state, job.crashes, job.last_outcome) == ("SCHEDULED", 1, "CRASHED")
         assert [(run.run_id, run.outcome) for run in await runs_of(dsn, "lost")] == [(lost.run_id, "CRASHED")]
-        assert await tend_jobs(session, 11) == {}
+        assert await maintain_jobs(session, 11) == {}
         await query(dsn, "delete from shardclock.timers")
-        assert await tend_jobs(session, 12) == {}, "one worker is enough"
+        assert await maintain_jobs(session, 12) == {}, "one worker is enough"
 
 
 async def test_a_mark_that_a_failover_left_does_not_stop_a_job_for_good(
@@ -327,12 +320,13 @@ async def test_a_mark_that_a_failover_left_does_not_stop_a_job_for_good(
     await declare(dsn, job_spec(every_s=60.0))
     await fire(shard)
     run = await worker.one()
-    # As if the replica had the begin of the run, and lost the rest: TimescaleDB's job with next_start at -infinity.
+    # As if the replica had the begin of the run, and had lost all later writes: TimescaleDB's job with next_start
+    # at -infinity.
     await query(dsn, "delete from shardclock.deliveries where timer_key = $1", run.timer_key)
     await query(dsn, "update shardclock.jobs set last_start = '-infinity', last_finish = '-infinity'")
 
     async with Session(as_role(dsn, "shard"), application="test") as session:
-        await tend_jobs(session, 11)
+        await maintain_jobs(session, 11)
 
     job = await job_of(dsn)
     assert (job.state, job.crashes, job.last_outcome) == ("SCHEDULED", 1, "CRASHED")
@@ -347,7 +341,7 @@ async def test_a_mark_that_a_failover_left_does_not_stop_a_job_for_good(
     assert (await job_of(dsn)).last_outcome == "SUCCEEDED"
 
 
-async def test_old_runs_are_forgotten_and_the_newest_of_each_job_stay(
+async def test_old_runs_are_deleted_and_the_newest_of_each_job_stay(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))

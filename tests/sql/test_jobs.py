@@ -1,4 +1,4 @@
-"""Prove that each run of a job is marked before it begins, ended once, and followed by what its end says."""
+"""Prove that each run of a job is marked before it begins, ended once, and followed by a new start or attempt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shardclock_server.jobs.ending import Ending
+from shardclock_server.jobs.ending import RunEnding
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.jobs.runs import EndedRun, How, record_late_runs
@@ -90,7 +90,7 @@ async def test_the_end_removes_the_mark_and_schedules_the_next_start_an_interval
     assert await is_whole(dsn) == []
 
 
-async def test_a_run_that_failed_is_tried_again_and_then_the_next_start_comes_by_itself(
+async def test_a_failed_run_is_tried_again_and_the_next_start_comes_after_the_last_try(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=3_600.0))
@@ -135,7 +135,7 @@ async def test_a_run_whose_worker_died_is_found_counted_and_waits_for_the_old_le
 
     assert (found.timer_key, found.claims, found.run_claims, found.crashed) == (run.timer_key, 2, 1, True)
     assert LEASE_S - 5 < found.lease_left.total_seconds() <= LEASE_S
-    assert (await job_of(dsn)).state == "STARTING", "nobody has ended it yet"
+    assert (await job_of(dsn)).state == "STARTING", "it is not ended yet"
     assert await another.end(found, RunOutcome.CRASHED, delay_s=20.0, reason="its worker was lost") == How.ENDED
     job = await job_of(dsn)
     assert (job.state, job.crashes, job.consecutive_crashes, job.consecutive_failures) == ("SCHEDULED", 1, 1, 1)
@@ -164,7 +164,7 @@ async def test_a_run_that_was_given_up_and_ends_later_changes_nothing_and_is_rec
     again = await another.one()
     before = await query(dsn, "select * from shardclock.jobs")
     assert await worker.end(run) == How.LOST
-    late = [EndedRun(run, Ending(RunOutcome.SUCCEEDED))]
+    late = [EndedRun(run, RunEnding(RunOutcome.SUCCEEDED))]
     assert await record_late_runs(worker.session, late) == {run.claim}
 
     assert await query(dsn, "select * from shardclock.jobs") == before
@@ -173,11 +173,11 @@ async def test_a_run_that_was_given_up_and_ends_later_changes_nothing_and_is_rec
     assert first.late_at is not None
     assert (second.run_id, second.outcome) == (again.run_id, None)
     assert await another.end(again) == How.ENDED
-    late = [EndedRun(again, Ending(RunOutcome.SUCCEEDED))]
+    late = [EndedRun(again, RunEnding(RunOutcome.SUCCEEDED))]
     assert await record_late_runs(another.session, late) == frozenset(), "an answer that was lost is not late"
 
 
-async def test_a_finder_that_dies_too_leaves_the_crash_to_be_counted_once(
+async def test_a_crash_is_counted_once_even_if_its_finder_dies_too(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -194,9 +194,7 @@ async def test_a_finder_that_dies_too_leaves_the_crash_to_be_counted_once(
     assert ((await job_of(dsn)).crashes, await outcomes(dsn)) == (1, {"CRASHED": 1})
 
 
-async def test_a_job_that_crashed_rests_whichever_start_is_due(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
+async def test_a_job_that_crashed_rests_before_any_start(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
     await declare(dsn, job_spec(every_s=0.1, overlap="queue"))
     await fire(shard)
     await worker.wait(0.0)
@@ -211,7 +209,7 @@ async def test_a_job_that_crashed_rests_whichever_start_is_due(
     assert (await worker.one()).crashed is False
 
 
-async def test_what_is_interrupted_counts_as_nothing_and_is_due_at_once(
+async def test_an_interrupted_run_does_not_count_and_is_due_at_once(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -229,7 +227,7 @@ async def test_what_is_interrupted_counts_as_nothing_and_is_due_at_once(
 @pytest.mark.parametrize(
     ("overlap", "waiting", "skipped", "follows"), [("skip", 0, 2, None), ("queue", 2, 0, 0), ("replace", 1, 1, 1)]
 )
-async def test_a_job_has_one_run_at_a_time_and_its_overlap_says_what_becomes_of_other_starts(
+async def test_a_job_has_one_run_at_a_time_and_its_overlap_decides_about_other_starts(
     dsn: str, shard: HolderClient, *, overlap: str, waiting: int, skipped: int, follows: int | None
 ) -> None:
     await declare(dsn, job_spec(overlap=overlap))
@@ -251,7 +249,7 @@ async def test_a_job_has_one_run_at_a_time_and_its_overlap_says_what_becomes_of_
     assert await is_whole(dsn) == []
 
 
-async def test_starts_that_wait_in_a_queue_are_bounded(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
+async def test_the_starts_in_a_queue_are_bounded(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
     await declare(dsn, job_spec(overlap="queue"))
     await start(dsn, shard)
     await worker.one()
@@ -263,7 +261,7 @@ async def test_starts_that_wait_in_a_queue_are_bounded(dsn: str, shard: HolderCl
     assert (dropped, (await job_of(dsn)).waiting) == (30, 100)
 
 
-async def test_where_places_are_short_the_jobs_of_the_lowest_number_come_first(
+async def test_jobs_with_the_lowest_number_come_first_if_places_are_few(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     names = {"third": 3, "first": 1, "fourth": 4, "second": 2}
@@ -308,7 +306,7 @@ async def test_no_attempt_is_later_than_the_next_start(dsn: str, shard: HolderCl
     assert await value(dsn, "select timer_key from shardclock.deliveries") == soon
 
 
-async def test_a_run_of_a_job_that_was_disabled_meanwhile_is_its_last(
+async def test_a_run_of_a_job_that_is_disabled_meanwhile_is_its_last(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
@@ -359,7 +357,7 @@ async def test_starts_of_a_job_that_is_disabled_or_unknown_are_dropped(
     ]  # fmt: skip
 
 
-async def test_a_client_s_open_transaction_holds_up_its_own_job_alone(
+async def test_a_client_s_open_transaction_delays_only_its_own_job(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))
@@ -381,7 +379,7 @@ async def test_a_client_s_open_transaction_holds_up_its_own_job_alone(
     assert await worker.end(mine) == How.ENDED
 
 
-async def test_a_start_that_must_not_run_and_that_a_client_has_locked_holds_up_no_other(
+async def test_a_start_that_must_not_run_and_that_a_client_has_locked_delays_no_other(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))

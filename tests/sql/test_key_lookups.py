@@ -1,8 +1,8 @@
-"""To look up a row by its key takes one probe. That holds for a plan that was made on an empty table, too.
+"""A lookup of a row by its key takes one probe, also with a plan from an empty table.
 
-On a table that was emptied and vacuumed, to read a whole index costs the planner as much as one probe. So whichever
-index has the key among its columns is as good as the key's own, and a long session may keep such a plan until the next
-analyze. It was measured on Postgres 16: 500 of 80,000 deliveries were looked up in 2.7 s instead of 3 ms.
+On a table that was emptied and vacuumed, reading a whole index costs the planner as much as one probe. So any
+index with the key among its columns is as good as the key's own index, and a long session may keep that plan until
+the next analyze. Measured on Postgres 16: looking up 500 of 80,000 deliveries took 2.7 s instead of 3 ms.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shardclock_server.sql.statements import statement
 from tests.support.factories import BOUND_S, query
 from tests.support.statement_headers import NAMES
 
-# A partial index is no danger: whoever looks a key up does not ask for what it is about.
+# A partial index is not affected: a lookup by key does not have its condition.
 OTHERS = """
     select c.relname as of_table, i.indexrelid::regclass::text as index, a.attname as key
     from pg_index p
@@ -33,23 +33,23 @@ FIRST_COLUMNS = """
     from pg_index i
     join pg_class c on c.oid = i.indexrelid and c.relnamespace = 'shardclock'::regnamespace
 """
-LISTED = {"task_acts", "audit"}  # nobody looks for one of them
-# These are listed in order, with a tenant and without. Instances are kept for days, so their table is never emptied. Of
-# tasks one is looked up at a time.
+LISTED = {"task_acts", "audit"}  # no statement looks up one row of these
+# Rows listed in order, by tenant or for all tenants. Instances are kept for days, so their table is never emptied.
+# Tasks are looked up one at a time.
 IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
-# The first resolves all that there are, the second reads the small database of a test.
+# The first one resolves all incidents, the second one reads the small database of a test.
 WHOLE = {("resolve_incidents", "incidents_pkey"), ("next_due", "timers_by_slot")}
-STATEMENTS = [name for name in NAMES if name != "lock_api_keys"]  # it has no plan
+STATEMENTS = [name for name in NAMES if name != "lock_api_keys"]  # this statement has no plan
 
 
-async def test_no_other_index_has_the_key_that_rows_are_looked_up_by(dsn: str) -> None:
+async def test_no_other_index_has_the_key_by_which_rows_are_looked_up(dsn: str) -> None:
     others = [tuple(row) for row in await query(dsn, OTHERS) if row["of_table"] not in LISTED | IN_ORDER]
 
     assert others == []
 
 
-async def test_no_statement_reads_a_whole_index_by_a_plan_that_was_made_on_empty_tables(each_dsn: str) -> None:
+async def test_no_statement_reads_a_whole_index_with_a_plan_from_empty_tables(each_dsn: str) -> None:
     connection = await asyncpg.connect(each_dsn, timeout=BOUND_S, statement_cache_size=0)
     await connection.execute("vacuum (analyze)")
     await connection.execute("set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set jit = off")

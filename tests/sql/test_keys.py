@@ -1,4 +1,4 @@
-"""Prove that a key is one timer's, also when the sequence of keys has gone back: by a crash, a failover, a restore."""
+"""Prove that a key identifies one timer, also after the sequence was set back by a crash, a failover or a restore."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from shardclock.api.refusals.timers import TIMER_KEY_TAKEN
 from shardclock_server.embedded.server import EmbeddedPostgres
 from shardclock_server.sql.clients.outcomes import KeyTaken, Scheduled
-from shardclock_server.sql.clients.scheduling import Batch, draw_keys, schedule_timers
+from shardclock_server.sql.clients.scheduling import ScheduleBatch, draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer
 from shardclock_server.sql.cluster.identity import release
 from shardclock_server.sql.session import StoreUnavailable
@@ -41,24 +42,24 @@ from tests.support.sql_client import refusal, schedule, session
 from tests.support.waiting import eventually
 
 BACK = "select setval('shardclock.timer_key_seq', 1, false)"
-# As write_named does.
+# The same statement as in write_named.
 WRITE = (
     "select (shardclock.write_timer(jsonb_populate_record(null::shardclock.timers, jsonb_build_object("
     " 'timer_key', $1::bigint, 'name', $2::text, 'tenant_id', 'default', 'due_date', now(), 'created_at', now(),"
     " 'occurrence', 1, 'repetitions', 1, 'timer_type', 'USER', 'target', 'log')), 'replace', false)).timer_key"
 )
-# What isn't flushed at a commit is not flushed later either: Postgres's writer of WAL sleeps through the test.
+# WAL that a commit does not flush stays unflushed: Postgres's WAL writer sleeps during the test.
 SLEEPY = ("alter system set wal_writer_delay = '10s'", "select pg_reload_conf()")
 
 
 def timer(**fields: object) -> NewTimer:
-    """Ask for a timer in an hour, unless told otherwise."""
+    """Make a timer, due in an hour by default."""
     return NewTimer.from_fields({"delay": "PT1H"} | fields)
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
 def frail(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    """Run a server of the test's own, as it is shipped (fsync is on), to crash."""
+    """Run a server for this test, with fsync on as it is shipped, for a crash."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     try:
         with closing(EmbeddedPostgres.start(data_dir, version=request.param)) as server:
@@ -68,26 +69,26 @@ def frail(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
 
 
 async def crash(server: EmbeddedPostgres) -> None:
-    """Let a server end at once, without a checkpoint and with nothing written that was not flushed; start it again."""
+    """End a server at once, without a checkpoint and without unflushed WAL; start it again."""
     os.kill(server.postmaster_pid, signal.SIGQUIT)
     await eventually(lambda: not server.is_running())
     await asyncio.to_thread(server.restart_if_dead)
 
 
 @pytest.mark.slow
-async def test_keys_that_were_drawn_are_not_drawn_again_after_a_crash(frail: EmbeddedPostgres) -> None:
+async def test_drawn_keys_are_not_drawn_again_after_a_crash(frail: EmbeddedPostgres) -> None:
     await migrate_with_roles(frail.dsn)
     for statement in SLEEPY:
         await query(frail.dsn, statement)
     stranger = await asyncpg.connect(frail.dsn)
     async with session(frail.dsn) as client:
-        # Given a sequence whose advance was written to the log by somebody who has not committed,
+        # Given a sequence with an advance that an uncommitted transaction has written to the WAL,
         await stranger.execute("begin; select nextval('shardclock.timer_key_seq')")
         drawn = await draw_keys(client, 2)
 
         await crash(frail)
 
-        # Then what another draws lies beyond what was drawn before.
+        # Then another session draws later keys.
         async with session(frail.dsn) as other:
             assert min((await draw_keys(other, 2)).keys) > max(drawn.keys)
     stranger.terminate()
@@ -105,10 +106,10 @@ async def twins(each_dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient
 
 
 @pytest.mark.parametrize("fate", ["pending", "canceled", "fired", "uncommitted"])
-async def test_two_clients_that_drew_one_key_are_each_told_the_truth(
+async def test_two_clients_that_drew_one_key_both_get_true_answers(
     twins: tuple[HolderClient, HolderClient], fate: str
 ) -> None:
-    # Given two who drew one key, of whom one has written her timer,
+    # Given two clients that drew one key, and the first one has written its timer,
     one, other = twins
     first = await draw_keys(one.session, 2)
     await query(one.dsn, BACK)
@@ -123,7 +124,7 @@ async def test_two_clients_that_drew_one_key_are_each_told_the_truth(
     if fate == "fired":
         assert (await one.take(fire_overdue=True)).fired == 1
 
-    # When the other writes his,
+    # When the second client writes its timer,
     work = schedule_timers(other.session, second, [timer(name="ours"), timer()])
     if fate == "uncommitted":
         writing = await waits(other, work)
@@ -132,31 +133,31 @@ async def test_two_clients_that_drew_one_key_are_each_told_the_truth(
     else:
         refused = await work
 
-    # Then his key is another's, he hears so, and hers is still hers.
+    # Then the second client gets KeyTaken, and the first client keeps its timer.
     assert all(isinstance(it, KeyTaken) for it in refused)
-    assert f"its key {second.keys[0]} is another timer's" in str(refused[0])
+    assert refused[0] == KeyTaken.of(TIMER_KEY_TAKEN, timer_key=second.keys[0])
     assert [it["name"] for it in await query(one.dsn, "select name from shardclock.timers where name = 'ours'")] == []
     assert await schedule_timers(one.session, first, asked) == written
 
 
-async def test_a_batch_whose_keys_are_taken_is_written_under_others(each_dsn: str) -> None:
+async def test_a_batch_whose_keys_are_taken_is_written_under_other_keys(each_dsn: str) -> None:
     await add_timers(each_dsn, 3, "now() + interval '1 hour'")
     await query(each_dsn, BACK)
     async with session(each_dsn) as client:
-        outcomes = await Batch([timer(name=f"n{i}") for i in range(5)]).send(client)
+        outcomes = await ScheduleBatch([timer(name=f"n{i}") for i in range(5)]).send(client)
 
     rows = await query(each_dsn, "select timer_key, name from shardclock.timers where name is not null order by name")
     assert [row["name"] for row in rows] == [f"n{i}" for i in range(5)]
     assert [it.timer_key for it in outcomes if isinstance(it, Scheduled)] == [row["timer_key"] for row in rows]
 
 
-async def test_keys_in_the_log_are_taken_too_and_the_sequence_goes_beyond_them(each_dsn: str) -> None:
+async def test_keys_in_the_log_are_taken_too_and_the_sequence_moves_after_them(each_dsn: str) -> None:
     await add_holder(each_dsn, 1)
     async with HolderClient(each_dsn, holder=1, role=OPERATOR) as shard:
         keys = await add_timers(each_dsn, 50)
         assert (await shard.take(fire_overdue=True)).fired == 50
         await query(shard.dsn, BACK)
-        (outcome,) = await Batch([timer()]).send(shard.session)
+        (outcome,) = await ScheduleBatch([timer()]).send(shard.session)
 
     assert isinstance(outcome, Scheduled)
     assert outcome.timer_key > max(keys)
@@ -164,23 +165,23 @@ async def test_keys_in_the_log_are_taken_too_and_the_sequence_goes_beyond_them(e
 
 
 async def test_a_schedule_goes_on_when_the_sequence_has_gone_back(dsn: str) -> None:
-    # Given pending timers, whose keys the sequence is about to draw again, and a schedule. It fires missed dates, too:
-    # a slow machine misses some.
+    # Given pending timers with keys that the sequence is about to draw again, and a schedule. It also fires missed
+    # dates, because a slow machine misses some.
     await add_timers(dsn, 5, "now() + interval '1 hour'")
     await add_schedule(dsn, "R10/PT0.2S", "now()", anchor="now()", missed="'fire_all'")
     async with pool_of(dsn) as pool:
         await query(dsn, BACK)
 
-        # When a schedule fires there,
+        # When the schedule fires,
         await pool.start()
         await pool.until_fired(3)
 
-    # Then it goes on, and nothing is paused.
+    # Then the schedule goes on, and no timer is paused.
     assert {intent for _, intent in await intents(dsn)} == {"TRIGGERED"}
     assert await value(dsn, "select count(*) from shardclock.timers") == 6
 
 
-async def test_a_batch_of_firings_whose_next_keys_are_taken_fires_whole(each_dsn: str) -> None:
+async def test_a_batch_of_firings_whose_next_keys_are_taken_fires_completely(each_dsn: str) -> None:
     await add_holder(each_dsn, 1)
     keys = await add_timers(each_dsn, 40, "now() + interval '1 hour'")
     for name in ("a", "b", "c"):
@@ -199,7 +200,7 @@ async def test_a_batch_of_firings_whose_next_keys_are_taken_fires_whole(each_dsn
     assert min(row["timer_key"] for row in next_ones) > max(keys)
 
 
-async def test_sql_schedules_under_another_key_and_blames_no_name(each_dsn: str) -> None:
+async def test_sql_schedules_under_another_key_and_reports_no_name_conflict(each_dsn: str) -> None:
     keys = await add_timers(each_dsn, 5, "now() + interval '1 hour'")
     await query(each_dsn, BACK)
     async with HolderClient(each_dsn, plans={}) as client:
@@ -211,7 +212,7 @@ async def test_sql_schedules_under_another_key_and_blames_no_name(each_dsn: str)
         await query(client.dsn, BACK)
         said = await refusal(client, "schedule_timer", delay="'PT1H'", name="'n'")
 
-    assert said.startswith('name "n" is taken by a pending timer')
+    assert said.startswith("name 'n' is taken by a pending timer")
     assert await value(each_dsn, "select name from shardclock.timers where schedule is not null") != "schedule-1"
 
 
@@ -230,10 +231,10 @@ async def test_a_timer_that_replaces_another_has_another_key(each_dsn: str, when
 
 
 @pytest.mark.parametrize("fate", ["canceled", "fired", "uncommitted"])
-async def test_the_key_of_a_timer_that_has_ended_is_no_other_s_in_sql(
+async def test_the_key_of_an_ended_timer_is_not_given_to_another_in_sql(
     twins: tuple[HolderClient, HolderClient], fate: str
 ) -> None:
-    # Given a timer that has ended, or does so while another is about to be written under its key
+    # Given a timer that has ended, or ends while another timer is about to be written under its key
     one, other = twins
     key = await schedule(one, name="theirs", delay="PT0S")
     if fate == "uncommitted":
@@ -258,7 +259,7 @@ async def test_the_key_of_a_timer_that_has_ended_is_no_other_s_in_sql(
 
 
 async def test_a_replacement_whose_key_is_taken_replaces_nothing(each_dsn: str) -> None:
-    # Given a key that was free when a batch last asked, and is another's since
+    # Given a key that was free when a batch last checked, and was taken since
     async with HolderClient(each_dsn, plans={}) as client:
         await schedule(client, name="n")
         taken = await schedule(client, name="other")
@@ -270,7 +271,7 @@ async def test_a_replacement_whose_key_is_taken_replaces_nothing(each_dsn: str) 
     assert await intents(each_dsn) == {}
 
 
-async def test_a_replacement_whose_key_is_taken_at_the_last_moment_is_undone(each_dsn: str) -> None:
+async def test_a_replacement_whose_key_is_taken_at_the_last_moment_is_rolled_back(each_dsn: str) -> None:
     async with HolderClient(each_dsn, plans={}) as client, HolderClient(each_dsn) as locker:
         # Given a replacement that waits for the timer that it replaces
         await schedule(client, name="n")
@@ -280,18 +281,18 @@ async def test_a_replacement_whose_key_is_taken_at_the_last_moment_is_undone(eac
         await locker.value("select 1 from shardclock.timers for update")
         writing = await waits(client, client.value(WRITE, free, "n"))
 
-        # When its key becomes another's
+        # When the replacement's key becomes another timer's key
         (taken,) = await add_timers(each_dsn, 1, timer_key=str(free))
         await locker.rollback()
 
-        # Then nothing was done, and it may be sent again.
+        # Then nothing was written, and the replacement may be sent again.
         with pytest.raises(StoreUnavailable, match=f"key {free} was taken just now"):
             await ends(writing)
     assert await query(each_dsn, "select * from shardclock.timers where timer_key <> $1", taken) == before
     assert await intents(each_dsn) == {}
 
 
-async def test_a_copy_that_is_released_draws_no_key_that_it_holds(each_dsn: str) -> None:
+async def test_a_released_copy_draws_no_key_that_it_holds(each_dsn: str) -> None:
     keys = await add_timers(each_dsn, 5, "now() + interval '1 hour'")
     await query(each_dsn, "update shardclock.identity set origin = 'elsewhere'")
     await query(each_dsn, BACK)
@@ -301,7 +302,7 @@ async def test_a_copy_that_is_released_draws_no_key_that_it_holds(each_dsn: str)
     assert await value(each_dsn, "select nextval('shardclock.timer_key_seq')") > max(keys)
 
 
-async def test_the_sequence_never_steps_back_and_no_far_off_key_uses_it_up(each_dsn: str) -> None:
+async def test_the_sequence_never_goes_back_and_no_far_key_uses_it_up(each_dsn: str) -> None:
     await query(each_dsn, "select setval('shardclock.timer_key_seq', 2000000)")
     await add_timers(each_dsn, 1, timer_key="9223372036854775807")
     assert await value(each_dsn, "select shardclock.advance_keys()") is False
@@ -311,7 +312,7 @@ async def test_the_sequence_never_steps_back_and_no_far_off_key_uses_it_up(each_
         assert await one.value("select shardclock.advance_keys()") is True
         async with asyncio.timeout(BOUND_S):
             assert await other.value("select shardclock.advance_keys()") is False, (
-                "nobody waits for an open transaction"
+                "it doesn't wait for an open transaction"
             )
         await one.rollback()
 

@@ -1,4 +1,4 @@
-"""Prove from when on a timer is late: from its due date, or from when a client asked for it if that was later."""
+"""Prove the moment from which a timer is late: its due date, or a client's request if that was later."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule
 
 HOUR_S, DAY_S = 3_600.0, 86_400.0
-QUICK_S = 20.0  # whatever takes a test a moment
+QUICK_S = 20.0  # more than any act of a test takes
 YEAR_AGO = "now() - interval '1 year'"
 
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots, and plays the client too."""
+    """Give a holder that keeps all slots, and is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as hand:
         yield hand
 
 
 async def fire(shard: HolderClient) -> list[Lags]:
-    """Take and fire what is due, as a shard does, with its lags."""
+    """Claim and fire the due timers as a shard does; return the lags."""
     taken = await claim_due(shard.session, 1, Scan("own", 0.0, 4_200), lease_s=10.0, lag_edges=LAG_EDGES)
     now = await shard.value("select now()")
     fired = await fire_due(shard.session, 1, [firing_of(it, now) for it in taken.claimed], lag_edges=LAG_EDGES)
@@ -42,17 +42,17 @@ async def fire(shard: HolderClient) -> list[Lags]:
 
 
 async def only(shard: HolderClient) -> tuple[str, int, float]:
-    """Fire, and tell of the one kind of lag that there is: when it was asked for, how many timers, their mean lag."""
+    """Fire, and return the only reported lag: late or ahead, the number of timers, and their mean lag."""
     lags = await fire(shard)
     assert len({lag.asked for lag in lags}) == 1
     timers = sum(lag.timers for lag in lags)
     return lags[0].asked, timers, sum(lag.sum_s for lag in lags) / timers
 
 
-# Asked for late: it is nobody's fault but the asker's
+# Requested after the due date: the delay before the request does not count
 
 
-async def test_a_backfill_is_late_from_when_it_was_scheduled(shard: HolderClient) -> None:
+async def test_a_backfill_is_late_from_the_moment_of_its_request(shard: HolderClient) -> None:
     for _ in range(3):
         await schedule(shard, due_date=await shard.value(f"select {YEAR_AGO}"))
     before, measured = await read_status(shard.session), await measure_cluster(shard.session)
@@ -69,7 +69,7 @@ async def test_a_backfill_is_late_from_when_it_was_scheduled(shard: HolderClient
     assert after.lag_max_ms < QUICK_S * 1_000
 
 
-async def test_a_backfill_that_nobody_fires_is_overdue_by_as_long_as_it_waits(shard: HolderClient) -> None:
+async def test_a_backfill_that_no_shard_fires_is_overdue_since_its_request(shard: HolderClient) -> None:
     await add_timers(shard.dsn, 3, YEAR_AGO, created_at="now() - interval '10 minutes'")
 
     status, measured = await read_status(shard.session), await measure_cluster(shard.session)
@@ -108,8 +108,8 @@ async def test_a_timer_that_is_resumed_is_late_from_then_on(shard: HolderClient)
     assert lag_s < QUICK_S
 
 
-async def test_what_a_pause_has_left_to_catch_up_with_is_late_from_when_it_was_resumed(shard: HolderClient) -> None:
-    # Given five occurrences that came and went while their schedule was paused
+async def test_occurrences_missed_in_a_pause_are_late_from_the_resumption(shard: HolderClient) -> None:
+    # Given five occurrences that passed while their schedule was paused
     await add_schedule(shard.dsn, "R5/PT1H", "now() - interval '5 hours'", anchor="now() - interval '6 hours'",
         missed="'fire_all'", repetitions="5")  # fmt: skip
     await pause_timer(shard.session, TimerRef(name="beat"))
@@ -124,10 +124,10 @@ async def test_what_a_pause_has_left_to_catch_up_with_is_late_from_when_it_was_r
     assert status.lag_max_ms < QUICK_S * 1_000
 
 
-# Known ahead: it is our fault
+# Known before the due date: the full delay counts
 
 
-async def test_what_an_outage_has_left_is_late_from_its_due_date(shard: HolderClient) -> None:
+async def test_a_timer_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:
     await add_timers(shard.dsn, 2, "now() - interval '1 hour'", created_at="now() - interval '1 day'")
     status, measured = await read_status(shard.session), await measure_cluster(shard.session)
 
@@ -140,8 +140,8 @@ async def test_what_an_outage_has_left_is_late_from_its_due_date(shard: HolderCl
     assert (await read_status(shard.session)).lag_max_ms == pytest.approx(HOUR_S * 1_000, abs=QUICK_S * 1_000)
 
 
-async def test_each_occurrence_that_an_outage_has_left_is_late_from_its_due_date(shard: HolderClient) -> None:
-    """The second is made when the first is fired, hours after it was due: that it was made so late is our fault."""
+async def test_each_occurrence_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:
+    """The second occurrence is made when the first one fires, hours after its own due date: that delay counts."""
     await add_schedule(shard.dsn, "R3/PT1H", "now() - interval '3 hours'", anchor="now() - interval '4 hours'",
         missed="'fire_all'", repetitions="3", created_at="now() - interval '4 hours'")  # fmt: skip
 
@@ -152,7 +152,7 @@ async def test_each_occurrence_that_an_outage_has_left_is_late_from_its_due_date
     assert (await read_status(shard.session)).lag_max_ms == pytest.approx(3 * HOUR_S * 1_000, abs=QUICK_S * 1_000)
 
 
-async def test_an_occurrence_that_is_to_come_after_a_pause_is_late_from_its_due_date(shard: HolderClient) -> None:
+async def test_an_occurrence_after_a_pause_is_late_from_its_due_date(shard: HolderClient) -> None:
     await add_schedule(shard.dsn, "R/PT1H", "now() - interval '5 minutes'", anchor="now() - interval '65 minutes'")
     await pause_timer(shard.session, TimerRef(name="beat"))
     await resume_timer(shard.session, TimerRef(name="beat"))

@@ -1,4 +1,4 @@
-"""Prove that a client's open transaction keeps nothing from its worker but the deliveries that it has locked."""
+"""Prove that a client's open transaction delays only the deliveries that the transaction has locked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def taken(shard: HolderClient, worker: WorkerClient, client: HolderClient) -> list[ClaimedDelivery]:
-    """Let a worker take three deliveries; a client's transaction is open, and has locked the second one."""
+    """Let a worker claim three deliveries; a client's open transaction has locked the second one."""
     await deliver(shard, 3)
     taken = await worker.take()
     await client.begin()
@@ -55,12 +55,12 @@ async def taken(shard: HolderClient, worker: WorkerClient, client: HolderClient)
 
 
 async def settle(worker: WorkerClient, *settlements: Any) -> Unsettled:
-    """Settle, and leave out what is locked."""
+    """Settle, and skip locked rows."""
     return await settle_deliveries(worker.settles, worker.holder, settlements, leaves_locked=True, now=worker.now)
 
 
 @pytest.mark.parametrize("how", [done, failed, dead])
-async def test_a_locked_one_is_left_and_said_and_the_others_are_settled(
+async def test_a_locked_delivery_is_skipped_and_reported_and_the_others_are_settled(
     dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery], how: Any
 ) -> None:
     one, locked, three = taken
@@ -76,7 +76,7 @@ async def test_a_locked_one_is_left_and_said_and_the_others_are_settled(
     assert (await recorded(dsn)).count((locked.timer_key, "DELIVERED")) == (how is done)
 
 
-async def test_who_does_not_leave_out_what_is_locked_waits_a_moment_and_has_changed_nothing(
+async def test_a_settlement_that_does_not_skip_locked_rows_waits_briefly_and_changes_nothing(
     dsn: str, worker: WorkerClient, taken: list[ClaimedDelivery]
 ) -> None:
     with pytest.raises(StoreLocked):
@@ -85,7 +85,7 @@ async def test_who_does_not_leave_out_what_is_locked_waits_a_moment_and_has_chan
     assert len(await deliveries(dsn)) == 3
 
 
-async def test_what_is_locked_for_no_longer_than_a_moment_is_settled_by_who_waits(
+async def test_a_row_that_is_locked_only_briefly_is_settled_after_a_wait(
     worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
 ) -> None:
     await client.commit()
@@ -93,7 +93,7 @@ async def test_what_is_locked_for_no_longer_than_a_moment_is_settled_by_who_wait
     assert await worker.settle(*map(done, taken)) == {it.claim for it in taken}
 
 
-async def test_of_two_claims_of_a_locked_one_the_older_is_lost(
+async def test_the_older_of_two_claims_of_a_locked_delivery_is_lost(
     dsn: str, shard: HolderClient, worker: WorkerClient, client: HolderClient
 ) -> None:
     await deliver(shard)
@@ -110,7 +110,7 @@ async def test_of_two_claims_of_a_locked_one_the_older_is_lost(
     assert renewal == (frozenset(), frozenset([newer.claim]))
 
 
-async def test_a_locked_one_that_another_worker_has_claimed_since_is_lost(
+async def test_a_locked_delivery_that_another_worker_has_claimed_since_is_lost(
     dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
 ) -> None:
     await client.rollback()
@@ -125,7 +125,7 @@ async def test_a_locked_one_that_another_worker_has_claimed_since_is_lost(
     assert await settle(worker, done(lost)) == Unsettled(lost=frozenset([lost.claim]))
 
 
-async def test_a_locked_lease_is_as_it_was_and_is_not_lost(
+async def test_a_locked_lease_stays_and_is_not_lost(
     dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
 ) -> None:
     one, locked, three = taken
@@ -146,12 +146,12 @@ async def test_a_locked_lease_is_as_it_was_and_is_not_lost(
     assert len(renewal.renewed) == 3
 
 
-# What they read
+# Rows that the statements read
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
 @pytest.mark.parametrize(("leaves_locked", "probes"), [("false", 1), ("true", 2)])
-async def test_a_settlement_reads_what_it_settles_and_locks_it_first_only_if_it_is_asked_to(
+async def test_a_settlement_reads_its_own_rows_and_locks_them_first_only_on_request(
     dsn: str, worker: WorkerClient, leaves_locked: str, probes: int, *, analyzed: bool
 ) -> None:
     await add_deliveries(dsn, MANY, claimed_by="11", claimed_until="now()", claims="1")
@@ -170,7 +170,7 @@ async def test_a_settlement_reads_what_it_settles_and_locks_it_first_only_if_it_
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-async def test_a_renewal_reads_what_it_renews_twice(dsn: str, worker: WorkerClient, *, analyzed: bool) -> None:
+async def test_a_renewal_reads_its_rows_twice(dsn: str, worker: WorkerClient, *, analyzed: bool) -> None:
     await add_deliveries(dsn, MANY, claimed_by="11", claimed_until="now()", claims="1")
     if analyzed:
         await query(dsn, "analyze shardclock.deliveries")

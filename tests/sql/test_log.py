@@ -1,4 +1,4 @@
-"""Prove that every reader of the command log sees each record once, in order, and passes over none."""
+"""Prove that every reader of the command log sees each record once, in order, without gaps."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Places = list[int]
 
 
 async def append(dsn: str, count: int) -> None:
-    """Let timers end, each in a transaction of its own."""
+    """End timers, each in a separate transaction."""
     for key in await add_timers(dsn, count):
         await query(dsn, "select shardclock.cancel_timer($1)", key)
 
 
 def collect(into: Places) -> Callable[[Connection, Sequence[LogRecord]], Awaitable[None]]:
-    """Make a consumer's work that notes which records it was given."""
+    """Make a consumer's work that notes the records that it receives."""
 
     async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
         into.extend(record.position for record in records)
@@ -38,7 +38,7 @@ def collect(into: Places) -> Callable[[Connection, Sequence[LogRecord]], Awaitab
 
 
 async def in_order(dsn: str) -> Places:
-    """Read where all committed records stand, in the log's order."""
+    """Read the positions of all committed records, in the log's order."""
     return [
         row["position"] for row in await query(dsn, "select position from shardclock.command_log order by position")
     ]
@@ -61,7 +61,7 @@ async def test_a_reader_goes_on_from_its_position_a_limit_at_a_time(dsn: str) ->
     assert found == await in_order(dsn)
 
 
-async def test_the_logs_end_is_behind_all_that_is_readable_and_before_all_that_comes(dsn: str) -> None:
+async def test_the_logs_end_is_after_all_readable_records_and_before_all_later_ones(dsn: str) -> None:
     await append(dsn, 3)
     async with session(dsn) as reader:
         end = await log_end(reader)
@@ -70,7 +70,7 @@ async def test_the_logs_end_is_behind_all_that_is_readable_and_before_all_that_c
         assert len(await read_log(reader, end)) == 1
 
 
-async def test_following_gives_what_comes_and_empty_batches_while_nothing_does(dsn: str) -> None:
+async def test_following_gives_new_records_and_empty_batches_while_there_are_none(dsn: str) -> None:
     await append(dsn, 1)
     async with session(dsn) as reader:
         following = follow(reader, 0)
@@ -91,7 +91,7 @@ async def test_a_group_does_its_work_once_for_each_record(each_dsn: str) -> None
     assert found == await in_order(each_dsn)
 
 
-async def test_groups_know_nothing_of_each_other(dsn: str) -> None:
+async def test_groups_are_independent(dsn: str) -> None:
     await append(dsn, 2)
     one: Places = []
     two: Places = []
@@ -118,7 +118,7 @@ async def test_while_one_member_of_a_group_works_the_others_do_nothing(dsn: str)
     assert len(found) == 1
 
 
-async def test_work_that_raises_is_undone_and_its_exception_comes_out_as_it_was(dsn: str) -> None:
+async def test_work_that_raises_is_rolled_back_and_its_exception_is_raised_unchanged(dsn: str) -> None:
     await append(dsn, 2)
     await query(dsn, "create table done (position bigint)")
     await query(dsn, "grant insert on done to test_consumer")
@@ -142,7 +142,7 @@ async def test_work_that_raises_is_undone_and_its_exception_comes_out_as_it_was(
     assert found == await in_order(dsn)
 
 
-async def test_work_whose_own_statement_is_refused_sees_that_exception_again(dsn: str) -> None:
+async def test_work_whose_own_statement_is_refused_gets_that_exception(dsn: str) -> None:
     await append(dsn, 1)
 
     async def divide(connection: Connection, records: Sequence[LogRecord]) -> None:
@@ -153,7 +153,7 @@ async def test_work_whose_own_statement_is_refused_sees_that_exception_again(dsn
             await consume_once(member, "g", divide)
 
 
-async def test_a_consumer_works_until_it_is_cancelled_and_waits_out_an_outage(dsn: str) -> None:
+async def test_a_consumer_works_until_it_is_cancelled_and_waits_during_an_outage(dsn: str) -> None:
     found: Places = []
     consumer = asyncio.create_task(consume(as_role(dsn, "consumer"), "g", collect(found)))
     await append(dsn, 3)
@@ -173,7 +173,7 @@ async def test_a_consumer_works_until_it_is_cancelled_and_waits_out_an_outage(ds
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until something has come true, for a bounded time."""
+    """Wait until a condition is true, for a bounded time."""
     async with asyncio.timeout(BOUND_S):
         while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Prove that every writer to the log marks itself, waits for no stranger, and is heeded whatever function it uses."""
+"""Prove that every writer of the log takes a mark, waits for no other session, and makes readers wait."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.support.sql_client import schedule, session
 HOLDER = 7
 
 
-# What others do with the keys of marks
+# Other sessions that use the keys of marks
 
 MARKS = 1936221036
 
 
 @pytest.fixture
 async def stranger(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Give a session of a role that may connect, and was granted nothing."""
+    """Give a session of a role that may connect, and has no other right."""
     name = f"stranger_{uuid4().hex}"
     await query(each_dsn, f"create role {name} login")
     connection = await asyncpg.connect(USER.sub(f"{name}:", each_dsn))
@@ -50,7 +50,7 @@ async def test_a_writer_does_not_wait_for_holders_of_mark_keys(each_dsn: str, st
         assert await keys_in(reader) == [one, two, three]
 
 
-async def test_a_writer_that_finds_no_free_mark_key_is_told_who_holds_them(
+async def test_a_writer_that_finds_no_free_mark_key_gets_the_holders_in_the_error(
     each_dsn: str, stranger: asyncpg.Connection
 ) -> None:
     (key,) = await add_timers(each_dsn, 1)
@@ -67,7 +67,7 @@ async def test_a_writer_that_finds_no_free_mark_key_is_told_who_holds_them(
 
 
 @pytest.mark.parametrize("taken", ["pg_advisory_lock_shared", "pg_advisory_lock"])
-async def test_a_session_that_does_not_write_holds_no_reader_back_whatever_it_locks(
+async def test_a_session_that_does_not_write_holds_no_reader_back_with_any_lock(
     each_dsn: str, stranger: asyncpg.Connection, taken: str
 ) -> None:
     (key,) = await add_timers(each_dsn, 1)
@@ -78,7 +78,7 @@ async def test_a_session_that_does_not_write_holds_no_reader_back_whatever_it_lo
     assert await value(each_dsn, "select count(*) from shardclock.log_writers") == 0
 
 
-async def test_a_writer_that_uses_somebody_elses_function_holds_readers_back_too(
+async def test_a_writer_that_uses_another_roles_function_holds_readers_back_too(
     each_dsn: str, stranger: asyncpg.Connection
 ) -> None:
     one, two = await add_timers(each_dsn, 2)
@@ -98,7 +98,7 @@ async def test_a_writer_that_uses_somebody_elses_function_holds_readers_back_too
 
 
 @pytest.mark.parametrize("said", ["now()::text", "'5'", "'0'", "'-5'", "'9223372036854775807'", "'99'", "'x'"])
-async def test_no_setting_makes_a_writer_forget_its_mark(each_dsn: str, said: str) -> None:
+async def test_no_setting_makes_a_writer_skip_its_mark(each_dsn: str, said: str) -> None:
     first, second = await add_timers(each_dsn, 2)
     async with HolderClient(each_dsn) as writer, session(each_dsn) as reader:
         await writer.begin()
@@ -115,18 +115,18 @@ async def test_no_setting_makes_a_writer_forget_its_mark(each_dsn: str, said: st
 
 
 async def fire_fused(shard: HolderClient) -> None:
-    """Let a shard fire what is overdue as it finds it."""
+    """Let a shard fire overdue timers in the same statement that finds them."""
     assert (await shard.take(fire_overdue=True, scope="outage", floor_s=0.0)).fired
 
 
 async def refuse(shard: HolderClient) -> None:
-    """Let a shard pause what it can't fire."""
+    """Let a shard pause a timer that it can't fire."""
     (timer, *_) = (await shard.take()).claimed
     await pause_faulty(shard.session, HOLDER, timer, why="no reason")
 
 
 def verb(call: str) -> Callable[[HolderClient], Awaitable[None]]:
-    """Let a client call a verb on the timer named t."""
+    """Let a client call a verb for the timer t."""
 
     async def do(client: HolderClient) -> None:
         assert await client.value(f"select shardclock.{call}")
@@ -135,18 +135,18 @@ def verb(call: str) -> Callable[[HolderClient], Awaitable[None]]:
 
 
 async def pause_and_resume(client: HolderClient) -> None:
-    """Let a client take a timer out, and put it back."""
+    """Let a client pause and resume a timer."""
     await client.value("select shardclock.pause_timer(name => 't')")
     await client.value("select shardclock.resume_timer(name => 't')")
 
 
 async def insert(client: HolderClient) -> None:
-    """Let somebody insert who knows of nothing."""
+    """Insert a record as a session that does not know of marks."""
     await client.value(f"{INSERT} from generate_series(1, 3) i returning position")
 
 
 async def copy(client: HolderClient) -> None:
-    """Let somebody copy records in who knows of nothing."""
+    """Copy records into the log as a session that does not know of marks."""
     rows = await client.connection.fetch("select now() as now")
     moment = rows[0]["now"]
     await client.connection.copy_records_to_table(
@@ -181,7 +181,7 @@ async def test_every_writer_of_the_log_holds_readers_back_until_it_has_ended(
     await add_holder(dsn, HOLDER)
     await add_timers(dsn, 1, name="'t'", process_instance_key="5")
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'later'")
-    # Where policies stand, Postgres lets only a table's owner copy into it.
+    # With policies, Postgres lets only a table's owner copy into it.
     role = SUPERUSER if write is copy else OPERATOR
     async with HolderClient(dsn, HOLDER, role=role) as writer, HolderClient(dsn) as client, session(dsn) as reader:
         await writer.begin()

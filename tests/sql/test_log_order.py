@@ -1,4 +1,4 @@
-"""Prove that the log reads by position alone: no record is passed over, and each timer's records stand in order."""
+"""Prove that reading the log by position skips no record, and gives each timer's records in order."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.support.sql_client import session
 HOLDER = 7
 
 
-# What holds a reader back
+# The transactions that hold a reader back
 
 
-async def test_a_record_that_commits_late_is_not_passed_over(each_dsn: str) -> None:
+async def test_a_record_that_commits_late_is_not_skipped(each_dsn: str) -> None:
     first, second = await add_timers(each_dsn, 2)
     async with HolderClient(each_dsn) as early, session(each_dsn) as reader:
         await early.begin()
-        await early.cancel(timer_key=first)  # the log's very first position
+        await early.cancel(timer_key=first)  # its record has the log's very first position
         await query(each_dsn, "select shardclock.cancel_timer($1)", second)
 
         before, end = await keys_in(reader), await log_end(reader)
@@ -55,7 +55,7 @@ async def test_a_writer_of_another_database_holds_no_reader_back(dsn: str, each_
         assert await keys_in(reader) == [key]
 
 
-async def test_a_reader_passes_records_that_were_rolled_back(dsn: str) -> None:
+async def test_a_reader_passes_positions_that_were_rolled_back(dsn: str) -> None:
     one, two = await add_timers(dsn, 2)
     async with HolderClient(dsn) as writer, session(dsn) as reader:
         await writer.begin()
@@ -66,7 +66,7 @@ async def test_a_reader_passes_records_that_were_rolled_back(dsn: str) -> None:
         assert await keys_in(reader) == [two]
 
 
-async def test_a_mark_goes_with_the_savepoint_it_was_made_in_and_comes_again_after_it(dsn: str) -> None:
+async def test_a_mark_is_rolled_back_with_its_savepoint_and_taken_again_after_it(dsn: str) -> None:
     undone, first, second = await add_timers(dsn, 3)
     async with HolderClient(dsn) as writer, session(dsn) as reader:
         await writer.begin()
@@ -99,7 +99,7 @@ async def test_a_prepared_transaction_holds_readers_back_like_an_open_one(dsn: s
         assert await keys_in(reader) == [one, two]
 
 
-async def test_one_transaction_makes_one_mark_however_much_it_writes(dsn: str) -> None:
+async def test_one_transaction_takes_one_mark_for_any_number_of_records(dsn: str) -> None:
     keys = await add_timers(dsn, 300)
     async with HolderClient(dsn) as writer:
         await writer.begin()
@@ -115,7 +115,7 @@ async def test_marks_stay_ordered_when_their_31_bits_wrap_around(dsn: str) -> No
     first, second, third = await add_timers(dsn, 3)
     async with HolderClient(dsn) as one, HolderClient(dsn) as two, session(dsn) as reader:
         await one.begin()
-        await one.cancel(timer_key=first)  # its mark is 2147483646, the next one's 0
+        await one.cancel(timer_key=first)  # the transaction's mark is 2147483646, and the next mark is 0
         await query(dsn, "select shardclock.cancel_timer($1)", second)
         await two.begin()
         await two.cancel(timer_key=third)
@@ -131,11 +131,11 @@ async def test_marks_stay_ordered_when_their_31_bits_wrap_around(dsn: str) -> No
 # The order of one timer's records
 
 
-async def test_a_pause_and_then_a_resume_are_read_in_that_order_whoever_began_first(dsn: str) -> None:
+async def test_a_pause_and_a_later_resume_are_read_in_that_order_in_any_order_of_begins(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
     async with HolderClient(dsn) as one, HolderClient(dsn) as other:
         await one.begin()
-        await one.value("select pg_current_xact_id()")  # an xid below the other's
+        await one.value("select pg_current_xact_id()")  # an xid below the other transaction's xid
         await other.value("select shardclock.pause_timer($1)", key)
         await one.value("select shardclock.resume_timer($1)", key)
         await one.commit()
@@ -143,7 +143,7 @@ async def test_a_pause_and_then_a_resume_are_read_in_that_order_whoever_began_fi
     assert await told(dsn, key) == ["PAUSED", "RESUMED"]
 
 
-async def test_a_writer_that_waits_for_a_row_draws_a_later_position_than_the_one_that_held_it(dsn: str) -> None:
+async def test_a_writer_that_waits_for_a_row_draws_a_later_position_than_its_former_holder(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
     async with HolderClient(dsn) as one, HolderClient(dsn) as other:
         await one.begin()
@@ -156,7 +156,7 @@ async def test_a_writer_that_waits_for_a_row_draws_a_later_position_than_the_one
     assert await told(dsn, key) == ["PAUSED", "RESCHEDULED", "CANCELED"]
 
 
-async def test_a_firing_and_then_a_cancel_by_an_older_transaction_are_read_in_that_order(dsn: str) -> None:
+async def test_a_firing_and_a_later_cancel_by_an_older_transaction_are_read_in_that_order(dsn: str) -> None:
     await add_holder(dsn, HOLDER)
     key = await add_schedule(dsn)
     async with HolderClient(dsn) as client, HolderClient(dsn, HOLDER) as shard:
@@ -173,7 +173,7 @@ async def test_a_firing_and_then_a_cancel_by_an_older_transaction_are_read_in_th
         ]
 
 
-# Who may not read
+# Refused reads
 
 
 async def read_after(reader: Session, setting: str) -> list[asyncpg.Record]:
@@ -190,7 +190,7 @@ async def test_a_snapshot_that_is_older_than_the_read_is_refused(dsn: str, isola
             await read_after(reader, f"set transaction isolation level {isolation}")
 
 
-async def test_a_role_without_the_sequence_is_told_so_not_shown_an_empty_log(each_dsn: str) -> None:
+async def test_a_role_without_a_right_on_the_sequence_gets_an_error_and_not_an_empty_log(each_dsn: str) -> None:
     role = "reads_the_log"
     await query(each_dsn, f"create role {role}")
     try:
@@ -212,8 +212,8 @@ async def test_the_sequence_keeps_no_values_for_a_session(each_dsn: str) -> None
     assert await value(each_dsn, cache) == 1
 
 
-async def test_nobody_reads_the_sequence_without_its_lock(dsn: str) -> None:
-    # `select last_value` may see a value that is 32 too high while the sequence writes its record ahead: one read in
+async def test_no_function_reads_the_sequence_without_its_lock(dsn: str) -> None:
+    # `select last_value` may see a value that is 32 too high while the sequence writes ahead to the WAL: one read in
     # 40,000 beside two busy writers, so no test would find it by chance.
     functions = await query(
         dsn, "select prosrc from pg_proc where pronamespace = 'shardclock'::regnamespace and prosrc ~ 'position_seq'"

@@ -1,4 +1,4 @@
-"""Prove that the log always has a place for its records: days are made ahead, and the default takes in the rest."""
+"""Prove that each record has a partition: days are made ahead, and the default partition takes all other records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.support.sql_client import call
 # Made ahead
 
 
-async def test_today_and_the_week_ahead_have_partitions_and_making_them_again_makes_none(each_dsn: str) -> None:
+async def test_today_and_the_week_ahead_have_partitions_and_a_second_call_makes_none(each_dsn: str) -> None:
     expected = [*days_ahead(0, 7), "default"]
     assert await partitions(each_dsn) == expected
 
@@ -82,7 +82,7 @@ async def test_a_new_partition_is_like_the_log_in_columns_and_indexes(dsn: str) 
     assert rows[0] == rows[1] == rows[2]
 
 
-async def test_a_record_lies_in_the_partition_of_its_day(each_dsn: str) -> None:
+async def test_a_record_is_in_the_partition_of_its_day(each_dsn: str) -> None:
     (key,) = await add_timers(each_dsn, 1)
     await query(each_dsn, "select shardclock.cancel_timer($1)", key)
 
@@ -90,8 +90,8 @@ async def test_a_record_lies_in_the_partition_of_its_day(each_dsn: str) -> None:
     assert await homes(each_dsn) == {at: 1}
 
 
-async def test_while_somebody_holds_the_log_open_no_day_is_made_and_nobody_waits(dsn: str) -> None:
-    """A dump of hours: who schedules, fires, or cancels too late, goes on as if nothing were to be done."""
+async def test_while_a_transaction_holds_the_log_open_no_day_is_made_and_no_writer_waits(dsn: str) -> None:
+    """During a dump of hours, clients and shards go on scheduling, firing and canceling without a wait."""
     await lose(dsn, *days_ahead(7, 7))
     await add_holder(dsn, 1)
     key, _ = await add_timers(dsn, 2)
@@ -103,12 +103,12 @@ async def test_while_somebody_holds_the_log_open_no_day_is_made_and_nobody_waits
     ):
         await dump.begin()
         await dump.value("select count(*) from shardclock.command_log")
-        await client.value("set lock_timeout = 1")  # to wait at all is to fail
+        await client.value("set lock_timeout = 1")  # any wait fails
         await maker.begin()
         with pytest.raises(asyncpg.LockNotAvailableError):
             await maker.connection.execute("savepoint before; select shardclock.ensure_log_partitions()")
 
-        # The maker's transaction is still open: what it did lock, it has given back.
+        # The maker's transaction is still open, and has released its locks.
         held = (await shard.take()).claimed
         assert key in (await shard.fire(held)).timer_keys
         assert await client.cancel(timer_key=key) == "TRIGGERED"
@@ -120,7 +120,7 @@ async def test_while_somebody_holds_the_log_open_no_day_is_made_and_nobody_waits
         assert await ensure_log_partitions(maker.session) == 1
 
 
-async def test_a_day_stays_for_a_record_that_was_committed_while_it_was_asked_about(dsn: str) -> None:
+async def test_a_day_stays_for_a_record_that_was_committed_during_the_check(dsn: str) -> None:
     await add_records(dsn, -40)
     await live_through(dsn, 45)
     async with (
@@ -147,7 +147,7 @@ async def test_a_day_stays_for_a_record_that_was_committed_while_it_was_asked_ab
 # A day without its partition
 
 
-async def test_without_its_day_s_partition_a_record_lies_in_the_default_until_the_day_is_over(each_dsn: str) -> None:
+async def test_without_its_day_s_partition_a_record_stays_in_the_default_until_the_day_is_over(each_dsn: str) -> None:
     # Given a day without its partition, on which a timer fired
     await lose(each_dsn, *days_ahead(0, 1))
     await add_holder(each_dsn, 1)
@@ -155,16 +155,16 @@ async def test_without_its_day_s_partition_a_record_lies_in_the_default_until_th
     async with HolderClient(each_dsn, holder=1) as shard, session(each_dsn) as client:
         assert (await shard.take(fire_overdue=True)).fired == 1
 
-        # When the partitions are made after all
+        # When the partitions are made later
         made = [await ensure_log_partitions(client) for _ in range(2)]
 
-        # Then the others are made, and the record is where it was;
+        # Then the other days' partitions are made, and the record stays in the default partition;
         assert made == [1, 0]
         assert await partitions(each_dsn) == [*days_ahead(1, 7), "default"]
         assert await homes(each_dsn) == {"default": 1}
         assert await read_keys(client) == [key]
 
-        # and when the day is over, it gets its own.
+        # and after the day, the record is in a separate partition.
         await query(each_dsn, "update shardclock.command_log set recorded_at = recorded_at - interval '1 day'")
         assert await ensure_log_partitions(client) == 2
         assert await partitions(each_dsn) == [*days_ahead(-1, 7), "default"]
@@ -173,7 +173,7 @@ async def test_without_its_day_s_partition_a_record_lies_in_the_default_until_th
     assert await intents(each_dsn) == {(key, "TRIGGERED"): 1}
 
 
-async def test_the_days_that_the_default_took_in_become_a_partition_and_the_order_stays(each_dsn: str) -> None:
+async def test_the_days_in_the_default_become_a_partition_and_the_order_stays(each_dsn: str) -> None:
     for ahead in (-1, -3, -2):
         await add_records(each_dsn, ahead, partition=ahead == -3)
     async with session(each_dsn) as reader, session(each_dsn) as maker:
@@ -190,7 +190,7 @@ async def test_the_days_that_the_default_took_in_become_a_partition_and_the_orde
         assert await ensure_log_partitions(maker) == 0
 
 
-async def test_a_day_of_its_own_between_two_that_the_default_took_in_leaves_all_where_they_are(each_dsn: str) -> None:
+async def test_a_partition_between_two_days_in_the_default_leaves_all_in_place(each_dsn: str) -> None:
     for ahead in (-1, -3, -2):
         await add_records(each_dsn, ahead, partition=ahead == -2)
     before = await homes(each_dsn)
@@ -208,7 +208,7 @@ async def test_a_reader_sees_each_record_once_while_records_move_to_their_own_da
 ) -> None:
     await add_records(each_dsn, -1, partition=False)
     async with HolderClient(each_dsn, role=OPERATOR) as maker, HolderClient(each_dsn, role=OPERATOR) as reader:
-        # Often enough for its plan to be kept.
+        # Often enough that Postgres keeps its plan.
         for _ in range(7 if known else 0):
             await read_keys(reader.session)
         await maker.begin()
@@ -220,7 +220,7 @@ async def test_a_reader_sees_each_record_once_while_records_move_to_their_own_da
         assert await ends(reading) == [1001, 1002, 1003]
 
 
-async def test_a_reader_that_keeps_the_log_open_postpones_the_move_and_nothing_else(dsn: str) -> None:
+async def test_a_reader_that_keeps_the_log_open_delays_the_move_and_nothing_else(dsn: str) -> None:
     await lose(dsn, *days_ahead(4, 4))
     await add_records(dsn, -1, partition=False)
     async with HolderClient(dsn, role=OPERATOR) as reader, HolderClient(dsn, role=OPERATOR) as maker:

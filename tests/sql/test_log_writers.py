@@ -1,4 +1,4 @@
-"""Prove that readers beside many writers lose no record, and see none out of order or later changed."""
+"""Prove that readers beside many writers lose no record, and see no record out of order or changed later."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_records_of_16_writers_beside_a_foreign_transaction_are_neither_lo
 
 
 async def _write(dsn: str, chance: random.Random) -> None:
-    """Write many transactions: of several statements, undone, killed; each record has its row's next turn."""
+    """Write many transactions: with several statements, rolled back, killed; each record has its row's next turn."""
     connection = await asyncpg.connect(dsn)
     for _ in range(80):
         try:
@@ -63,7 +63,7 @@ async def _write(dsn: str, chance: random.Random) -> None:
     await connection.close()
 
 
-# Update first: the row's lock, then the record.
+# The update comes first: it locks the row, then the record is written.
 TURN = f"""
     with turned as (
         update turns set n = n + 1 where k = any ($1) returning k, n
@@ -74,7 +74,7 @@ TURN = f"""
 
 
 async def _read(dsn: str, found: list[tuple[int, int, int]], writing: Callable[[], bool]) -> None:
-    """Read on from the last position until the writers have ended and nothing comes any more."""
+    """Read on from the last position until the writers have ended and no record comes any more."""
     async with session(dsn) as reader:
         while True:
             last = not writing()
@@ -86,8 +86,8 @@ async def _read(dsn: str, found: list[tuple[int, int, int]], writing: Callable[[
 
 
 @pytest.mark.exhaustive
-async def test_at_the_servers_own_speed_what_was_settled_stays_as_it_was(dsn: str) -> None:
-    # A reader that looks at the locks before it looks at the sequence is wrong in some of these looks.
+async def test_at_the_servers_own_speed_settled_positions_do_not_change(dsn: str) -> None:
+    # A reader that read the locks before the sequence would be wrong in some of these reads.
     await query(dsn, "create table looks (horizon bigint not null, seen bigint not null)")
     appends = f"""
         do $$ begin for turn in 1..4000 loop {INSERT} from generate_series(1, 2) i; commit; end loop; end $$

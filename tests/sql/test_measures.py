@@ -1,4 +1,4 @@
-"""Prove that what is measured in the tables is so, whoever is dead, and that estimates come close."""
+"""Prove that measurements of the tables are right with any process dead, and that estimates come close."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from shardclock_server.metrics.families import TABLE
-from shardclock_server.metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
+from shardclock_server.metrics.tables import AGE_EDGES, AGES, ALL_TIME
 from shardclock_server.sql.cluster.holders import SHARD, end_holders
 from shardclock_server.sql.cluster.leadership import lead, resign, scale, set_policy, set_ramp
 from shardclock_server.sql.metrics.forecast import MINUTES, read_forecast
@@ -51,23 +51,21 @@ async def each_session(each_dsn: str) -> AsyncIterator[Session]:
 
 
 async def moment(dsn: str) -> datetime:
-    """Read Postgres's clock, for tests in which it shall stand still."""
+    """Read Postgres's clock, for tests with a clock that stands still."""
     found: datetime = await value(dsn, "select now()")
     return found
 
 
-# How many are due when
+# The numbers of due timers
 
 
-async def test_an_empty_table_has_none_due(each_session: Session) -> None:
+async def test_an_empty_table_has_no_due_timers(each_session: Session) -> None:
     due = await count_due(each_session, (EVER, NOW, seconds(60)))
 
     assert (list(due.timers), due.estimated) == ([0, 0], False)
 
 
-async def test_timers_are_counted_between_the_edges_the_later_one_not_in_it(
-    each_session: Session, each_dsn: str
-) -> None:
+async def test_timers_are_counted_between_edges_without_the_later_edge(each_session: Session, each_dsn: str) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     for offset_s, timers in ((-3600, 1), (-0.000001, 2), (0, 4), (9.999999, 8), (10, 16), (20, 32), (3600, 64)):
         await add_timers(each_dsn, timers, f"'2030-01-01Z'::timestamptz + interval '{offset_s:f} s'")
@@ -77,16 +75,16 @@ async def test_timers_are_counted_between_the_edges_the_later_one_not_in_it(
     assert (list(due.timers), due.estimated) == ([1 + 2, 4 + 8, 16], False)
 
 
-async def test_the_oldest_and_the_latest_there_can_be_are_counted_too(session: Session, dsn: str) -> None:
+async def test_the_earliest_and_the_latest_possible_due_dates_are_counted_too(session: Session, dsn: str) -> None:
     await add_timers(dsn, 2, "'0001-01-01Z'::timestamptz")
     await add_timers(dsn, 3, "'9999-12-31 23:59:59.999997Z'::timestamptz")
     await query(dsn, "select shardclock.pause_timer(min(timer_key)) from shardclock.timers")
 
-    assert list((await count_due(session, FROM_EVER_ON)).timers) == [5]
+    assert list((await count_due(session, ALL_TIME)).timers) == [5]
     assert sum((await count_due(session, AGE_EDGES)).timers) == 1, "the paused one is not overdue"
 
 
-async def test_what_is_overdue_is_told_by_age(session: Session, dsn: str) -> None:
+async def test_overdue_timers_are_counted_by_age(session: Session, dsn: str) -> None:
     for late_s, timers in ((0.5, 1), (5, 2), (30, 4), (300, 8), (3600, 16)):
         await add_timers(dsn, timers, f"now() - interval '{late_s} s'")
 
@@ -112,7 +110,9 @@ async def insert(dsn: str, timers: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("timers", "estimated"), [(160_000, False), (180_000, True)])
-async def test_few_are_counted_and_many_estimated(session: Session, dsn: str, timers: int, estimated: bool) -> None:
+async def test_few_timers_are_counted_and_many_estimated(
+    session: Session, dsn: str, timers: int, estimated: bool
+) -> None:
     await insert(dsn, timers)
 
     due = await count_due(session, (NOW, seconds(60), seconds(120)))
@@ -122,8 +122,8 @@ async def test_few_are_counted_and_many_estimated(session: Session, dsn: str, ti
 
 
 @pytest.mark.slow
-async def test_very_many_are_estimated_from_fewer_slots_and_still_well(session: Session, dsn: str) -> None:
-    # As if the tables held twenty times as many: the tiers are a property of the statement.
+async def test_very_many_timers_are_estimated_well_from_fewer_slots(session: Session, dsn: str) -> None:
+    # As if the table held twenty times as many: the test lowers the limits in the statement.
     await insert(dsn, 200_000)
     text = statement("count_due").text.replace("20000", "2001")
     async with session.connection() as connection:
@@ -146,7 +146,7 @@ async def test_a_forecast_counts_each_of_the_next_fifteen_minutes(session: Sessi
     assert not forecast.estimated
 
 
-# The cluster in a row
+# The row of the cluster's figures
 
 
 async def measure(dsn: str) -> ClusterMeasures:
@@ -154,7 +154,7 @@ async def measure(dsn: str) -> ClusterMeasures:
         return await measure_cluster(session)
 
 
-async def test_a_cluster_that_was_never_started_is_measured_as_nothing(each_session: Session) -> None:
+async def test_a_cluster_that_never_started_is_measured_with_zeros(each_session: Session) -> None:
     measured = asdict(await measure_cluster(each_session))
 
     assert measured.pop("wal_bytes") > 0
@@ -169,7 +169,7 @@ async def test_a_cluster_that_was_never_started_is_measured_as_nothing(each_sess
     }  # fmt: skip
 
 
-async def test_what_an_operator_set_is_measured(operator: Session, dsn: str) -> None:
+async def test_an_operators_settings_are_measured(operator: Session, dsn: str) -> None:
     await set_policy(operator, SHARD, wanted_min=3, wanted_max=9, target_per_s=1_000)
     await set_ramp(operator, None)
 
@@ -193,7 +193,7 @@ async def test_a_leader_is_alive_until_its_lease_ends(operator: Session, dsn: st
     assert not (await measure(dsn)).leader_alive
 
 
-async def test_slots_are_assigned_by_shards_that_gave_a_sign_of_life(dsn: str) -> None:
+async def test_slots_are_assigned_by_shards_with_a_recent_heartbeat(dsn: str) -> None:
     for shard in range(3):
         await add_holder(dsn, 10 + shard, shard, 3)
     await add_holder(dsn, 20, None, None)
@@ -221,7 +221,7 @@ async def test_slots_that_two_shards_keep_for_a_moment_are_counted_once(dsn: str
 
 
 @pytest.mark.parametrize(("oldest_s", "recent_s"), [(0.0, 12.0), (3_600.0, 3_612.0)])
-def test_the_oldest_is_looked_for_no_further_back_than_it_was_counted(oldest_s: float, recent_s: float) -> None:
+def test_the_search_for_the_oldest_goes_back_as_far_as_it_was_counted(oldest_s: float, recent_s: float) -> None:
     due = DueCounts([1, 2], estimated=False, oldest_overdue_s=oldest_s)
 
     assert recent_of(due, took_s=2.0) == seconds(recent_s)
@@ -268,10 +268,10 @@ async def test_written_log_grows(dsn: str) -> None:
     assert (await measure(dsn)).wal_bytes > before
 
 
-# What holds Postgres up
+# Transactions that hold Postgres back
 
 
-async def test_the_oldest_log_writer_and_the_oldest_snapshot_are_told_apart(dsn: str) -> None:
+async def test_the_oldest_log_writer_and_the_oldest_snapshot_are_distinguished(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1)
     async with HolderClient(dsn) as writes, HolderClient(dsn) as reads:
         await reads.begin()
@@ -280,7 +280,7 @@ async def test_the_oldest_log_writer_and_the_oldest_snapshot_are_told_apart(dsn:
         read_only = await measure(dsn)
         await writes.begin()
         await writes.value("select shardclock.schedule_timer(delay => 'PT1H')")
-        assert (await measure(dsn)).oldest_log_writer_s == 0.0, "what it wrote is no record"
+        assert (await measure(dsn)).oldest_log_writer_s == 0.0, "it wrote no record"
         await writes.cancel(timer_key=key)
         both = await measure(dsn)
         await writes.commit()
@@ -294,7 +294,7 @@ async def test_the_oldest_log_writer_and_the_oldest_snapshot_are_told_apart(dsn:
 
 
 @pytest.mark.parametrize(("dropped", "ahead"), [([], 8), ([7], 7), ([3, 5], 3), ([0], 0)])
-async def test_days_with_a_partition_are_counted_up_to_the_first_that_lacks_one(
+async def test_days_with_a_partition_are_counted_up_to_the_first_missing_one(
     each_dsn: str, dropped: list[int], ahead: int
 ) -> None:
     for days in dropped:
@@ -304,7 +304,7 @@ async def test_days_with_a_partition_are_counted_up_to_the_first_that_lacks_one(
     assert (await measure(each_dsn)).log_partitions_ahead == ahead
 
 
-async def test_measuring_neither_waits_for_locks_nor_holds_any(dsn: str) -> None:
+async def test_a_measurement_neither_waits_for_locks_nor_holds_any(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1)
     async with HolderClient(dsn, role=OPERATOR) as client:
         await client.begin()
@@ -320,7 +320,9 @@ async def test_measuring_neither_waits_for_locks_nor_holds_any(dsn: str) -> None
 # The tables
 
 
-async def test_each_table_is_measured_and_the_logs_partitions_are_one(each_session: Session, each_dsn: str) -> None:
+async def test_each_table_is_measured_and_the_logs_partitions_count_as_one(
+    each_session: Session, each_dsn: str
+) -> None:
     await add_timers(each_dsn, 100)
 
     found = {one.table_name: one for one in await measure_tables(each_session)}
@@ -331,11 +333,11 @@ async def test_each_table_is_measured_and_the_logs_partitions_are_one(each_sessi
     assert all(min(one.live_rows, one.dead_rows) >= 0 for one in found.values())
 
 
-async def test_rows_alive_and_dead_are_postgres_own_counts(dsn: str, session: Session) -> None:
+async def test_live_and_dead_rows_are_postgres_own_counts(dsn: str, session: Session) -> None:
     keys = await add_timers(dsn, 100)
     await query(dsn, "delete from shardclock.timers where timer_key <= $1", keys[29])
     await query(dsn, "select shardclock.cancel_timers(array(select timer_key from shardclock.timers limit 9))")
-    await query(dsn, "select pg_stat_force_next_flush()")  # what a session has counted, it tells at its end, or now
+    await query(dsn, "select pg_stat_force_next_flush()")  # a session reports its counts only at its end, or on request
     await query(dsn, "analyze shardclock.timers, shardclock.command_log")
 
     found = {one.table_name: one for one in await measure_tables(session)}

@@ -1,4 +1,4 @@
-"""Prove that measuring reads few rows, however many are pending: it must slow no claim."""
+"""Prove that measurements read few rows with any number of pending timers, so that they slow no claim."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from shardclock_server.coordinator.scaling import Scaling
 from shardclock_server.coordinator.settings import CoordinatorSettings
-from shardclock_server.metrics.reading import Reading
-from shardclock_server.metrics.tables import AGE_EDGES, FROM_EVER_ON
+from shardclock_server.metrics.table_reader import TableReader
+from shardclock_server.metrics.tables import AGE_EDGES, ALL_TIME
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.metrics.forecast import EDGES, read_forecast
 from shardclock_server.sql.metrics.measures import EVER, count_due
@@ -22,63 +22,63 @@ from tests.support.roles import as_role
 
 pytestmark = pytest.mark.slow
 PENDING = FAR + DUE
-COUNTED_BELOW = 1_000_000  # by the planner's estimate; `status` says how many there are, or about how many
-# Commands ask by the planner's own leave.
+COUNTED_BELOW = 1_000_000  # by the planner's estimate; `status` counts up to here, and estimates above
+# Sessions of commands have the planner's own settings.
 PLANS: list[dict[str, str]] = [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}]
 SCANS = {"Index Scan", "Index Only Scan"}
 
 
 @pytest.mark.exhaustive
-async def test_counting_very_many_reads_an_eighth_of_them(many: str) -> None:
+async def test_counting_very_many_timers_reads_an_eighth_of_them(many: str) -> None:
     count = await prepare(many, "count_due")
 
-    reading = await count.explain(*counting(FROM_EVER_ON))
+    reader = await count.explain(*counting(ALL_TIME))
 
-    assert 0 < reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
-    assert reading.scans <= SCANS
+    assert 0 < reader.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    assert reader.scans <= SCANS
     await count.connection.close()
 
 
 @pytest.mark.exhaustive
-async def test_counting_what_is_overdue_reads_that_and_nothing_else(many: str) -> None:
+async def test_counting_overdue_timers_reads_only_these(many: str) -> None:
     count = await prepare(many, "count_due")
 
-    reading = await count.explain(*counting(AGE_EDGES))
+    reader = await count.explain(*counting(AGE_EDGES))
 
-    assert DUE <= reading.rows <= DUE * (1 + 10 / SLOTS) * 1.1
-    assert reading.scans <= SCANS
+    assert DUE <= reader.rows <= DUE * (1 + 10 / SLOTS) * 1.1
+    assert reader.scans <= SCANS
     await count.connection.close()
 
 
 async def test_a_forecast_of_a_quiet_quarter_of_an_hour_reads_nothing(many: str) -> None:
     count = await prepare(many, "count_due")
 
-    reading = await count.explain(*counting(EDGES))
+    reader = await count.explain(*counting(EDGES))
 
-    assert reading.rows == 0
-    assert reading.scans <= SCANS
-    assert reading.pages <= 6 * (SLOTS + 10) + 20, "a descent of the index for each slot"
+    assert reader.rows == 0
+    assert reader.scans <= SCANS
+    assert reader.pages <= 6 * (SLOTS + 10) + 20, "a descent of the index for each slot"
     await count.connection.close()
 
 
-async def test_a_forecast_of_a_busy_one_reads_what_is_in_it(many: str) -> None:
+async def test_a_forecast_of_a_busy_quarter_of_an_hour_reads_its_timers(many: str) -> None:
     count = await prepare(many, "count_due")
     in_a_day = "now() + interval '1 day 1 minute'"
 
-    reading = await count.explain(*counting(EDGES, in_a_day))
+    reader = await count.explain(*counting(EDGES, in_a_day))
 
     in_it = EDGES[-1].total_seconds() * 10
-    assert in_it * 0.9 <= reading.rows <= in_it * 1.1
+    assert in_it * 0.9 <= reader.rows <= in_it * 1.1
     await count.connection.close()
 
 
-async def test_the_cluster_is_measured_by_two_probes_a_slot(many: str) -> None:
+async def test_measuring_the_cluster_takes_two_probes_for_each_slot(many: str) -> None:
     measure = await prepare(many, "measure_cluster")
 
-    reading = await measure.explain(*window_values())
+    reader = await measure.explain(*window_values())
 
-    assert reading.rows <= SLOTS
-    assert reading.scans <= SCANS
+    assert reader.rows <= SLOTS
+    assert reader.scans <= SCANS
     await measure.connection.close()
 
 
@@ -86,14 +86,14 @@ async def test_the_cluster_is_measured_by_two_probes_a_slot(many: str) -> None:
 async def test_status_counts_very_many_overdue_timers_by_an_eighth_of_them(many: str, plans: dict[str, str]) -> None:
     count = await prepare(many, "count_due", **plans)
 
-    reading = await count.explain(*counting(OVERDUE_EDGES, "now() + interval '3 days'"))
+    reader = await count.explain(*counting(OVERDUE_EDGES, "now() + interval '3 days'"))
 
-    assert 0 < reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    assert 0 < reader.rows <= PENDING * (10 + 60) / SLOTS * 1.1
     await count.connection.close()
 
 
 @pytest.mark.parametrize("plans", PLANS)
-async def test_status_reads_one_overdue_timer_a_slot_beside_that_count(many: str, plans: dict[str, str]) -> None:
+async def test_status_reads_one_overdue_timer_for_each_slot_beside_that_count(many: str, plans: dict[str, str]) -> None:
     status = await prepare(many, "read_status", **plans)
     was = await value(many, "select reltuples from pg_class where oid = 'shardclock.timers'::regclass")
     for estimate, counted in ((COUNTED_BELOW - 1, PENDING), (COUNTED_BELOW, 0)):
@@ -124,7 +124,7 @@ order by width_bucket(due_date, array[now(), now() + interval '1 day 4 hours'])
 """
 
 
-async def test_a_forecast_is_what_is_coming(many: str) -> None:
+async def test_a_forecast_equals_the_coming_timers(many: str) -> None:
     async with Session(as_role(many, "reader"), application="test") as session:
         now = await value(many, "select now() + interval '1 day 1 hour'")
         forecast = await read_forecast(session, now=now)
@@ -135,17 +135,17 @@ async def test_a_forecast_is_what_is_coming(many: str) -> None:
 
 
 @pytest.mark.parametrize("plans", PLANS)
-async def test_counting_never_joins_with_the_whole_table_whoever_asks(many: str, plans: dict[str, str]) -> None:
+async def test_counting_never_joins_with_the_whole_table(many: str, plans: dict[str, str]) -> None:
     count = await prepare(many, "count_due", **plans)
 
-    reading = await count.explain(*counting(FROM_EVER_ON))
+    reader = await count.explain(*counting(ALL_TIME))
 
-    assert reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    assert reader.rows <= PENDING * (10 + 60) / SLOTS * 1.1
     await count.connection.close()
 
 
 @pytest.mark.exhaustive
-async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full(each_dsn: str) -> None:
+async def test_plans_from_an_empty_table_stay_right_when_it_is_full(each_dsn: str) -> None:
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     count, measure = await prepare(each_dsn, "count_due"), await prepare(each_dsn, "measure_cluster")
     for _ in range(7):
@@ -160,7 +160,7 @@ async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full
         await one.connection.close()
 
 
-def test_what_is_asked_again_and_again_is_asked_by_those_plans() -> None:
+def test_repeated_measurements_use_these_plans() -> None:
     async def ask_for_none(shards: int) -> None:
         raise AssertionError(shards)
 
@@ -169,7 +169,7 @@ def test_what_is_asked_again_and_again_is_asked_by_those_plans() -> None:
         scaling = Scaling(
             SHARD, CoordinatorSettings(), Session(as_role(dsn, "reader"), application="test"), ask_for_none
         )
-        return [Reading(dsn)._session, scaling._session_of_readings]
+        return [TableReader(dsn)._session, scaling._session_of_readings]
 
     for session in asyncio.run(sessions()):
         assert QUEUE_PLANS.items() <= session._server_settings.items()

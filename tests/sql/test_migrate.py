@@ -1,4 +1,4 @@
-"""Prove that the schema comes up to date once and whole."""
+"""Prove that the schema is brought up to date once and completely."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql import migrate as module
-from shardclock_server.sql.migrate import Applied, TablesInUse, WrongSchema, as_script, migrate, require_current
-from shardclock_server.sql.scripts import Script, functions, removed, steps
+from shardclock_server.sql.migrate import MigrationResult, TablesInUse, WrongSchema, as_script, migrate, require_current
+from shardclock_server.sql.scripts import SqlScript, functions, removed, steps
 from shardclock_server.sql.session import StatementRefused
 from tests.conftest import VERSIONS
 from tests.support.factories import BOUND_S, query, value
@@ -22,7 +22,7 @@ from tests.support.roles import SUPERUSER
 from tests.support.sql_client import session
 from tests.support.waiting import eventually
 
-# All that makes a schema, with nothing in it that differs between two databases.
+# All parts of a schema, without values that differ between two databases.
 CATALOG = {
     "columns": """
         select c.relname, c.relkind::text, c.reloptions, a.attname, format_type(a.atttypid, a.atttypmod) as type,
@@ -72,19 +72,19 @@ async def empty(request: pytest.FixtureRequest, postgres: Callable[[int], Server
 
 
 async def catalog(dsn: str) -> dict[str, list[tuple[object, ...]]]:
-    """Read all that makes the schema."""
+    """Read all parts of the schema."""
     return {name: [tuple(row) for row in await query(dsn, text)] for name, text in CATALOG.items()}
 
 
-WHOLE = Applied(tuple(step.name for step in steps()), tuple(functions()))
-# The locks that keep back no statement of a shard, worker, engine or client.
+WHOLE = MigrationResult(tuple(step.name for step in steps()), tuple(functions()))
+# The locks that block no statement of a shard, worker, engine or client.
 HARMLESS = {"AccessShareLock", "RowShareLock", "RowExclusiveLock"}
 
 
-async def test_an_empty_database_is_brought_up_to_date_and_the_second_time_there_is_nothing_to_do(empty: str) -> None:
+async def test_an_empty_database_is_brought_up_to_date_and_the_second_call_applies_nothing(empty: str) -> None:
     assert await migrate(empty) == WHOLE
     before = await catalog(empty)
-    assert await migrate(empty) == Applied()
+    assert await migrate(empty) == MigrationResult()
 
     assert await catalog(empty) == before
     async with session(empty, SUPERUSER) as client:
@@ -96,13 +96,13 @@ def test_steps_are_numbered_without_a_gap_and_named_for_their_subjects() -> None
     assert [step.name[:5] for step in steps()] == [f"{step.version:04}_" for step in steps()]
 
 
-async def test_two_that_start_together_do_the_work_once(empty: str) -> None:
+async def test_two_processes_that_start_together_do_the_work_once(empty: str) -> None:
     done = await asyncio.gather(*(migrate(empty) for _ in range(4)))
 
-    assert sorted(done, key=lambda applied: len(applied.steps)) == [Applied()] * 3 + [WHOLE]
+    assert sorted(done, key=lambda applied: len(applied.steps)) == [MigrationResult()] * 3 + [WHOLE]
 
 
-async def test_the_script_for_a_dba_makes_the_same_schema_and_the_same_bookkeeping(empty: str) -> None:
+async def test_the_script_for_a_dba_makes_the_same_schema_and_the_same_records_of_it(empty: str) -> None:
     await migrate(empty)
     expected = await catalog(empty)
     assert all(expected.values())
@@ -114,7 +114,7 @@ async def test_the_script_for_a_dba_makes_the_same_schema_and_the_same_bookkeepi
         await connection.close()
 
     assert await catalog(empty) == expected
-    assert await migrate(empty) == Applied()
+    assert await migrate(empty) == MigrationResult()
 
 
 async def test_a_step_that_was_edited_after_it_was_applied_is_refused(
@@ -137,7 +137,7 @@ async def test_a_step_that_was_edited_after_it_was_applied_is_refused(
     assert str(refused.value) == str(unfit.value) == sentence
 
 
-async def test_a_schema_from_before_the_first_release_is_refused_and_left_as_it_is(dsn: str) -> None:
+async def test_a_schema_from_before_the_first_release_is_refused_and_left_unchanged(dsn: str) -> None:
     await query(dsn, "drop table shardclock.functions")
     before = {name: await query(dsn, text) for name, text in CATALOG.items() if name != "made functions"}
     sentence = (
@@ -156,11 +156,11 @@ async def test_a_schema_from_before_the_first_release_is_refused_and_left_as_it_
     assert {name: await query(dsn, text) for name, text in CATALOG.items() if name in before} == before
 
 
-async def test_a_schema_that_is_too_old_names_the_command_that_mends_it(
+async def test_the_error_about_an_old_schema_names_the_command_that_repairs_it(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest = steps()[-1].version
-    with_later = (*steps(), Script(f"{newest + 1:04}_later", "create table shardclock.later ();"))
+    with_later = (*steps(), SqlScript(f"{newest + 1:04}_later", "create table shardclock.later ();"))
     monkeypatch.setattr(module, "steps", lambda: with_later)
 
     async with session(dsn) as client:
@@ -169,11 +169,11 @@ async def test_a_schema_that_is_too_old_names_the_command_that_mends_it(
         assert str(unfit.value) == (
             f"the database's schema is at version {newest}, this program needs {newest + 1}: run `shardclock migrate`"
         )
-        assert await migrate(dsn) == Applied((f"{newest + 1:04}_later",))
+        assert await migrate(dsn) == MigrationResult((f"{newest + 1:04}_later",))
         await require_current(client)
 
 
-async def test_a_database_without_the_schema_names_the_command_too(empty: str) -> None:
+async def test_the_error_about_a_missing_schema_names_the_command_too(empty: str) -> None:
     need = steps()[-1].version
     async with session(empty) as client:
         with pytest.raises(WrongSchema) as unfit:
@@ -183,21 +183,21 @@ async def test_a_database_without_the_schema_names_the_command_too(empty: str) -
     assert str(unfit.value) == expected
 
 
-async def test_a_newer_step_is_welcome(dsn: str) -> None:
+async def test_a_newer_step_is_accepted(dsn: str) -> None:
     await query(dsn, "insert into shardclock.migrations values (99, '0099_later', 'of a later release')")
 
     async with session(dsn) as client:
         await require_current(client)
-    assert await migrate(dsn) == Applied()
+    assert await migrate(dsn) == MigrationResult()
 
 
-async def test_a_function_of_a_later_release_is_welcome_and_stays(dsn: str) -> None:
+async def test_a_function_of_a_later_release_is_accepted_and_stays(dsn: str) -> None:
     await query(dsn, "update shardclock.functions set checksum = 'later', release = '99.0.0' where name = 'is_free'")
     await query(dsn, "grant select on shardclock.timers to public")
 
     async with session(dsn) as client:
         await require_current(client)
-    assert await migrate(dsn) == Applied()
+    assert await migrate(dsn) == MigrationResult()
     with pytest.raises(WrongSchema, match="a later release has migrated the database"):
         await migrate(dsn, roles=True)
 
@@ -206,19 +206,17 @@ async def test_a_function_of_a_later_release_is_welcome_and_stays(dsn: str) -> N
     assert await value(dsn, "select has_table_privilege('public', 'shardclock.timers', 'select')")
 
 
-# A release that changes functions alone
+# A release that changes only functions
 
 
 def changed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Carry functions with another text than the database has."""
+    """Give the program functions with another text than the database has."""
     edited = {name: replace(functions()[name], text=f"-- edited\n{functions()[name].text}") for name in names}
     made = {**functions(), **edited}
     monkeypatch.setattr(module, "functions", lambda: made)
 
 
-async def test_a_function_is_made_anew_when_its_file_has_changed_and_no_other_one_is(
-    each_dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_functions_with_a_changed_file_are_made_anew(each_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = "select xmin::text from shardclock.functions where name = $1"
     other = await value(each_dsn, made, "late_since")
     changed(monkeypatch, "is_free", "later")
@@ -226,20 +224,20 @@ async def test_a_function_is_made_anew_when_its_file_has_changed_and_no_other_on
     async with session(each_dsn) as client:
         with pytest.raises(WrongSchema, match="function is_free is not this program's: run `shardclock migrate`"):
             await require_current(client)
-        assert await migrate(each_dsn) == Applied((), ("is_free", "later"))
+        assert await migrate(each_dsn) == MigrationResult((), ("is_free", "later"))
         await require_current(client)
 
     assert await value(each_dsn, made, "late_since") == other
-    assert await migrate(each_dsn) == Applied()
+    assert await migrate(each_dsn) == MigrationResult()
 
 
-async def test_a_function_that_a_hand_has_dropped_is_made_again(dsn: str) -> None:
+async def test_a_function_dropped_by_hand_is_made_again(dsn: str) -> None:
     await query(dsn, "drop function shardclock.find_timers")
 
-    assert await migrate(dsn) == Applied((), ("find_timers",))
+    assert await migrate(dsn) == MigrationResult((), ("find_timers",))
 
 
-async def test_a_function_with_other_arguments_takes_the_place_of_the_one_that_is_removed(
+async def test_a_function_with_other_arguments_replaces_the_removed_one(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a session that has searched before, and a release with another argument of that function
@@ -255,23 +253,23 @@ async def test_a_function_with_other_arguments_takes_the_place_of_the_one_that_i
         text = functions()["find_keys"].text.replace(
             "page_size integer default", "with_others boolean default false, page_size integer default"
         )
-        made = {**functions(), "find_keys": Script("find_keys", text)}
-        gone = Script("removed", f"{removed().text}drop function if exists shardclock.find_keys({types});\n")
+        made = {**functions(), "find_keys": SqlScript("find_keys", text)}
+        gone = SqlScript("removed", f"{removed().text}drop function if exists shardclock.find_keys({types});\n")
         monkeypatch.setattr(module, "functions", lambda: made)
         monkeypatch.setattr(module, "removed", lambda: gone)
 
-        # When it comes
-        assert await migrate(dsn) == Applied((), ("find_keys",))
+        # When it is applied
+        assert await migrate(dsn) == MigrationResult((), ("find_keys",))
 
         # Then the session goes on, and there is one function of this name
         assert [row["k"] for row in await find.fetch("default")] == [key]
         assert await value(dsn, "select count(*) from pg_proc where proname = 'find_keys'") == 1
-        assert await migrate(dsn) == Applied()
+        assert await migrate(dsn) == MigrationResult()
     finally:
         await connection.close()
 
 
-async def test_functions_that_change_take_no_lock_that_keeps_a_shard_waiting(
+async def test_changed_functions_take_no_lock_that_blocks_a_shard(
     each_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a release that changes all functions, and the last one asks Postgres for the locks of its transaction
@@ -286,12 +284,12 @@ async def test_functions_that_change_take_no_lock_that_keeps_a_shard_waiting(
     owned = "grant create on schema public to shardclock_owner"
     await query(each_dsn, owned)
 
-    # When it comes while a shard holds its rows
+    # When it is applied while a shard holds its rows
     shard = await asyncpg.connect(each_dsn)
     try:
         await shard.execute("begin; select from shardclock.timers for update; select from shardclock.holders for share")
         async with asyncio.timeout(BOUND_S):
-            assert await migrate(each_dsn) == Applied((), tuple(functions()))
+            assert await migrate(each_dsn) == MigrationResult((), tuple(functions()))
     finally:
         await shard.close()
 
@@ -301,10 +299,10 @@ async def test_functions_that_change_take_no_lock_that_keeps_a_shard_waiting(
     assert "timers" in {name for name, _ in held}, "functions that read it are made"
 
 
-async def test_tables_that_are_in_use_are_waited_for_without_holding_anybody_up(
+async def test_a_migration_waits_for_tables_in_use_without_blocking_other_sessions(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a session at work, and the roles still to come
+    # Given a session at work, and roles that are still to be made
     await migrate(empty)
     owner = "select nspowner::regrole::text from pg_namespace where nspname = 'shardclock'"
     monkeypatch.setattr(module, "LOCK_PAUSE_S", 0.01)
@@ -316,7 +314,7 @@ async def test_tables_that_are_in_use_are_waited_for_without_holding_anybody_up(
             await migrate(empty, roles=True)
         assert await value(empty, owner) == "postgres"
 
-        # When it is tried again, the session may lock other tables, in any order.
+        # When the migration is tried again, the session may lock other tables, in any order.
         monkeypatch.setattr(module, "LOCK_TRIES", 1_000)
         migrating = asyncio.create_task(migrate(empty, roles=True))
         async with asyncio.timeout(BOUND_S):
@@ -325,14 +323,14 @@ async def test_tables_that_are_in_use_are_waited_for_without_holding_anybody_up(
         assert not migrating.done()
         await worker.execute("commit")
 
-        assert await migrating == Applied()
+        assert await migrating == MigrationResult()
         assert await value(empty, owner) == "shardclock_owner"
     finally:
         await worker.close()
 
 
-async def test_a_day_of_the_log_that_is_dropped_at_that_moment_is_waited_for(each_dsn: str) -> None:
-    # Given a coordinator whose transaction drops a day
+async def test_a_migration_waits_for_a_day_of_the_log_that_is_being_dropped(each_dsn: str) -> None:
+    # Given a coordinator with a transaction that drops a day
     await add_records(each_dsn, -3)
     coordinator = await asyncpg.connect(each_dsn)
     try:
@@ -344,23 +342,23 @@ async def test_a_day_of_the_log_that_is_dropped_at_that_moment_is_waited_for(eac
             await eventually(lambda: coordinator.fetchval("select exists (select from pg_locks where not granted)"))
         await coordinator.execute("commit")
 
-        assert await migrating == Applied()
+        assert await migrating == MigrationResult()
         assert days_ahead(-3, -3)[0] not in await partitions(each_dsn)
     finally:
         await coordinator.close()
 
 
-async def test_a_migration_that_stands_still_loses_the_locks_of_all_tables_soon(
+async def test_a_migration_that_hangs_soon_loses_the_locks_of_all_tables(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = "create table shardclock.seen as select current_setting('idle_in_transaction_session_timeout') as idle;"
-    monkeypatch.setattr(module, "steps", lambda: (*steps(), Script("0099_seen", setting)))
+    monkeypatch.setattr(module, "steps", lambda: (*steps(), SqlScript("0099_seen", setting)))
     await migrate(dsn)
     assert await value(dsn, "select idle from shardclock.seen") == "10s"
 
 
-async def test_a_step_that_fails_leaves_the_database_as_it_was(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_broken = (*steps(), Script("0099_broken", "create table shardclock.half (); select 1 / 0;"))
+async def test_a_failed_step_leaves_the_database_unchanged(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_broken = (*steps(), SqlScript("0099_broken", "create table shardclock.half (); select 1 / 0;"))
     monkeypatch.setattr(module, "steps", lambda: with_broken)
 
     with pytest.raises(StatementRefused, match="division by zero"):

@@ -1,4 +1,4 @@
-"""Prove that a timer that is moved while a holder has it fires at its new due date alone, once."""
+"""Prove that a timer that a client moves during its lease fires once, at its new due date."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRED = "TRIGGERED"
 MOVED = "RESCHEDULED"
 
 
-async def test_a_moved_timer_is_fenced_from_whoever_held_it(
+async def test_a_moved_timer_is_fenced_from_its_former_holder(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     old, new = shards
@@ -34,7 +34,7 @@ async def test_a_moved_timer_is_fenced_from_whoever_held_it(
     assert await intents(dsn) == {(key, MOVED): 1, (key, FIRED): 1}
 
 
-async def test_a_holder_that_took_a_moved_timer_again_fires_it_no_earlier_than_its_new_due_date(
+async def test_a_holder_that_claimed_a_moved_timer_again_fires_it_no_earlier_than_its_new_due_date(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards

@@ -1,4 +1,4 @@
-"""Prove that a clock which tests move is a database's own, and that nothing serves such a database by mistake."""
+"""Prove that a moved clock affects only its own database, and that no process serves that database by mistake."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ CLOCKS = ("now()", "pg_catalog.now()", "clock_timestamp()", "statement_timestamp
 
 @pytest.fixture
 async def sc() -> AsyncIterator[SteppedCluster]:
-    """Run a cluster whose clock is moved."""
+    """Run a cluster with a moved clock."""
     async with cluster(now=BEGIN) as made:
         yield made
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
-async def test_each_clock_of_the_database_shows_what_it_was_set_to(sc: SteppedCluster, clock: str) -> None:
+async def test_each_clock_of_the_database_shows_the_set_time(sc: SteppedCluster, clock: str) -> None:
     await sc.advance(timedelta(days=400_000, microseconds=1))
 
     assert await value(sc.dsn, f"select {clock}") == BEGIN + timedelta(days=400_000, microseconds=1)
 
 
-async def test_a_scan_stops_at_what_is_due_by_the_moved_clock(sc: SteppedCluster) -> None:
+async def test_a_scan_ends_after_the_rows_that_are_due_by_the_moved_clock(sc: SteppedCluster) -> None:
     async with Session(sc.dsn, application="test", plans=QUEUE_PLANS) as session, session.connection() as connection:
         plan = await connection.fetch("explain select from shardclock.timers where slot = 1 and due_date <= now()")
 
@@ -53,7 +53,7 @@ async def test_a_scan_stops_at_what_is_due_by_the_moved_clock(sc: SteppedCluster
     assert condition.startswith("Index Cond: ((slot = 1) AND (due_date <= (pg_sequence_last_value(")
 
 
-async def test_the_slot_of_what_is_due_is_told_if_all_timers_that_are_due_are_in_one(sc: SteppedCluster) -> None:
+async def test_the_slot_is_returned_if_all_due_timers_are_in_one(sc: SteppedCluster) -> None:
     keys = [await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT0S')") for _ in range(3)]
     async with Session(sc.dsn, application="test") as session:
         several = await next_due(session)
@@ -70,7 +70,7 @@ async def test_the_slot_of_what_is_due_is_told_if_all_timers_that_are_due_are_in
 @pytest.mark.parametrize(
     ("until_s", "stands_at_s"), [(None, 0), (59, 0), (60, 60), (61, 60)], ids=["no-moment", "before", "at", "after"]
 )
-async def test_the_clock_goes_to_what_is_due_next_but_not_past_a_moment(
+async def test_the_clock_goes_to_the_next_due_date_but_not_past_a_moment(
     sc: SteppedCluster, until_s: int | None, stands_at_s: int
 ) -> None:
     await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT60S')")
@@ -83,7 +83,7 @@ async def test_the_clock_goes_to_what_is_due_next_but_not_past_a_moment(
     assert await value(sc.dsn, "select now()") == BEGIN + timedelta(seconds=stands_at_s)
 
 
-async def test_the_clock_does_not_go_back_to_what_is_overdue(sc: SteppedCluster) -> None:
+async def test_the_clock_does_not_go_back_to_an_overdue_timer(sc: SteppedCluster) -> None:
     await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT1S')")
     await query(sc.dsn, "select shardclock_clock.move_to($1)", BEGIN + timedelta(minutes=1))
     async with Session(sc.dsn, application="test") as session:
@@ -94,7 +94,7 @@ async def test_the_clock_does_not_go_back_to_what_is_overdue(sc: SteppedCluster)
     assert await value(sc.dsn, "select now()") == BEGIN + timedelta(minutes=1)
 
 
-def test_our_sql_asks_no_clock_that_can_t_be_moved() -> None:
+def test_our_sql_reads_no_clock_that_can_t_be_moved() -> None:
     texts = {path: path.read_text() for path in (ROOT / "sql").rglob("*.sql")}
 
     assert {path.name: found for path, text in texts.items() if (found := NOT_MOVED.findall(text))} == {}
@@ -119,7 +119,7 @@ async def test_a_gateway_refuses_a_database_whose_clock_is_moved(sc: SteppedClus
         await serve(GatewaySettings(gateway_port=0), sc.dsn, tell=lambda _: None)
 
 
-async def test_a_shard_of_a_cluster_is_on_hold_there_and_fires_nothing(sc: SteppedCluster) -> None:
+async def test_a_cluster_s_shard_is_on_hold_there_and_fires_nothing(sc: SteppedCluster) -> None:
     stranger = SteppedShard(incarnation(), ShardSettings(), sc.dsn)
     await stranger.begin()
     await query(sc.dsn, "update shardclock.holders set part = 0, part_count = 1 where holder = $1", stranger.holder)

@@ -1,4 +1,4 @@
-"""Prove that an operator's hold stops everything that keeps slots, takes the database from nobody, and ends whole."""
+"""Prove that an operator's hold stops all slot keepers, keeps the owner of the database, and ends completely."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ async def operator(dsn: str) -> AsyncIterator[Session]:
 
 
 async def register(operator: Session, holder: int, identity: str) -> None:
-    """Register a shard of a cluster that is configured so."""
+    """Register a shard of a cluster with this identity."""
     await register_holder(operator, Incarnation(holder, SHARD, identity, f"a{holder}", "n", "h", 1, identity))
 
 
 async def fires(shard: HolderClient) -> int:
-    """Let a shard take all that it gets; how many it fired or leased comes back."""
+    """Let a shard claim timers; return the number that it fired or leased."""
     taken = [await shard.take(scope=scope, fire_overdue=True) for scope in ("own", "outage", "sweep")]
     return sum(it.fired + len(it.claimed) for it in taken)
 
 
-async def test_while_it_is_on_hold_no_timer_is_claimed_and_afterwards_each_is(dsn: str, operator: Session) -> None:
+async def test_no_timer_is_claimed_during_a_hold_and_each_is_afterwards(dsn: str, operator: Session) -> None:
     await add_holder(dsn, 1)
     await add_timers(dsn, 5)
     async with HolderClient(dsn, holder=1) as shard:
@@ -54,7 +54,7 @@ async def test_while_it_is_on_hold_no_timer_is_claimed_and_afterwards_each_is(ds
         assert await fires(shard) == 5
 
 
-async def test_while_it_is_on_hold_no_delivery_is_claimed(dsn: str, operator: Session) -> None:
+async def test_no_delivery_is_claimed_during_a_hold(dsn: str, operator: Session) -> None:
     await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
     await add_worker(dsn, 11)
@@ -67,42 +67,42 @@ async def test_while_it_is_on_hold_no_delivery_is_claimed(dsn: str, operator: Se
         assert len(await worker.take()) == 3
 
 
-async def test_a_reason_takes_the_place_of_the_one_before(operator: Session) -> None:
+async def test_a_new_reason_replaces_the_former_one(operator: Session) -> None:
     await hold(operator, "one")
     assert await hold(operator, "two") == "one"
     assert (await read_identity(operator, PROD)).hold_reason == "an operator said: two"
 
 
-async def test_it_is_released_to_whom_it_belongs_whoever_says_so(dsn: str, operator: Session) -> None:
+async def test_the_database_is_released_to_its_owner_by_any_caller(dsn: str, operator: Session) -> None:
     adopted = await value(dsn, "select adopted_at from shardclock.identity")
     await hold(operator, WHY)
 
     assert await release(operator, PROD)
 
-    whose = await read_identity(operator, PROD)
-    assert (whose.name, whose.hold_reason, whose.origin) == (PROD, None, whose.here)
+    found = await read_identity(operator, PROD)
+    assert (found.name, found.hold_reason, found.origin) == (PROD, None, found.here)
     assert await value(dsn, "select adopted_at from shardclock.identity") == adopted
     assert not await release(operator, PROD), "there is nothing to release"
 
 
-async def test_who_has_no_name_ends_it_for_whoever_owns_the_database(operator: Session) -> None:
+async def test_a_caller_without_a_name_ends_the_hold_for_the_owner(operator: Session) -> None:
     await hold(operator, WHY)
 
     assert await release(operator, "")
 
-    whose = await read_identity(operator, PROD)
-    assert (whose.name, whose.hold_reason) == (PROD, None)
+    found = await read_identity(operator, PROD)
+    assert (found.name, found.hold_reason) == (PROD, None)
 
 
-async def test_a_stray_cluster_does_not_get_the_database_by_the_end_of_the_hold(operator: Session) -> None:
+async def test_a_stray_cluster_does_not_get_the_database_at_the_end_of_the_hold(operator: Session) -> None:
     await register(operator, 1, PROD)
     await register(operator, 2, STAGING)
     await hold(operator, WHY)
 
     stray = "the database belongs to prod, and the cluster is staging"
     assert not await release(operator, STAGING)
-    whose = await read_identity(operator, STAGING)
-    assert (whose.name, whose.is_held) == (PROD, True)
+    found = await read_identity(operator, STAGING)
+    assert (found.name, found.is_held) == (PROD, True)
     assert {it.holder: it.hold_reason for it in await list_holders(operator)} == {1: SAID, 2: f"{stray}; {SAID}"}
 
     assert await release(operator, PROD)
@@ -117,18 +117,18 @@ async def test_a_coordinator_leads_during_the_hold_and_a_stray_one_does_not(oper
         assert led.leads is leads
 
 
-async def test_a_database_that_nobody_has_run_on_may_be_put_on_hold(dsn: str) -> None:
+async def test_a_database_without_an_owner_may_be_put_on_hold(dsn: str) -> None:
     async with Session(as_role(dsn, "shard"), application="test") as session:
         await hold(session, WHY)
         assert (await read_identity(session, "")).hold_reason == SAID
 
         assert await release(session, "")
-        whose = await read_identity(session, "")
-        assert (whose.name, whose.origin, whose.hold_reason) == (None, None, None)
+        found = await read_identity(session, "")
+        assert (found.name, found.origin, found.hold_reason) == (None, None, None)
 
 
 @pytest.mark.parametrize("why", ["", "two\nlines", "x" * 201])
-async def test_what_is_no_line_is_no_reason(dsn: str, operator: Session, why: str) -> None:
+async def test_a_reason_must_be_one_line(dsn: str, operator: Session, why: str) -> None:
     with pytest.raises(StatementRefused):
         await hold(operator, why)
     with pytest.raises(asyncpg.CheckViolationError):

@@ -1,10 +1,10 @@
-"""Prove that a page ends after so many bytes of payloads, and that the pages together leave nothing out."""
+"""Prove that a page ends at its limit of payload bytes, and that the pages together have all rows."""
 
 from __future__ import annotations
 
 import pytest
 
-from shardclock_server.sql.clients.history import Filter, find_timers
+from shardclock_server.sql.clients.search import PageLimits, TimerFilter, find_timers
 from shardclock_server.sql.log.records import read_own
 from tests.support.factories import add_timers, query
 from tests.support.sql_client import session as session_of
@@ -27,7 +27,7 @@ async def made(dsn: str, *statements: str) -> None:
 
 @pytest.mark.parametrize(("payload_bytes", "most"), [(1, 1), (42, 1), (43, 2), (100, 3), (10_000, TIMERS + 1)])
 @pytest.mark.parametrize("state", STATES)
-async def test_pages_of_timers_end_after_so_many_bytes_and_have_each_once(
+async def test_pages_of_timers_end_at_their_limit_of_bytes_and_have_each_timer_once(
     dsn: str, state: str, payload_bytes: int, most: int
 ) -> None:
     await made(dsn, *STATES[state])
@@ -37,9 +37,14 @@ async def test_pages_of_timers_end_after_so_many_bytes_and_have_each_once(
         session.serve(OURS)
         while pages == 0 or page is not None:
             part = await find_timers(
-                session, state, Filter(tenant_id="acme"), size=1_000, page=page, payload_bytes=payload_bytes
+                session,
+                state,
+                TimerFilter(tenant_id="acme"),
+                size=1_000,
+                page=page,
+                limits=PageLimits(payload_bytes=payload_bytes),
             )
-            assert len(part.timers) <= most + 1  # that without a payload
+            assert len(part.timers) <= most + 1  # the timer without a payload
             found += [timer.timer_key for timer in part.timers]
             page, pages = part.next, pages + 1
     assert len(found) == len(set(found)) == TIMERS + 1
@@ -47,7 +52,7 @@ async def test_pages_of_timers_end_after_so_many_bytes_and_have_each_once(
 
 
 @pytest.mark.parametrize(("bytes_max", "most"), [(1, 1), (300, 2), (600, 3), (100_000, TIMERS + 1)])
-async def test_pages_of_the_log_end_after_so_many_bytes_and_have_each_record_once(
+async def test_pages_of_the_log_end_at_their_limit_of_bytes_and_have_each_record_once(
     dsn: str, bytes_max: int, most: int
 ) -> None:
     await made(dsn, CANCEL)

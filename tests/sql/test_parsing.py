@@ -1,4 +1,4 @@
-"""Prove that SQL reads delays and schedules as Python does, and lets in what Python can read."""
+"""Prove that SQL reads delays and schedules as Python does, and accepts each text that Python can read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MICROSECOND = timedelta(microseconds=1)
 # By form
 
 
-# Each is read alike by both: planned by SQL if its grid needs no calendar, and otherwise by a shard.
+# SQL and Python read each text in the same way. SQL plans a schedule that needs no calendar; a shard plans all others.
 BOTH_READ = [
     *("R/PT1H", "R3/P1W", "R10/PT0.5S", "R0/PT1S", "R2147483647/PT1S", "R5/P1M", "R/P1Y2M3W4DT5H6M7,8S", "R//PT10S"),
     *("R/2031-01-31T08:00:00Z/P1D", "R/2031-01-31T08:00Z/PT1H", "R3/2031-01-31T09:00:00+01:00/P1M", "R/PT0.5H"),
@@ -94,14 +94,14 @@ BOTH_REFUSE = [
 
 
 async def planned_or_left(dsn: str, texts: Sequence[str]) -> dict[str, bool | None]:
-    """Schedule each: True is planned in SQL, False is left to a shard, None is refused."""
+    """Schedule each text: True: planned in SQL, False: left to a shard, None: refused."""
     async with HolderClient(dsn, plans={}, role=SUPERUSER) as hand, hand.session.connection() as connection:
         await connection.execute(READERS)
         text = "select given, read_schedule(given) from unnest($1::text[]) as given"
         return {row[0]: None if row[1] is None else row[1] != [] for row in await connection.fetch(text, texts)}
 
 
-async def test_what_python_reads_sql_takes_and_plans_it_where_that_needs_no_calendar(each_dsn: str) -> None:
+async def test_sql_accepts_the_texts_that_python_reads_and_plans_those_without_a_calendar(each_dsn: str) -> None:
     taken = await planned_or_left(each_dsn, BOTH_READ)
 
     assert [text for text in BOTH_READ if not python_reads(text)] == []
@@ -141,7 +141,7 @@ async def test_a_delay_is_refused_by_both_in_the_same_sentence(client: HolderCli
     assert await refusal(client, "schedule_timer", delay=f"$t${text}$t$") == f"delay {refused.value}"
 
 
-async def test_what_sql_takes_a_shard_plans(dsn: str) -> None:
+async def test_a_shard_plans_the_rules_that_sql_accepts(dsn: str) -> None:
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, plans={}) as shard:
         for text in BOTH_READ:
@@ -166,7 +166,7 @@ ZONES_AT_FAULT = [
 
 
 @pytest.mark.parametrize(("text", "zone"), ZONES_AT_FAULT)
-async def test_a_zone_in_brackets_is_one_and_known_and_the_one_beside_it(
+async def test_a_zone_in_brackets_must_be_one_known_zone_and_equal_the_one_beside_it(
     client: HolderClient, text: str, zone: str
 ) -> None:
     key = await schedule(client, zone="Asia/Seoul")
@@ -178,7 +178,7 @@ async def test_a_zone_in_brackets_is_one_and_known_and_the_one_beside_it(
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "europe/berlin", "CEST", "localtime", ""])
-async def test_a_zone_that_is_none_is_refused_by_both_in_the_same_sentence(client: HolderClient, zone: str) -> None:
+async def test_an_unknown_zone_is_refused_by_both_in_the_same_sentence(client: HolderClient, zone: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
         zone_of(zone)
     for when in ({"delay": "'P1D'"}, {"schedule": "'R/P1D'"}):
@@ -247,12 +247,12 @@ texts = st.one_of(
     st.text(alphabet="PRYMWDTHSpymwdths0123456789.,-+/ \n", max_size=20),
 )
 cron_texts = st.lists(st.sampled_from(PARTS), min_size=4, max_size=7).map(" ".join)
-# Where SQL allows fewer digits than Python, and says so.
+# Texts for which SQL allows fewer digits than Python, and says so.
 FEW_DIGITS = re.compile(r"(?i)[0-9]{10,}[YMWDH]|[0-9]{13,}S|.{101,}")
 LONGEST_DAYS = 3_652_425  # 10,000 years
 FURTHEST_DAYS = 2_900_000  # from now to the end of year 9999
-# Answers a text that SQL refuses with null, one that it leaves to a shard with {}; any trouble but a refusal comes
-# through.
+# Returns null for a text that SQL refuses, and {} for a text that it leaves to a shard; any other error is
+# raised.
 READERS = """
 create function read_delay(given text) returns bigint[] language plpgsql as $$
 declare
@@ -286,7 +286,7 @@ SqlReads = Callable[[str, Sequence[str]], list[list[int] | None]]
 
 @pytest.fixture
 def sql_reads(dsn: str) -> SqlReads:
-    """Give what reads many texts with one of the functions above."""
+    """Return a function that reads many texts with one of the functions above."""
 
     async def make() -> None:
         async with HolderClient(dsn, role=SUPERUSER) as hand, hand.session.connection() as connection:
@@ -310,7 +310,7 @@ def test_sql_reads_a_delay_as_python_does(sql_reads: SqlReads, more: list[str]) 
         if in_sql is None:
             assert in_python is None or FEW_DIGITS.search(text), text
         elif in_python is None:
-            # SQL finds out with the due date that it is too long.
+            # SQL refuses a text that is too long later, when it computes the due date.
             months, days, elapsed_us = in_sql
             assert months / 12 * 365.2425 + days + elapsed_us / 86_400e6 >= LONGEST_DAYS - 1, text
         else:
@@ -319,7 +319,7 @@ def test_sql_reads_a_delay_as_python_does(sql_reads: SqlReads, more: list[str]) 
 
 @drawn
 @given(more=st.lists(texts, max_size=300))
-def test_sql_reads_what_python_writes_of_a_delay(sql_reads: SqlReads, more: list[str]) -> None:
+def test_sql_reads_the_delays_that_python_writes(sql_reads: SqlReads, more: list[str]) -> None:
     read = [text for text in [*DURATIONS, *more] if delay_of(text)]
 
     written = sql_reads("read_delay", [str(parse_duration(text)) for text in read])
@@ -345,7 +345,7 @@ def test_sql_plans_a_schedule_as_python_does_and_refuses_none_that_python_reads(
 
 
 def delay_of(text: str) -> list[int] | None:
-    """Read a delay in Python: its months, days and microseconds."""
+    """Read a delay in Python; return its months, days and microseconds."""
     try:
         it = parse_duration(text)
     except InvalidTimer:
@@ -354,7 +354,7 @@ def delay_of(text: str) -> list[int] | None:
 
 
 def period_of(text: str) -> list[int] | None:
-    """Read a repeat in Python: its repetitions, and its period in microseconds."""
+    """Read a repeat in Python; return its repetitions, and its period in microseconds."""
     try:
         it = parse_schedule(text)
     except InvalidTimer:
@@ -365,12 +365,12 @@ def period_of(text: str) -> list[int] | None:
 
 
 def python_reads(text: str) -> bool:
-    """Say whether Python can read a schedule, and finds its first occurrence."""
+    """Return whether Python can read a schedule, and finds its first occurrence."""
     return sentence_of(text) == ""
 
 
 def sentence_of(text: str, zone: str = "UTC") -> str:
-    """Say how Python refuses a schedule; "": it does not."""
+    """Return Python's refusal of a schedule; "": none."""
     try:
         first_of(parse_schedule(text, zone), datetime.now(UTC))
     except InvalidTimer as refused:

@@ -1,4 +1,4 @@
-"""Prove that plans stay right where planners go wrong: after an outage, and on a table that was empty."""
+"""Prove that plans stay right where planners often fail: after an outage, and on a table that was empty."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.factories import HolderClient, add_holder, add_timers, query,
 from tests.support.plans import LEASE, SLOTS, VERBS, firing, prepare, taking, version_of
 from tests.support.postgres import Server
 
-# What an outage left
+# Timers left by an outage
 
 TENANTS = 300
 
@@ -31,7 +31,7 @@ def outage(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) ->
 
 
 async def break_down(dsn: str, *, analyze: bool) -> None:
-    """Leave timers overdue for an hour, some due just now, and as many that are not due yet."""
+    """Make timers that are overdue for an hour, timers that are due now, and the same number of future timers."""
     await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_timers(dsn, 50_000, "now() - interval '1 hour'", tenant_id="'big'")
     await add_timers(dsn, 10 * TENANTS, "now() - interval '1 hour'", tenant_id=f"'t' || i % {TENANTS}")
@@ -44,7 +44,7 @@ async def break_down(dsn: str, *, analyze: bool) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leasing", "fusing"])
-async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant(
+async def test_a_fair_scan_over_a_backlog_reads_its_timers_and_one_row_for_each_tenant(
     outage: str, *, fire_overdue: bool
 ) -> None:
     take = await prepare(outage, "claim_outage")
@@ -53,7 +53,7 @@ async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant
         *taking(1, horizon="-10 s", floor="10 s", scope="outage", batch=2_010, fire_overdue=fire_overdue)
     )
 
-    # Two hundred tenants and whoever is oldest have ten each.
+    # The batch is ten timers of each of 200 tenants, and ten of the tenant with the oldest timers.
     assert reading.rows <= 200 + 3 * 2_010 + SLOTS
     assert reading.indexes == {"timers_by_slot", "timers_by_tenant", "timers_pkey"}
     assert reading.scans == {"Index Scan", "Index Only Scan"}
@@ -61,7 +61,7 @@ async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant
 
 
 @pytest.mark.exhaustive
-async def test_a_scan_with_a_floor_reads_nothing_that_an_outage_left(outage: str) -> None:
+async def test_a_scan_with_a_floor_reads_no_timer_left_by_an_outage(outage: str) -> None:
     take = await prepare(outage, "claim_due")
 
     for scope in ("own", "sweep"):
@@ -76,7 +76,7 @@ async def test_fair_scans_give_every_tenant_the_same_in_turn(outage: str) -> Non
     taken_of: Counter[str] = Counter()
     after, scans = "", 0
     async with HolderClient(outage, holder=1) as shard:
-        # As it was when the outage ended: a slow test run must not make tenant `now` a part of the backlog.
+        # The clock stands at the end of the outage: in a slow run tenant `now` must not become part of the backlog.
         ended = "select max(due_date) + interval '1 second' from shardclock.timers where tenant_id = 'now'"
         shard.now = await shard.value(ended)
         await shard.begin()
@@ -102,10 +102,8 @@ async def test_fair_scans_give_every_tenant_the_same_in_turn(outage: str) -> Non
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("emptied", [False, True], ids=["new", "emptied"])
-async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_full(
-    each_dsn: str, *, emptied: bool
-) -> None:
-    """Of a new table the planner takes ten pages for granted; where all have fired it knows that there is nothing."""
+async def test_a_plan_from_an_empty_table_stays_right_when_it_is_full(each_dsn: str, *, emptied: bool) -> None:
+    """For a new table the planner expects ten pages; for a table after the firing of all its timers it expects none."""
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_holder(each_dsn, 1)
     if emptied:
@@ -139,8 +137,8 @@ async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_ful
         await prepared.connection.close()
 
 
-async def test_a_client_that_asked_while_the_table_was_empty_reads_no_more_when_it_is_full(each_dsn: str) -> None:
-    """Empty but for one timer, which the verbs find. Of fewer before it, the planner would choose an index anyway."""
+async def test_a_client_with_plans_from_an_empty_table_reads_no_more_when_it_is_full(each_dsn: str) -> None:
+    """The table has one timer, which the verbs find. With no timer the planner would choose an index anyway."""
     touched = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'timers'"
     columns = {"tenant_id": "'t' || i % 7", "name": "'n' || i", "process_instance_key": "i"}
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
@@ -150,7 +148,7 @@ async def test_a_client_that_asked_while_the_table_was_empty_reads_no_more_when_
     (key,) = await add_timers(each_dsn, 1, "now() + interval '1 day'", name="'n'", process_instance_key="7")
     await query(each_dsn, "vacuum (analyze) shardclock.timers")
     connection = await asyncpg.connect(each_dsn)
-    for _ in range(6):  # the sixth time, Postgres keeps the plan
+    for _ in range(6):  # from the sixth call on, Postgres keeps the plan
         transaction = connection.transaction()
         await transaction.start()
         for ask in VERBS:
@@ -177,7 +175,7 @@ PLANNERS = [
 
 
 @pytest.mark.slow
-async def test_a_claim_never_takes_more_than_its_limit_whatever_the_planner_does(dsn: str) -> None:
+async def test_a_claim_never_takes_more_than_its_limit_with_any_plan(dsn: str) -> None:
     await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_holder(dsn, 1)
     for planner, fire_overdue in product(PLANNERS, (False, True)):
@@ -195,7 +193,7 @@ async def test_a_claim_never_takes_more_than_its_limit_whatever_the_planner_does
 
 
 @pytest.mark.parametrize(("name", "scope", "times"), [("claim_due", "own", 4), ("claim_outage", "outage", 5)])
-async def test_whether_a_row_is_free_costs_no_call_for_each_row(
+async def test_the_check_whether_a_row_is_free_costs_no_call_for_each_row(
     each_dsn: str, name: str, scope: str, times: int
 ) -> None:
     claim = await prepare(each_dsn, name)

@@ -1,4 +1,4 @@
-"""Prove that a shard's statements read no more rows than they take, however many are pending."""
+"""Prove that a shard's statements read only the rows that they take, with any number of pending timers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def planning(keys: Sequence[int], version: int) -> list[str]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leasing", "fusing"])
 @pytest.mark.parametrize("shards", [1, 2, 7])
-async def test_a_claim_reads_each_timer_it_takes_three_times_and_no_other(
+async def test_a_claim_reads_each_claimed_timer_three_times_and_no_other(
     many: str, shards: int, fire_overdue: bool
 ) -> None:
     take = await prepare(many, "claim_due")
@@ -44,7 +44,7 @@ async def test_a_claim_reads_each_timer_it_takes_three_times_and_no_other(
 
 
 @pytest.mark.slow
-async def test_a_claim_reads_again_a_row_that_somebody_touched(many: str) -> None:
+async def test_a_claim_reads_a_touched_row_again(many: str) -> None:
     take = await prepare(many, "claim_due")
     await take.explain(*taking(1, fire_overdue=True), touched=True)
 
@@ -56,7 +56,7 @@ async def test_a_claim_reads_again_a_row_that_somebody_touched(many: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["claim_due", "fire_due"])
-async def test_the_lag_of_a_fired_timer_is_an_expression_and_no_table(each_dsn: str, name: str) -> None:
+async def test_the_lag_of_a_fired_timer_is_an_expression_and_not_a_table(each_dsn: str, name: str) -> None:
     prepared = await prepare(each_dsn, name)
     arguments = taking(1, fire_overdue=True) if name == "claim_due" else firing([1])
 
@@ -111,7 +111,7 @@ async def test_a_claim_reads_each_leased_row_once_and_nothing_beyond(many: str, 
 
     reading = await take.explain(*taking(shards))
 
-    # The known price of a horizon: what waits in memory for the next two seconds is passed over again and again.
+    # The known price of a horizon: each claim reads past the timers that are leased for the next two seconds.
     assert reading.rows <= DUE / shards * 1.1
     await transaction.rollback()
     await take.connection.close()
@@ -133,7 +133,7 @@ async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(ma
 
 
 @pytest.mark.slow
-async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(many: str) -> None:
+async def test_a_client_s_search_for_one_timer_reads_a_few_rows(many: str) -> None:
     plain = "select max(timer_key) from shardclock.timers"
     touched = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'timers'"
     connection = await asyncpg.connect(many)

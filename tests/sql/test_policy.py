@@ -1,4 +1,4 @@
-"""Prove who may say how many shards are wanted: an operator always, the leader within the bounds of a policy."""
+"""Prove the rights on the wanted number of shards: operators set it, the leader moves it within a policy's bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from shardclock_server.sql.cluster.holders import SHARD
 from shardclock_server.sql.cluster.leadership import (
-    Policy,
+    ScalingPolicy,
     follow_forecast,
     hand_over,
     lead,
@@ -44,11 +44,11 @@ async def bounds(session: Session) -> tuple[int, int | None, int | None, int]:
 async def test_at_first_there_is_no_policy(session: Session) -> None:
     policy = await read_policy(session, SHARD)
 
-    assert policy == Policy(2, None, None, 5_000, alive=0, log_records=0)
+    assert policy == ScalingPolicy(2, None, None, 5_000, alive=0, log_records=0)
     assert policy.capacity_per_s == 0
 
 
-async def test_a_policy_is_read_with_who_lives_and_how_far_the_log_is(session: Session) -> None:
+async def test_a_policy_is_read_with_the_live_holders_and_the_end_of_the_log(session: Session) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
     for shard in range(3):
         await add_holder(dsn, 10 + shard, shard, 3)
@@ -75,7 +75,7 @@ async def test_a_policy_keeps_the_number_within_its_bounds(
     assert await bounds(session) == (then, least, most, 5_000)
 
 
-async def test_what_a_policy_does_not_say_stays(session: Session) -> None:
+async def test_values_that_a_call_does_not_give_stay(session: Session) -> None:
     await set_policy(session, SHARD, wanted_min=2, wanted_max=6, target_per_s=1_000)
 
     await set_policy(session, SHARD, wanted_min=None, wanted_max=4, target_per_s=None)
@@ -95,7 +95,7 @@ async def test_the_target_alone_makes_no_policy(session: Session) -> None:
     ("least", "most", "target"),
     [(None, 4, None), (3, None, None), (4, 3, None), (0, 3, None), (1, 841, None), (1, 2, 0), (-1, -1, None)],
 )
-async def test_a_policy_that_can_not_be_is_refused_whole(
+async def test_an_invalid_policy_is_refused_as_a_whole(
     session: Session, least: int | None, most: int | None, target: int | None
 ) -> None:
     with pytest.raises(StatementRefused):
@@ -191,7 +191,7 @@ async def test_an_operator_that_was_second_wins_too(session: Session) -> None:
 
         await leader.commit()
 
-        assert await ends(scaling) == (3, 4), "what it changed is what the leader had set"
+        assert await ends(scaling) == (3, 4), "it changed the leader's values"
     assert await bounds(session) == (4, None, None, 5_000)
 
 

@@ -1,4 +1,4 @@
-"""Prove that sessions are lent to all who ask, and that no tenant has the last ones."""
+"""Prove that the pool lends sessions to all callers, and never lends the last sessions to a tenant with many."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ACME, OTHER = frozenset({"acme"}), frozenset({"other"})
 
 
 def pool_of(size: int, share: int | None = None) -> Pool:
-    """Make one whose sessions are lent, and asked for nothing."""
+    """Make a pool that lends sessions without a statement."""
     return Pool(AWAY, application="test", size=size, timeout_s=1.0, wait_s=0.05, share=share)
 
 
-async def test_one_tenant_is_lent_its_share_and_the_rest_is_for_others() -> None:
+async def test_one_tenant_gets_its_share_and_the_rest_is_for_others() -> None:
     async with pool_of(4, share=3) as pool, AsyncExitStack() as lent:
         for _ in range(3):
             await lent.enter_async_context(pool.session(ACME))
@@ -31,7 +31,7 @@ async def test_one_tenant_is_lent_its_share_and_the_rest_is_for_others() -> None
     assert (pool.lent, pool.missed, pool.lendings) == (0, 2, 4)
 
 
-async def test_what_comes_back_is_lent_again_to_who_waits() -> None:
+async def test_a_returned_session_is_lent_to_a_waiting_caller() -> None:
     async with pool_of(2, share=1) as pool:
         for _ in range(3):
             async with pool.session(ACME):
@@ -44,7 +44,7 @@ async def test_what_comes_back_is_lent_again_to_who_waits() -> None:
 
 
 @pytest.mark.parametrize("tenants", [NO_TENANTS, ALL_TENANTS, ACME | OTHER])
-async def test_who_serves_several_has_no_share(tenants: Tenants) -> None:
+async def test_a_caller_for_several_tenants_has_no_share(tenants: Tenants) -> None:
     async with pool_of(2, share=1) as pool, pool.session(tenants), pool.session(tenants):
         assert pool.lent == 2
 
@@ -57,5 +57,5 @@ async def test_a_spare_session_is_lent_while_more_than_half_are_free() -> None:
             async with pool.spare(OTHER) as none:
                 assert none is None
         async with pool.session(OTHER), pool.spare(ACME) as none:
-            assert none is None, "nobody waits for it"
+            assert none is None, "no caller waits for it"
         assert (pool.lent, pool.missed) == (1, 0)

@@ -1,4 +1,4 @@
-"""What is measured of processes: engines, signals that wait, and incidents; bounded, whatever waits."""
+"""The measurements of processes: engines, waiting signals and incidents, with a limit for each count."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.support.plans import prepare
 WAIT = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 
 
-async def test_nobody_wants_an_engine_before_the_first_deployment(dsn: str) -> None:
+async def test_no_engine_is_wanted_before_the_first_deployment(dsn: str) -> None:
     async with Session(dsn, application="test") as session:
         assert await measure_processes(session) == ProcessMeasures(0, 0, 0, 0.0, 0)
         await deploy(session, WAIT, resource="p.bpmn")
         assert await measure_processes(session) == ProcessMeasures(2, 0, 0, 0.0, 0)
 
 
-async def test_what_waits_is_counted_and_its_age_told(dsn: str) -> None:
+async def test_waiting_signals_are_counted_with_their_age(dsn: str) -> None:
     async with Session(dsn, application="test") as session:
         await deploy(session, WAIT, resource="p.bpmn")
         for _ in range(3):
@@ -42,7 +42,7 @@ async def test_what_waits_is_counted_and_its_age_told(dsn: str) -> None:
         assert (await measure_processes(session, most=2)).signals_waiting == 2
 
 
-async def test_what_is_put_off_waits_since_it_was_sent_whenever_it_is_tried_again(dsn: str) -> None:
+async def test_a_deferred_signal_waits_since_it_was_sent(dsn: str) -> None:
     async with Session(dsn, application="test") as session:
         await deploy(session, WAIT, resource="p.bpmn")
         for _ in range(3):
@@ -55,11 +55,11 @@ async def test_what_is_put_off_waits_since_it_was_sent_whenever_it_is_tried_agai
             " where timer_key <> (select max(timer_key) from shardclock.deliveries)",
         )
         measured = await measure_processes(session)
-        assert measured.signals_waiting == 3, "one is put off, one is tried again now, and one was not tried"
+        assert measured.signals_waiting == 3, "one is deferred, one is tried again now, and one was not tried"
         assert measured.oldest_signal_s == pytest.approx(90, abs=10)
 
 
-async def test_however_many_are_put_off_no_more_are_read_than_are_counted(dsn: str) -> None:
+async def test_of_many_deferred_signals_no_more_are_read_than_are_counted(dsn: str) -> None:
     await query(
         dsn,
         "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
@@ -69,12 +69,12 @@ async def test_however_many_are_put_off_no_more_are_read_than_are_counted(dsn: s
     )
     measuring = await prepare(dsn, "measure_processes")
     reading = await measuring.explain("100", "null", touched=True, table="deliveries")
-    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off"}
+    assert reading.indexes == {"deliveries_of_processes", "deliveries_deferred"}
     assert reading.rows == 100
     await measuring.connection.close()
 
 
-async def test_however_many_wait_no_more_are_read_than_are_counted(dsn: str) -> None:
+async def test_of_many_waiting_signals_no_more_are_read_than_are_counted(dsn: str) -> None:
     await query(
         dsn,
         "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
@@ -84,6 +84,6 @@ async def test_however_many_wait_no_more_are_read_than_are_counted(dsn: str) -> 
     )
     measuring = await prepare(dsn, "measure_processes")
     reading = await measuring.explain("100", "null", touched=True, table="deliveries")
-    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off"}
+    assert reading.indexes == {"deliveries_of_processes", "deliveries_deferred"}
     assert reading.rows == 100
     await measuring.connection.close()

@@ -1,4 +1,4 @@
-"""Prove that the statements of engines read what they change, however many instances wait."""
+"""Prove that engines' statements read only the rows that they change, with any number of waiting instances."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.support.process_plans import FEW, applying, fill, literals, reading, 
 
 @pytest.fixture
 async def waiting(each_dsn: str) -> str:
-    """Fill a database with instances that wait."""
+    """Fill a database with waiting instances."""
     await fill(each_dsn)
     return each_dsn
 
 
-async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
+async def test_ending_instances_read_only_their_own_rows(waiting: str) -> None:
     apply = await prepare(waiting, "apply_steps")
     closed = [{"instance_key": key, "token": token, "node_id": None} for key in FEW for token in (1, 2)]
 
@@ -36,7 +36,7 @@ async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
     }  # fmt: skip
 
 
-# One instance with tokens that each wait for a timer, a task and a message.
+# One instance; each of its tokens waits for a timer, a task and a message.
 TOKENS = """
 with t as (
     insert into shardclock.timers (
@@ -57,7 +57,7 @@ select 1, n, true, 'message', 'default', 'm', n::text, 'p', 'm' from generate_se
 
 @pytest.mark.parametrize("tokens", [10, 500])
 @pytest.mark.parametrize("node_id", [None, "b"], ids=["the tokens end", "their timers alone"])
-async def test_an_instance_of_many_tokens_ends_in_time_that_grows_with_their_number_alone(
+async def test_the_end_of_an_instance_takes_time_in_proportion_to_its_tokens(
     waiting: str, tokens: int, node_id: str | None
 ) -> None:
     await query(waiting, TOKENS.format(tokens=tokens))
@@ -71,7 +71,7 @@ async def test_an_instance_of_many_tokens_ends_in_time_that_grows_with_their_num
     assert all(read <= 6 * tokens + 20 for read in rows.values()), rows
 
 
-# A root with called instances that live, that have ended and that are about to begin.
+# A root instance with called instances that run, that have ended, and that are about to begin.
 FAMILY = """
 with i as (
     insert into shardclock.instances (
@@ -94,7 +94,7 @@ from generate_series(1, 3000) n
 """
 
 
-async def test_a_call_reads_no_more_of_a_family_than_the_bound(waiting: str) -> None:
+async def test_a_call_reads_no_more_of_a_family_than_the_limit(waiting: str) -> None:
     apply = await prepare(waiting, "apply_steps")
     child = {"instance_key": 1, "token": 9, "tenant_id": "default", "process_id": "p", "variables": {}, "depth": 1}
     step = steps([1], outcome=None, state="{}")
@@ -112,20 +112,20 @@ async def test_a_call_reads_no_more_of_a_family_than_the_bound(waiting: str) -> 
     assert 100 <= rows["deliveries"] <= 110
 
 
-async def test_signals_that_find_nobody_cost_what_is_theirs(waiting: str) -> None:
+async def test_signals_without_a_receiver_read_only_their_own_rows(waiting: str) -> None:
     apply = await prepare(waiting, "apply_steps")
 
     rows, indexes = await reading(apply, applying(spent=FEW))
 
     await apply.connection.close()
-    assert sum(rows.values()) <= 8 * len(FEW), "their own, and what their tokens seem to wait for"
+    assert sum(rows.values()) <= 8 * len(FEW), "their own, and the signals that their tokens seem to wait for"
     assert "deliveries_of_processes" not in indexes, "it is in the order of time, and would be read whole"
 
 
-async def test_signals_that_fail_cost_what_is_theirs(waiting: str) -> None:
-    fail = await prepare(waiting, "put_off_signals")
+async def test_signals_that_fail_read_only_their_own_rows(waiting: str) -> None:
+    fail = await prepare(waiting, "defer_signals")
     failing = literals(
-        "put_off_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2, is_told=False
+        "defer_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2, raises_incident=False
     )
 
     rows, indexes = await reading(fail, failing)
@@ -164,7 +164,7 @@ async def test_a_page_of_instances_reads_no_more_than_it_shows(
     assert indexes == {"instances_pkey", "incidents_pkey"}
 
 
-async def test_a_page_of_a_process_that_is_rare_reads_none_of_others(waiting: str) -> None:
+async def test_a_page_of_a_rare_process_reads_no_others(waiting: str) -> None:
     await query(
         waiting,
         "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
@@ -183,9 +183,7 @@ async def test_a_page_of_a_process_that_is_rare_reads_none_of_others(waiting: st
 @pytest.mark.parametrize(
     "ending", [{"outcome": "COMPLETED"}, {"outcome": None, "state": "{}"}], ids=["ends", "goes on"]
 )
-async def test_a_plan_that_was_made_while_the_tables_were_empty_reads_no_more(
-    each_dsn: str, ending: dict[str, Any]
-) -> None:
+async def test_a_plan_from_empty_tables_reads_no_more(each_dsn: str, ending: dict[str, Any]) -> None:
     apply = await prepare(each_dsn, "apply_steps")
     closed = [{"instance_key": key, "token": token, "node_id": None} for key in FEW for token in (1, 2)]
     arguments = applying(steps=steps(FEW, **ending), closed=closed, signals=FEW, signal_instances=FEW)
@@ -208,7 +206,7 @@ async def test_each_statement_of_an_engine_is_planned_once(dsn: str) -> None:
     assert [tuple(row) for row in kept if row["generic_plans"] > 1] == [(3, 0), (3, 0)]
 
 
-async def test_who_asks_which_instances_have_ended_reads_those_alone(waiting: str) -> None:
+async def test_a_search_for_ended_instances_reads_only_the_given_ones(waiting: str) -> None:
     ended = await prepare(waiting, "ended_instances")
 
     rows, indexes = await reading(ended, literals("ended_instances", instance_keys=FEW))

@@ -1,4 +1,4 @@
-"""Prove that what programs ask about service tasks is read by keys, however much else there is."""
+"""Prove that the statements for programs with service tasks read by keys, with any number of other rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from tests.support.factories import BOUND_S
 
 MANY, FEW = 3_000, 10
-PLANNED_AFTER = 6  # calls: a plan of each statement is kept then
-# Each instance has its own definition and business key. It waits for one task; the log tells that another has ended.
+PLANNED_AFTER = 6  # calls: from then on Postgres keeps a plan
+# Each instance has its own definition and business key. It waits for one task; the log has the end of another.
 FILL = """
     insert into shardclock.definitions (
         definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
@@ -45,7 +45,7 @@ async def reads(connection: asyncpg.Connection, call: str) -> dict[str, int]:
     transaction = connection.transaction()
     await transaction.start()
     try:
-        # What was read a moment ago is counted, too.
+        # The counters include earlier reads.
         before = {row["relname"]: row["rows"] for row in await connection.fetch(READ)}
         await connection.fetch(call)
         after = {row["relname"]: row["rows"] for row in await connection.fetch(READ)}
@@ -56,7 +56,7 @@ async def reads(connection: asyncpg.Connection, call: str) -> dict[str, int]:
 
 @pytest.fixture
 async def planned(dsn: str) -> asyncpg.Connection:
-    """Lend a connection that has made its plans while the tables were empty; then fill them."""
+    """Lend a connection with plans from empty tables, which are then filled."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     for _ in range(PLANNED_AFTER):
         await connection.fetch("select shardclock.complete_service_task(1, 1)")
@@ -68,7 +68,7 @@ async def planned(dsn: str) -> asyncpg.Connection:
     return connection
 
 
-async def test_taking_tasks_reads_what_is_taken(planned: asyncpg.Connection) -> None:
+async def test_claiming_tasks_reads_the_claimed_ones(planned: asyncpg.Connection) -> None:
     read = await reads(planned, f"select * from shardclock.activate_service_tasks('pack', {FEW})")
     await planned.close()
     assert {table: read[table] for table in ("instances", "definitions", "business_keys")} == dict.fromkeys(
@@ -81,7 +81,7 @@ async def test_taking_tasks_reads_what_is_taken(planned: asyncpg.Connection) -> 
     ("key", "state"), [(3_000_007, "TAKEN"), (5_000_007, "COMPLETED_BEFORE"), (7_000_007, "NOT_FOUND")]
 )
 @pytest.mark.parametrize("verb", ["complete", "extend", "fail"])
-async def test_what_became_of_a_lost_task_is_read_by_its_key(
+async def test_the_state_of_a_lost_task_is_read_by_its_key(
     planned: asyncpg.Connection, verb: str, key: int, state: str
 ) -> None:
     call = f"select shardclock.{verb}_service_task({key}, 1{', null' if verb == 'fail' else ''})"

@@ -1,4 +1,4 @@
-"""Prove that a job with a queue makes its runs in the order in which they were asked for."""
+"""Prove that a job with a queue makes its runs in the order of the requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.clock.moved import next_due
 from shardclock_server.sql.cluster.holders import end_holders
-from shardclock_server.sql.jobs.runs import BegunRun, DuePlace, How
+from shardclock_server.sql.jobs.runs import BegunRun, How, StartCursor
 from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole
 from tests.support.jobs import job_spec
@@ -36,7 +36,7 @@ async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
 
 
 async def ask(dsn: str, shard: HolderClient, count: int = 1) -> list[int]:
-    """Ask for runs, one after the other, and let tsuccessor timers fire."""
+    """Ask for runs, one after the other, and let their timers fire."""
     keys = []
     for _ in range(count):
         keys.append(int(await value(dsn, ASK)))
@@ -45,7 +45,7 @@ async def ask(dsn: str, shard: HolderClient, count: int = 1) -> list[int]:
 
 
 async def begin(*workers: JobWorker) -> list[tuple[JobWorker, BegunRun]]:
-    """Let workers look for starts, one after the other."""
+    """Let workers poll for starts, one after the other."""
     return [(worker, run) for worker in workers for run in (await worker.begin()).runs]
 
 
@@ -58,7 +58,7 @@ async def test_starts_in_the_slots_of_several_workers_run_in_order(
 
     ran = []
     for turn in range(len(asked)):
-        # The worker that has ended a run looks first.
+        # The worker that has ended a run polls first.
         ((worker, run),) = await begin(*(workers if turn % 3 else reversed(workers)))
         ran.append(run.timer_key)
         assert await worker.end(run) == How.ENDED
@@ -68,7 +68,7 @@ async def test_starts_in_the_slots_of_several_workers_run_in_order(
     assert await is_whole(dsn) == []
 
 
-async def test_a_worker_alone_makes_the_starts_of_a_worker_that_finds_no_time(
+async def test_a_worker_alone_makes_the_starts_of_a_worker_that_does_not_poll(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     asked = await ask(dsn, shard, 6)
@@ -84,7 +84,7 @@ async def test_a_worker_alone_makes_the_starts_of_a_worker_that_finds_no_time(
 
 
 @pytest.mark.parametrize("outcome", [RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.INTERRUPTED])
-async def test_an_attempt_that_waits_is_not_overtaken(
+async def test_no_start_overtakes_an_attempt_that_waits(
     dsn: str, shard: HolderClient, workers: list[JobWorker], outcome: RunOutcome
 ) -> None:
     first, second = await ask(dsn, shard, 2)
@@ -101,7 +101,7 @@ async def test_an_attempt_that_waits_is_not_overtaken(
     assert [run.timer_key for _, run in await begin(*workers)] == [second]
 
 
-async def test_a_start_whose_worker_died_is_not_overtaken(
+async def test_no_start_overtakes_a_start_whose_worker_died(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     asked = await ask(dsn, shard, 3)
@@ -123,7 +123,7 @@ async def test_a_start_whose_worker_died_is_not_overtaken(
     assert ran == asked
 
 
-async def test_a_start_whose_timer_has_yet_to_fire_is_not_overtaken(
+async def test_no_start_overtakes_a_start_whose_timer_has_yet_to_fire(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     # Given a first start with a timer that can't fire, because a client has locked it
@@ -135,7 +135,7 @@ async def test_a_start_whose_timer_has_yet_to_fire_is_not_overtaken(
     (second,) = await ask(dsn, shard)
     assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
 
-    # When workers look for starts, then the second one waits for it.
+    # When workers poll for starts, then the second start waits for the first.
     assert await begin(*workers) == []
     await transaction.rollback()
     await client.close(timeout=BOUND_S)
@@ -145,7 +145,7 @@ async def test_a_start_whose_timer_has_yet_to_fire_is_not_overtaken(
     assert [run.timer_key, (await begin(*workers))[0][1].timer_key] == [first, second]
 
 
-async def test_a_paused_start_and_a_rule_without_a_date_keep_nobody_waiting(
+async def test_a_paused_start_and_a_rule_without_a_date_block_no_other_start(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     await value(dsn, ASK)
@@ -162,7 +162,7 @@ async def test_a_paused_start_and_a_rule_without_a_date_keep_nobody_waiting(
     assert [run.timer_key for _, run in await begin(*workers)] == [second]
 
 
-async def test_a_start_counts_from_when_it_was_asked_for_and_not_from_its_transaction(
+async def test_a_start_counts_from_its_request_and_not_from_the_begin_of_its_transaction(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     client = await asyncpg.connect(dsn, timeout=BOUND_S)
@@ -179,7 +179,7 @@ async def test_a_start_counts_from_when_it_was_asked_for_and_not_from_its_transa
     assert [run.timer_key, (await begin(*workers))[0][1].timer_key] == [first, second]
 
 
-async def test_a_start_that_was_begun_keeps_its_place_however_many_wait(dsn: str, shard: HolderClient) -> None:
+async def test_a_start_that_was_begun_keeps_its_place_beside_many_others(dsn: str, shard: HolderClient) -> None:
     await declare(dsn, job_spec(overlap="queue", max_retries=3))
     async with JobWorker(dsn, 11) as worker:
         (first,) = await ask(dsn, shard)
@@ -194,10 +194,10 @@ async def test_a_start_that_was_begun_keeps_its_place_however_many_wait(dsn: str
 
 
 @pytest.mark.parametrize("look", [30, 101, 300])
-async def test_a_start_that_fires_late_keeps_its_place_however_many_wait(
+async def test_a_start_that_fires_late_keeps_its_place_beside_many_others(
     dsn: str, shard: HolderClient, look: int
 ) -> None:
-    # Given a first start whose timer fires after those of a hundred later starts
+    # Given a first start with a timer that fires after the timers of a hundred later starts
     await declare(dsn, job_spec(overlap="queue", max_retries=3))
     async with JobWorker(dsn, 11) as worker:
         first = await value(dsn, ASK)
@@ -214,7 +214,7 @@ async def test_a_start_that_fires_late_keeps_its_place_however_many_wait(
         begun = await worker.begin(places=0, look=look)
         dropped = begun.dropped
         while begun.saturated and begun.last_at and begun.last_key:
-            begun = await worker.begin(places=0, look=look, after=DuePlace(begun.last_at, begun.last_key))
+            begun = await worker.begin(places=0, look=look, after=StartCursor(begun.last_at, begun.last_key))
             dropped += begun.dropped
 
         # Then it drops the last one, and the first one runs first.
@@ -224,7 +224,7 @@ async def test_a_start_that_fires_late_keeps_its_place_however_many_wait(
         assert [row["timer_key"] for row in left] == [first, *asked[:-1]]
 
 
-async def test_a_test_that_moves_the_clock_is_told_of_the_first_start_alone(dsn: str, shard: HolderClient) -> None:
+async def test_a_test_that_moves_the_clock_gets_only_the_first_start(dsn: str, shard: HolderClient) -> None:
     await declare(dsn, job_spec(overlap="queue", max_retries=3))
     async with JobWorker(dsn, 11) as worker:
         first, _ = await ask(dsn, shard, 2)
@@ -237,7 +237,7 @@ async def test_a_test_that_moves_the_clock_is_told_of_the_first_start_alone(dsn:
 
 
 class Story:
-    """Two workers, a shard and a client that act as chance says."""
+    """Two workers, a shard and a client that act at random."""
 
     def __init__(self, dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int) -> None:
         self.dsn, self.shard, self.workers = dsn, shard, workers
@@ -253,7 +253,7 @@ class Story:
         await self.chance.choice(acts)()
 
     async def look(self) -> None:
-        """Let some workers look for starts."""
+        """Let some workers poll for starts."""
         for worker, run in await begin(*self.chance.sample(self.workers, self.chance.randint(1, PARTS))):
             first = next(key for key in self.asked if key not in self.over)
             assert run.timer_key == first, "the first start that is not over"
@@ -275,23 +275,23 @@ class Story:
             self.over.add(run.timer_key)
 
     async def hang(self) -> None:
-        """Let the workers hang: tsuccessor leases run out."""
+        """Let the workers hang until their leases end."""
         self.in_hand.clear()
 
     async def pass_time(self) -> None:
-        """Let a while pass, or a lease."""
+        """Let some time pass, or the time of a full lease."""
         length_s = self.chance.choice([1.0, 6.0, LEASE_S + 1.0])
         await asyncio.gather(*(each.wait(length_s) for each in self.workers))
 
     async def ask(self) -> None:
-        """Ask for some runs; tsuccessor timers may fire later."""
+        """Ask for some runs; their timers may fire later."""
         self.asked += [int(await value(self.dsn, ASK)) for _ in range(self.chance.randint(1, 3))]
         if self.chance.random() < 0.8:
             await fire(self.shard)
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_no_order_of_asking_beginning_ending_and_dying_changes_the_order_of_the_runs(
+async def test_no_order_of_requests_begins_ends_and_deaths_changes_the_order_of_the_runs(
     dsn: str, shard: HolderClient, workers: list[JobWorker], seed: int
 ) -> None:
     story = Story(dsn, shard, workers, seed)

@@ -1,4 +1,4 @@
-"""Starts that wait for an engine count against their tenant's quota, and a start does not read the waiting ones."""
+"""Starts that wait for an engine count against their tenant's quota, and a start does not read all waiting ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Literal
 import asyncpg
 import pytest
 
+from shardclock.api.codes import quota
 from shardclock_server.service import processes
-from shardclock_server.service.processes import OverQuota
 from shardclock_server.sql.session import Session
-from shardclock_server.sql.tenants.tenants import NO_LIMIT, count_usage, count_used, rooms_of, set_limits
+from shardclock_server.sql.tenants.tenants import NO_LIMIT, count_usage, count_used, remaining_quotas, set_limits
 from tests.support.bpmn import model
 from tests.support.factories import query, value
+from tests.support.refusals import refusing
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 START = "select shardclock.start_process('p') from generate_series(1, $1::integer)"
@@ -62,11 +63,11 @@ async def waiting(dsn: str) -> int:
 
 
 @pytest.mark.parametrize(("quota", "others"), [(3, 3), (1_000, 1_000), (1_500, 1_500), (150_000, 150_052)])
-async def test_a_start_is_refused_when_as_many_wait_as_there_may_be(deployed: str, quota: int, others: int) -> None:
+async def test_a_start_is_refused_when_as_many_wait_as_the_quota_allows(deployed: str, quota: int, others: int) -> None:
     await limit(deployed, instances=quota)
     await add_waiting(deployed, others)
     for _ in range(2):
-        with pytest.raises(asyncpg.PostgresError, match=f"may have {quota} instances that have not ended, and has no"):
+        with pytest.raises(asyncpg.PostgresError, match=f"has a quota of {quota} instances that have not ended"):
             await query(deployed, START, 1)
     await query(deployed, "delete from shardclock.deliveries where timer_key > $1", quota - others - 2)
     await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")
@@ -90,12 +91,35 @@ async def test_running_instances_and_waiting_starts_count_together(deployed: str
         await count_usage(session, age_s=0, batch=100)
         await processes.start(session, "p")
         await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01' where resource = 'starts'")
-        with pytest.raises(OverQuota):
+        with refusing(quota("instances")):
             await processes.start(session, "p")
         assert (await count_used(session, "default"))["instances"] == 1_500
 
 
-async def test_starts_do_not_read_those_that_wait(deployed: str) -> None:
+async def test_a_lower_quota_holds_for_the_next_start(deployed: str) -> None:
+    await limit(deployed, instances=5_000)
+    await add_waiting(deployed, 1_200)
+    await query(deployed, START, 1)
+    assert await value(deployed, "select shardclock.has_quota_for_start('default')")
+    await limit(deployed, instances=1_100)
+    with pytest.raises(asyncpg.PostgresError, match="has a quota of 1100 instances"):
+        await query(deployed, START, 1)
+
+
+async def test_a_change_of_limits_waits_for_no_open_transaction_of_a_client(deployed: str) -> None:
+    await query(deployed, START, 1)
+    await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")
+    client = await asyncpg.connect(deployed)
+    try:
+        async with client.transaction(), Session(deployed, application="test", timeout_s=2.0) as session:
+            await client.fetch(START, 1)  # counts, and so locks the row of the count
+            changed = await set_limits(session, "default", {"instances_max": 1_100})
+    finally:
+        await client.close()
+    assert changed.limits.instances_max == 1_100
+
+
+async def test_starts_do_not_read_the_waiting_starts(deployed: str) -> None:
     backlog, more = 5_000, 200
     await add_waiting(deployed, backlog)
     connection = await asyncpg.connect(deployed)
@@ -106,10 +130,10 @@ async def test_starts_do_not_read_those_that_wait(deployed: str) -> None:
     finally:
         await connection.close()
     assert await waiting(deployed) == backlog + more
-    assert read < 10 * backlog  # a count a second at most, however slow the machine is; not one for each start
+    assert read < 10 * backlog  # at most one count in a second, on a machine of any speed; not one for each start
 
 
-async def test_a_resource_without_a_limit_is_counted_no_more(deployed: str) -> None:
+async def test_a_resource_without_a_limit_is_no_longer_counted(deployed: str) -> None:
     await limit(deployed, instances=1_500)
     await add_waiting(deployed, 100)
     await query(deployed, 'update shardclock.deliveries set payload = \'{"kind": "thrown"}\' where timer_key = -1')
@@ -129,7 +153,7 @@ async def test_kept_messages_are_refused_while_no_engine_counts_them(deployed: s
     await limit(deployed, messages=1_500)
     await query(deployed, KEEP, 1_500)
     await query(deployed, "update shardclock.tenant_usage set counted_at = '2020-01-01'")
-    with pytest.raises(asyncpg.PostgresError, match="may have 1500 kept messages, and has no room for 1 more"):
+    with pytest.raises(asyncpg.PostgresError, match="has a quota of 1500 kept messages, and 1 more would exceed it"):
         await query(deployed, KEEP, 1)
 
 
@@ -177,7 +201,7 @@ async def test_an_open_transaction_of_a_client_switches_no_quota_off(
             await first.fetch(asked, 1)
             async with other.transaction(isolation=isolation):
                 await other.fetch(asked, 1_000)
-            with pytest.raises(asyncpg.PostgresError, match="may have 1100 "):
+            with pytest.raises(asyncpg.PostgresError, match="has a quota of 1100 "):
                 async with other.transaction(isolation=isolation):
                     await other.fetch(asked, 101)
     finally:
@@ -191,9 +215,9 @@ async def test_an_open_transaction_of_a_client_keeps_no_engine_from_counting(dep
     try:
         async with client.transaction(), Session(deployed, application="test") as session:
             await client.fetch(START, 1)
-            await rooms_of(session, ["default"])
+            await remaining_quotas(session, ["default"])
             await count_usage(session, age_s=0, batch=100)
-            counted_at = (await rooms_of(session, ["default"]))["default"]["instances"].counted_at
+            counted_at = (await remaining_quotas(session, ["default"]))["default"]["instances"].counted_at
     finally:
         await client.close()
     assert counted_at is not None

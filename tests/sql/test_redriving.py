@@ -1,4 +1,4 @@
-"""Prove that a redriven delivery begins a new life, in which no answer of its first one counts."""
+"""Prove that a redriven delivery has all its attempts again, and that no answer to an earlier claim counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.factories import HolderClient, query, seconds, value
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
-    """Give a worker that keeps all slots, and has one delivery in hand."""
+    """Give a worker that keeps all slots, and has claimed one delivery."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     await deliver(shard)
@@ -33,7 +33,9 @@ async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
         yield hand
 
 
-async def test_it_begins_with_its_first_attempt_and_says_since_when(dsn: str, worker: WorkerClient) -> None:
+async def test_a_redriven_delivery_begins_with_its_first_attempt_and_has_the_moment_of_its_redrive(
+    dsn: str, worker: WorkerClient
+) -> None:
     (mine,) = await worker.take()
     await worker.settle(failed(mine, delay_s=0.0))
     (mine,) = await worker.take()
@@ -47,14 +49,14 @@ async def test_it_begins_with_its_first_attempt_and_says_since_when(dsn: str, wo
     assert again.redriven_at == again.next_attempt_at
     assert again.claims - again.given_back == 1, "its former claims say nothing against it"
     (row,) = await deliveries(dsn)
-    assert row["failures"] is not None, "what failed before is still told"
+    assert row["failures"] is not None, "the former failures are kept"
 
 
 @pytest.mark.parametrize("late", [done, failed, dead])
-async def test_an_answer_of_its_first_life_changes_nothing_even_from_the_same_worker(
+async def test_an_answer_to_an_earlier_claim_changes_nothing_even_from_the_same_worker(
     dsn: str, worker: WorkerClient, late: Any
 ) -> None:
-    # The worker was silent for longer than its lease, and another one buried the delivery meanwhile.
+    # The worker was silent for longer than its lease, and in that time another worker gave up the delivery.
     (mine,) = await worker.take()
     await worker.settle(dead(mine))
     await redrive_dead_letters(worker.settles, [mine.timer_key])
@@ -67,8 +69,8 @@ async def test_an_answer_of_its_first_life_changes_nothing_even_from_the_same_wo
     assert await value(dsn, "select count(*) from shardclock.command_log where intent = 'DELIVERED'") == 1
 
 
-async def test_at_a_rate_the_new_life_of_each_begins_when_it_is_due(dsn: str, worker: WorkerClient) -> None:
-    """Else the last ones of a slow redrive are older than their policy's give_up_after when their turn comes."""
+async def test_at_a_rate_each_redriven_delivery_begins_when_it_is_due(dsn: str, worker: WorkerClient) -> None:
+    """Otherwise the last deliveries of a slow redrive would exceed their policy's give_up_after before an attempt."""
     await query(dsn, "delete from shardclock.deliveries")
     await bury(dsn, 3)
 

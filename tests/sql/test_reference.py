@@ -1,4 +1,4 @@
-"""Prove that the reference says of each SQL function what Postgres knows of it, and that no function is left out."""
+"""Prove that the reference describes each SQL function as Postgres has it, and leaves none out."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tools.sql_reference import PAGE, Argument, Function, Incomplete, is_public,
 WHOLE = {"reason": "kept", "returns": "the keys", "errors": "none", "example": "select 1;"}
 
 
-async def test_the_page_is_what_the_comments_and_signatures_say(dsn: str) -> None:
+async def test_the_page_contains_the_comments_and_signatures(dsn: str) -> None:
     assert PAGE.read_text(encoding="utf-8") == await read_page(dsn), "write it anew: make docs"
 
 
-async def test_each_function_s_example_calls_it_and_says_which_argument_is_which(dsn: str) -> None:
+async def test_each_function_s_example_calls_it_with_named_arguments(dsn: str) -> None:
     rows = await query(
         dsn,
         "select proname as name, obj_description(oid, 'pg_proc') as comment from pg_proc"
@@ -25,25 +25,25 @@ async def test_each_function_s_example_calls_it_and_says_which_argument_is_which
     assert {"schedule_timer", "cancel_timer", "shift_timers", "find_timers"} <= public.keys()
     for name, comment in public.items():
         assert f"shardclock.{name}(" in comment.partition("example:")[2], name
-    # What users are told of by name in the docs is in the reference.
+    # The reference has each function that the docs name.
     texts = "".join(path.read_text() for path in PAGE.parent.glob("*.md") if path != PAGE)
     told = {row["name"] for row in rows if f"shardclock.{row['name']}(" in texts}
     assert told <= public.keys()
 
 
 @pytest.mark.parametrize("missing", WHOLE)
-def test_a_comment_that_lacks_something_is_no_reference(missing: str) -> None:
+def test_a_comment_without_a_required_line_is_refused(missing: str) -> None:
     lines = {about: line for about, line in WHOLE.items() if about != missing}
 
     with pytest.raises(Incomplete, match=f'cancel_timer says nothing of "{missing}"'):
         page_of([function(lines)], [])
 
 
-def test_a_comment_that_tells_of_an_argument_that_is_not_there_is_no_reference() -> None:
+def test_a_comment_about_an_unknown_argument_is_refused() -> None:
     with pytest.raises(Incomplete, match="tells of colour, which it does not have"):
         page_of([function(WHOLE | {"colour": "red"})], [])
 
 
 def function(lines: dict[str, str]) -> Function:
-    """Make a function with one argument, of which a comment tells this."""
+    """Make a function with one argument, with these lines in its comment."""
     return Function("cancel_timer", [Argument("reason", "text", "NULL::text")], "SETOF bigint", "Cancels.", lines)

@@ -1,4 +1,4 @@
-"""A beat or a renewal is sent again when its answer was lost. The first one may commit only after that."""
+"""After a lost answer, a heartbeat or a renewal is sent again; the first one may commit only after the second."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from shardclock_server.sql.cluster.leadership import Leadership, lead, resign
 from tests.support.factories import HolderClient, add_holder, ends, query, value, waits
 
 ME, LEADER, OTHER = 101, 1, 2
-WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}  # without a target, no workers
+WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}  # no workers without a target
 
 
 @pytest.fixture
 async def before(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a connection whose answers are lost, and whose commits take long."""
+    """Give a connection with lost answers and slow commits."""
     async with HolderClient(each_dsn, role="shard") as hand:
         yield hand
 
 
 @pytest.fixture
 async def again(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give the connection that is opened after that."""
+    """Yield the connection that is opened after the first one."""
     async with HolderClient(each_dsn, role="shard") as hand:
         yield hand
 
@@ -31,7 +31,7 @@ async def again(each_dsn: str) -> AsyncIterator[HolderClient]:
 # --- Beats ---
 
 
-async def test_a_beat_that_meets_the_one_before_it_finds_its_holder_alive_and_is_its_last(
+async def test_a_repeated_beat_finds_its_holder_alive_and_becomes_its_last_beat(
     each_dsn: str, before: HolderClient, again: HolderClient
 ) -> None:
     await add_holder(each_dsn, ME, 1, 3)
@@ -42,14 +42,12 @@ async def test_a_beat_that_meets_the_one_before_it_finds_its_holder_alive_and_is
 
     answer = await ends(later)
 
-    assert answer is not None, "nobody has ended it"
+    assert answer is not None, "it was not ended"
     assert (answer.part, answer.part_count) == (1, 3)
     assert [it.held for it in await list_holders(again.session)] == [2]
 
 
-async def test_a_beat_that_changes_nothing_is_no_end_of_a_holder_that_lives(
-    each_dsn: str, before: HolderClient
-) -> None:
+async def test_a_beat_that_changes_nothing_ends_no_live_holder(each_dsn: str, before: HolderClient) -> None:
     await add_holder(each_dsn, ME)
     await query(
         each_dsn, "create function writes_nothing() returns trigger language plpgsql as 'begin return null; end'"
@@ -63,9 +61,7 @@ async def test_a_beat_that_changes_nothing_is_no_end_of_a_holder_that_lives(
     assert await beat(before.session, ME, held=1)
 
 
-async def test_a_holder_that_was_ended_is_told_so_and_its_last_sign_of_life_stays(
-    each_dsn: str, before: HolderClient
-) -> None:
+async def test_an_ended_holder_is_told_so_and_its_last_heartbeat_stays(each_dsn: str, before: HolderClient) -> None:
     await add_holder(each_dsn, ME)
     assert await beat(before.session, ME, held=1)
     await end_holders(before.session, [ME], why="test")
@@ -81,9 +77,7 @@ async def ask(hand: HolderClient, leader: int = LEADER, *, fresh: bool = False, 
     return await lead(hand.session, leader, cluster_id=cluster_id, lease_s=5.0, fresh=fresh)
 
 
-async def test_a_leader_whose_renewal_meets_the_one_before_it_leads_on_in_its_term(
-    before: HolderClient, again: HolderClient
-) -> None:
+async def test_a_leader_with_a_repeated_renewal_leads_on_in_its_term(before: HolderClient, again: HolderClient) -> None:
     first = await ask(before, fresh=True)
     await before.begin()
     assert await ask(before) == first
@@ -94,7 +88,7 @@ async def test_a_leader_whose_renewal_meets_the_one_before_it_leads_on_in_its_te
     assert first.leads
 
 
-async def test_a_renewal_that_meets_a_successors_taking_does_not_take_the_lead_back(
+async def test_a_renewal_that_meets_a_new_leader_does_not_take_the_lead_back(
     before: HolderClient, again: HolderClient
 ) -> None:
     await ask(again, fresh=True)

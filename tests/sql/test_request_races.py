@@ -1,4 +1,4 @@
-"""Prove that a request which is sent twice at once is done once, however the two interleave."""
+"""Prove that a request which is sent twice at once is done once, in any interleaving."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.sql_client import session
 
 ORDER = request()
 CLIENTS, ORDERS = 6, 25
-# Two keys whose locks are the same.
+# Two keys with the same lock.
 ALIKE = """
     select min(n)::text, max(n)::text
     from generate_series(1, 400000) n
@@ -27,7 +27,7 @@ ALIKE = """
 
 
 class RolledBack(Exception):
-    """What the caller's own work raises."""
+    """Raised by the caller's own work."""
 
 
 @pytest.fixture
@@ -44,19 +44,19 @@ async def other(each_dsn: str) -> AsyncIterator[Session]:
         yield client
 
 
-async def test_the_second_is_in_flight_until_the_first_commits_and_then_gets_its_answer(
+async def test_the_second_caller_gets_in_flight_until_the_first_commits_and_then_its_answer(
     one: Session, other: Session
 ) -> None:
     async with one.transaction() as first:
         assert await begin_requests(first, [ORDER]) == [None]
         assert await begin(other, ORDER) == [InFlight()]
         await store_requests(first, [(ORDER, CREATED)])
-        assert await begin(other, ORDER) == [InFlight()], "what is stored is not committed yet"
+        assert await begin(other, ORDER) == [InFlight()], "the stored answer is not committed yet"
 
     assert await begin(other, ORDER) == [CREATED]
 
 
-async def test_the_second_begins_it_anew_after_the_first_has_rolled_back(one: Session, other: Session) -> None:
+async def test_the_second_caller_begins_it_anew_after_the_first_has_rolled_back(one: Session, other: Session) -> None:
     async def fail() -> None:
         async with one.transaction() as first:
             assert await begin_requests(first, [ORDER]) == [None]
@@ -70,7 +70,9 @@ async def test_the_second_begins_it_anew_after_the_first_has_rolled_back(one: Se
     assert await begin(other, ORDER) == [None]
 
 
-async def test_the_second_begins_it_anew_after_the_first_has_died(each_dsn: str, one: Session, other: Session) -> None:
+async def test_the_second_caller_begins_it_anew_after_the_first_has_died(
+    each_dsn: str, one: Session, other: Session
+) -> None:
     async with one.connection() as first:
         await first.execute("begin")
         assert await begin_requests(first, [ORDER]) == [None]
@@ -92,7 +94,7 @@ async def test_a_transaction_that_began_before_the_commit_finds_the_answer_after
         assert await begin_requests(second, [ORDER]) == [CREATED]
 
 
-async def test_what_is_found_is_decided_by_the_clock_not_by_when_the_transaction_began(
+async def test_the_present_clock_decides_about_old_answers_and_not_the_begin_of_the_transaction(
     one: Session, other: Session
 ) -> None:
     async with other.transaction() as second:
@@ -102,7 +104,7 @@ async def test_what_is_found_is_decided_by_the_clock_not_by_when_the_transaction
         assert await begin_requests(second, [ORDER]) == [None], "it was good when the transaction began"
 
 
-async def test_an_answer_that_is_committed_is_told_though_another_asks_at_the_same_time(
+async def test_a_committed_answer_is_returned_though_another_caller_asks_at_the_same_time(
     one: Session, other: Session
 ) -> None:
     await answer(one, ORDER)
@@ -112,14 +114,14 @@ async def test_an_answer_that_is_committed_is_told_though_another_asks_at_the_sa
         assert await begin(other, ORDER) == [CREATED]
 
 
-async def test_who_has_begun_one_keeps_nobody_from_another(one: Session, other: Session) -> None:
+async def test_a_request_under_way_blocks_no_other_request(one: Session, other: Session) -> None:
     async with one.transaction() as first:
         assert await begin_requests(first, [ORDER]) == [None]
 
         assert await begin(other, request("order-8"), ORDER) == [None, InFlight()]
 
 
-async def test_one_whose_lock_is_that_of_another_is_in_flight_meanwhile(
+async def test_a_request_whose_lock_is_shared_with_another_is_in_flight_meanwhile(
     each_dsn: str, one: Session, other: Session
 ) -> None:
     ((first_key, second_key),) = await query(each_dsn, ALIKE)
@@ -131,7 +133,7 @@ async def test_one_whose_lock_is_that_of_another_is_in_flight_meanwhile(
     assert await begin(other, first, second) == [None, None], "one transaction may do both"
 
 
-async def test_many_who_send_the_same_requests_at_once_do_each_of_them_once(each_dsn: str) -> None:
+async def test_many_callers_of_the_same_requests_do_each_of_them_once(each_dsn: str) -> None:
     wanted = [request(f"order-{number}") for number in range(ORDERS)]
 
     async def client() -> None:
@@ -147,7 +149,7 @@ async def test_many_who_send_the_same_requests_at_once_do_each_of_them_once(each
 
 
 async def is_answered(mine: Session, wanted: IdempotentRequest) -> bool:
-    """Do a request, or hear its answer; False if somebody else does it now."""
+    """Do a request, or get its stored answer; return False if another caller is doing this request."""
     async with mine.transaction() as connection:
         (begun,) = await begin_requests(connection, [wanted])
         if begun is None:

@@ -1,4 +1,4 @@
-"""Prove that old requests are forgotten and hold nobody up, and that a request reads and locks what it needs alone."""
+"""Prove that old requests are deleted without blocking, and that a request reads and locks only the rows it needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.sql_client import session
 DAY = timedelta(days=1)
 TODAY = "select date_trunc('day', now(), 'UTC')"
 KEYS = "select array_agg(idempotency_key order by idempotency_key) from shardclock.idempotent_requests"
-# The slots that this backend has locked, of those there are; and which those of today and yesterday are.
+# The slots that this backend has locked, and the slots of today and yesterday.
 LOCKED = """
     select
         array(
@@ -63,12 +63,12 @@ async def gateway(each_dsn: str) -> AsyncIterator[Session]:
 
 @pytest.fixture
 async def today(each_dsn: str) -> datetime:
-    """Tell when this day began in UTC, by Postgres's clock."""
+    """Return the begin of this UTC day, by Postgres's clock."""
     began: datetime = await value(each_dsn, TODAY)
     return began
 
 
-async def test_the_day_before_yesterday_is_forgotten_once_and_no_other_day(
+async def test_only_the_day_before_yesterday_is_deleted_and_only_once(
     each_dsn: str, gateway: Session, today: datetime
 ) -> None:
     for name, at in {"a": today - 2 * DAY, "b": today - DAY, "c": today - timedelta(seconds=1), "d": today}.items():
@@ -79,7 +79,7 @@ async def test_the_day_before_yesterday_is_forgotten_once_and_no_other_day(
     assert await forget_requests(gateway) == 0
 
 
-async def test_what_a_clock_that_was_ahead_has_left_is_kept(each_dsn: str, gateway: Session, today: datetime) -> None:
+async def test_answers_from_a_clock_that_was_ahead_are_kept(each_dsn: str, gateway: Session, today: datetime) -> None:
     await answer(gateway, request("old"), now=today - 2 * DAY)
     await answer(gateway, request("of-tomorrow"), now=today + DAY)
 
@@ -87,9 +87,7 @@ async def test_what_a_clock_that_was_ahead_has_left_is_kept(each_dsn: str, gatew
     assert await value(each_dsn, KEYS) == ["of-tomorrow", "old"]
 
 
-async def test_days_that_nobody_has_forgotten_are_forgotten_later(
-    each_dsn: str, gateway: Session, today: datetime
-) -> None:
+async def test_days_without_a_call_are_deleted_later(each_dsn: str, gateway: Session, today: datetime) -> None:
     await answer(gateway, request("old"), now=today - 2 * DAY)
     await answer(gateway, request("older"), now=today - 5 * DAY)
 
@@ -97,7 +95,7 @@ async def test_days_that_nobody_has_forgotten_are_forgotten_later(
     assert await value(each_dsn, KEYS) is None
 
 
-async def test_a_request_locks_the_slots_of_today_and_yesterday_alone(
+async def test_a_request_locks_only_the_slots_of_today_and_yesterday(
     each_dsn: str, gateway: Session, today: datetime
 ) -> None:
     # Given a session that keeps one plan for all values
@@ -116,7 +114,7 @@ async def test_a_request_locks_the_slots_of_today_and_yesterday_alone(
         assert await forget_requests(other) == 1
 
 
-async def test_a_dump_that_reads_the_old_day_is_not_waited_for_and_keeps_nobody_from_beginning(
+async def test_a_dump_of_the_old_day_is_not_waited_for_and_blocks_no_new_request(
     each_dsn: str, gateway: Session, today: datetime
 ) -> None:
     await answer(gateway, request("old"), now=today - 2 * DAY)
@@ -136,7 +134,7 @@ async def test_a_dump_that_reads_the_old_day_is_not_waited_for_and_keeps_nobody_
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-async def test_to_begin_requests_probes_an_index_for_each_and_scans_nothing(
+async def test_beginning_requests_probes_an_index_for_each_and_scans_nothing(
     each_dsn: str, gateway: Session, *, analyzed: bool
 ) -> None:
     await fill(each_dsn)
@@ -152,11 +150,11 @@ async def test_to_begin_requests_probes_an_index_for_each_and_scans_nothing(
     assert before is not None
     assert after is not None
     assert after["scanned"] == before["scanned"]
-    assert after["rows"] - before["rows"] == 20, "those that are there"
+    assert after["rows"] - before["rows"] == 20, "the existing rows"
     assert after["probes"] - before["probes"] <= 4 * len(wanted), "two slots, and perhaps two descents in each"
 
 
-async def test_to_forget_reads_the_newest_request_alone(each_dsn: str, gateway: Session, today: datetime) -> None:
+async def test_the_deletion_reads_only_the_newest_request(each_dsn: str, gateway: Session, today: datetime) -> None:
     text = FILL.replace("now() - n *", "date_trunc('day', now(), 'UTC') - interval '25 hours' - n *")
     await fill(each_dsn, text.replace("2 seconds", "0.1 seconds"))
 

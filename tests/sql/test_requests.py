@@ -1,4 +1,4 @@
-"""Prove that the same request gets the same answer for 24 hours, and that one that was rolled back leaves nothing."""
+"""Prove that the same request gets the same answer for 24 hours, and that a rolled-back request leaves nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = "select count(*) from shardclock.idempotent_requests"
 
 
 class RolledBack(Exception):
-    """What the caller's own work raises."""
+    """Raised by the caller's own work."""
 
 
 @pytest.fixture
@@ -38,19 +38,19 @@ async def test_the_same_request_gets_the_same_answer(gateway: Session) -> None:
     assert await begin(gateway, ORDER) == [CREATED]
 
 
-async def test_a_key_is_its_tenant_s(gateway: Session) -> None:
+async def test_each_tenant_has_keys_of_its_own(gateway: Session) -> None:
     await answer(gateway, ORDER)
 
     assert await begin(gateway, replace(ORDER, tenant_id="zoo"), request("order-8")) == [None, None]
 
 
-async def test_the_same_key_with_other_parameters_is_told_apart(gateway: Session) -> None:
+async def test_the_same_key_with_other_parameters_is_another_request(gateway: Session) -> None:
     await answer(gateway, ORDER)
 
     assert await begin(gateway, request(asks="another timer")) == [OtherParameters()]
 
 
-async def test_nothing_is_left_of_a_transaction_that_is_rolled_back(each_dsn: str, gateway: Session) -> None:
+async def test_a_transaction_that_is_rolled_back_leaves_nothing(each_dsn: str, gateway: Session) -> None:
     async def fail() -> None:
         async with gateway.transaction() as connection:
             assert await begin_requests(connection, [ORDER]) == [None]
@@ -67,7 +67,7 @@ async def test_nothing_is_left_of_a_transaction_that_is_rolled_back(each_dsn: st
 
 
 @pytest.mark.parametrize("later", [timedelta(), timedelta(seconds=1), DAY - timedelta(seconds=2)])
-async def test_midnight_lies_between_and_the_answer_is_found(gateway: Session, later: timedelta) -> None:
+async def test_an_answer_from_before_midnight_is_found(gateway: Session, later: timedelta) -> None:
     await answer(gateway, ORDER, now=MIDNIGHT - timedelta(seconds=1))
 
     assert await begin(gateway, ORDER, now=MIDNIGHT + later) == [CREATED]
@@ -75,7 +75,7 @@ async def test_midnight_lies_between_and_the_answer_is_found(gateway: Session, l
 
 @pytest.mark.parametrize("day", [0, 1, 2])
 @pytest.mark.parametrize("at", [timedelta(), timedelta(hours=12), DAY - LEAST])
-async def test_it_is_found_for_24_hours_and_no_longer(gateway: Session, day: int, at: timedelta) -> None:
+async def test_an_answer_is_found_for_24_hours_and_no_longer(gateway: Session, day: int, at: timedelta) -> None:
     stored_at = MIDNIGHT + day * DAY + at
     await answer(gateway, ORDER, now=stored_at)
 
@@ -84,7 +84,7 @@ async def test_it_is_found_for_24_hours_and_no_longer(gateway: Session, day: int
     assert await begin(gateway, request(asks="another timer"), now=stored_at + DAY) == [None]
 
 
-async def test_one_that_has_expired_in_the_same_slot_is_replaced(each_dsn: str, gateway: Session) -> None:
+async def test_an_expired_answer_in_the_same_slot_is_replaced(each_dsn: str, gateway: Session) -> None:
     again, at = request(asks="another timer"), MIDNIGHT + timedelta(hours=1)
     await answer(gateway, ORDER, now=at)
 
@@ -94,7 +94,7 @@ async def test_one_that_has_expired_in_the_same_slot_is_replaced(each_dsn: str, 
     assert await begin(gateway, again, ORDER, now=at + 3 * DAY) == [OTHERWISE, OtherParameters()]
 
 
-async def test_an_answer_that_is_still_good_is_not_overwritten(gateway: Session) -> None:
+async def test_a_valid_answer_is_not_overwritten(gateway: Session) -> None:
     await answer(gateway, ORDER, now=MIDNIGHT)
     async with gateway.transaction() as connection:
         await store_requests(connection, [(ORDER, OTHERWISE)], now=MIDNIGHT + timedelta(hours=1))
@@ -111,13 +111,13 @@ async def test_after_a_clock_was_set_back_the_newer_of_two_answers_counts(gatewa
     assert await begin(gateway, ORDER, now=ahead - timedelta(hours=2)) == [CREATED]
 
 
-async def test_of_two_that_are_the_same_in_one_list_the_caller_does_the_first(gateway: Session) -> None:
+async def test_the_first_of_two_equal_requests_in_one_list_is_the_caller_s(gateway: Session) -> None:
     assert await begin(gateway, ORDER, request("order-8"), ORDER) == [None, None, InFlight()]
     await answer(gateway, ORDER)
     assert await begin(gateway, ORDER, request("order-8"), ORDER) == [CREATED, None, CREATED]
 
 
-async def test_many_are_begun_at_once_each_with_its_own_outcome(gateway: Session) -> None:
+async def test_many_requests_begin_at_once_each_with_its_own_outcome(gateway: Session) -> None:
     known = [request(f"known-{number}") for number in range(50)]
     await answer(gateway, *known)
     new = [request(f"new-{number}") for number in range(50)]
@@ -135,9 +135,7 @@ async def test_many_are_begun_at_once_each_with_its_own_outcome(gateway: Session
         ({"fingerprint": b"short"}, "fingerprint_is_of_sha256"),
     ],
 )
-async def test_what_can_t_be_a_request_is_not_stored(
-    gateway: Session, wrong: dict[str, object], constraint: str
-) -> None:
+async def test_an_invalid_request_is_not_stored(gateway: Session, wrong: dict[str, object], constraint: str) -> None:
     broken = replace(ORDER, **wrong)  # type: ignore[arg-type]
 
     with pytest.raises(StatementRefused) as refused:
@@ -146,7 +144,7 @@ async def test_what_can_t_be_a_request_is_not_stored(
     assert refused.value.constraint == constraint
 
 
-async def test_a_row_lies_in_the_slot_of_its_day(each_dsn: str, gateway: Session) -> None:
+async def test_a_row_is_in_the_slot_of_its_day(each_dsn: str, gateway: Session) -> None:
     for number in range(6):
         await answer(gateway, request(f"{number}"), now=MIDNIGHT + number * DAY)
 

@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql.clients.outcomes import Refused
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.verbs import Shift, TimerRef, operate_timer
-from shardclock_server.sql.jobs.declare import tend_jobs
+from shardclock_server.sql.jobs.declare import maintain_jobs
 from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, add_timers, query, value
 from tests.support.job_runs import JobWorker, declare
@@ -25,7 +25,7 @@ IN_AN_HOUR = "now() + interval '1 hour'"
 RESERVED = ["job:refresh", "job:none", "job:", "process:1200:3:wait", "process:instance", "start:5:1", "start:"]
 TARGETS = ["job:refresh", "job:none", "job:", "process:instance", "process:other"]
 NAME_SENTENCE = (
-    'name "{}" is reserved: names that begin with job:, process: or start: are for the timers of jobs and processes; '
+    "name '{}' is reserved: names that begin with job:, process: or start: are for the timers of jobs and processes; "
     "choose another name"
 )
 # The rows that jobs and processes write.
@@ -42,7 +42,7 @@ VERBS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 async def job(dsn: str) -> None:
-    """Declare the job that the tests name."""
+    """Declare the job of these tests."""
     await declare(dsn, job_spec(every_s=3600.0))
     await query(dsn, "delete from shardclock.timers")
 
@@ -68,7 +68,7 @@ async def test_a_reserved_name_is_refused_in_each_way_to_schedule(
         refused = await refusal(client, function, delay="'PT1H'", name=f"'{name}'", on_conflict=f"'{on_conflict}'")
         assert refused == NAME_SENTENCE.format(name)
     fields = {"name": name, "on_conflict": on_conflict}
-    taken, _ = await Batch([timer(**fields), timer(name="free")]).send(client.session)
+    taken, _ = await ScheduleBatch([timer(**fields), timer(name="free")]).send(client.session)
     assert isinstance(taken, Refused)
     assert NAME_SENTENCE.format(name) in str(taken)
     assert [row["name"] for row in await rows(client.dsn)] == ["free"]
@@ -86,11 +86,11 @@ async def test_a_reserved_target_is_refused_in_each_way_to_schedule(client: Hold
         for function in ("schedule_timer", "ensure_timer")
     }
     (sentence,) = sentences
-    assert sentence.startswith(f'target "{target}" is reserved for the timers of ')
+    assert sentence.startswith(f"target '{target}' is reserved for the timers of ")
     assert "choose another target" in sentence
     for on_conflict in ("refuse", "ignore", "replace"):
         fields = {"target": target, "on_conflict": on_conflict}
-        (taken,) = await Batch([timer(**fields)]).send(client.session)
+        (taken,) = await ScheduleBatch([timer(**fields)]).send(client.session)
         assert isinstance(taken, Refused)
         assert sentence in str(taken)
     assert await rows(client.dsn) == []
@@ -137,7 +137,7 @@ async def test_each_verb_of_a_client_refuses_a_timer_of_the_system_and_names_the
         ("shift_timers", {"shift": "PT1H"}),
     ],
 )
-async def test_each_verb_for_many_leaves_the_timers_of_the_system(
+async def test_each_bulk_verb_leaves_the_timers_of_the_system(
     client: HolderClient, function: str, more: dict[str, str]
 ) -> None:
     theirs = [(await add_timers(client.dsn, 1, IN_AN_HOUR, **columns))[0] for columns in OWNERS.values()]
@@ -156,7 +156,9 @@ async def test_each_verb_for_many_leaves_the_timers_of_the_system(
     assert [row for row in await rows(client.dsn) if row["timer_key"] != own] == before
 
 
-async def test_an_instance_of_another_engine_loses_its_timers_and_ours_none(client: HolderClient) -> None:
+async def test_canceling_an_instance_of_another_engine_cancels_its_timers_and_none_of_ours(
+    client: HolderClient,
+) -> None:
     (ours,) = await add_timers(client.dsn, 1, IN_AN_HOUR, **OWNERS["instance"])
     await schedule(client, process_instance_key=1200)
 
@@ -189,15 +191,15 @@ async def test_an_operator_pauses_moves_and_resumes_a_timer_of_the_system(operat
     assert await operate_timer(operator.session, TimerRef(10**9), verb="pause", to=None) == "UNKNOWN"
 
 
-async def test_an_operators_verb_leaves_the_timers_of_clients(operator: HolderClient) -> None:
+async def test_an_operators_verb_refuses_the_timers_of_clients(operator: HolderClient) -> None:
     key = await schedule(operator)
-    with pytest.raises(StatementRefused, match=f"timer {key} is a client's: change it by pause_timer"):
+    with pytest.raises(StatementRefused, match=f"timer {key} belongs to a client: change it by pause_timer"):
         await operate_timer(operator.session, TimerRef(key), verb="pause", to=None)
     for wrong in ({"verb": "'cancel'"}, {"verb": "'pause'", "delay": "'PT1H'"}, {"verb": "'reschedule'"}):
-        assert 'verb "' in await refusal(operator, "operate_timer", timer_key=str(key), **wrong)
+        assert "verb '" in await refusal(operator, "operate_timer", timer_key=str(key), **wrong)
 
 
-async def test_a_row_that_only_has_the_name_of_a_next_start_does_not_count_as_one(dsn: str, worker: JobWorker) -> None:
+async def test_a_row_with_only_the_name_of_a_next_start_does_not_count_as_one(dsn: str, worker: JobWorker) -> None:
     await declare(dsn, job_spec(every_s=3600.0))
     await query(dsn, "delete from shardclock.timers")
     await query(dsn, "alter table shardclock.timers disable trigger check_new_timer")
@@ -205,7 +207,7 @@ async def test_a_row_that_only_has_the_name_of_a_next_start_does_not_count_as_on
     assert await value(dsn, "select shardclock.has_no_start('refresh')")
 
     await query(dsn, "delete from shardclock.timers")
-    assert await tend_jobs(worker.session, 11) == {"refresh": "it had no next start"}
+    assert await maintain_jobs(worker.session, 11) == {"refresh": "it had no next start"}
     assert await value(dsn, "select count(*) from shardclock.timers where target = 'job:refresh'") == 1
 
 

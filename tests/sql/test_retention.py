@@ -1,4 +1,4 @@
-"""Prove that the log keeps what somebody has yet to read, and lets the oldest days go, one at a time."""
+"""Prove that the log keeps records that a group has yet to read, and drops the oldest days, one at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.support.roles import OPERATOR, as_role
 from tests.support.sql_client import refusal
 
 
-async def test_the_oldest_day_goes_first_one_at_a_time_until_all_that_is_left_is_kept(each_dsn: str) -> None:
+async def test_the_oldest_day_is_dropped_first_one_at_a_time_until_all_others_must_stay(each_dsn: str) -> None:
     for ahead in (-2, -5, -4, -3):
         await add_records(each_dsn, ahead)
     async with session(each_dsn) as client:
@@ -51,7 +51,7 @@ async def test_the_oldest_day_goes_first_one_at_a_time_until_all_that_is_left_is
     assert await value(each_dsn, "select to_regclass($1)", f"shardclock.command_log_{days_ahead(-5, -5)[0]}") is None
 
 
-async def test_a_day_that_a_group_has_yet_to_read_stays_and_so_do_all_after_it(each_dsn: str) -> None:
+async def test_a_day_that_a_group_has_yet_to_read_stays_with_all_later_days(each_dsn: str) -> None:
     for ahead in (-5, -4):
         await add_records(each_dsn, ahead)
     async with session(each_dsn) as client:
@@ -61,7 +61,7 @@ async def test_a_day_that_a_group_has_yet_to_read_stays_and_so_do_all_after_it(e
         await consume_once(client, "billing", nothing, limit=2)
         await open_group(client, "new")
 
-        # When the day is to be dropped, then it stays for the first by name, as often as it is tried.
+        # When a drop of the day is tried, then the day stays each time, for the first such group by name.
         kept = [await drop_log_partition(client, keep_days=1) for _ in range(2)]
         assert kept == [OldestDay(day_ahead(-5), dropped=False, kept_for="billing")] * 2
         await consume_once(client, "billing", nothing)
@@ -69,12 +69,12 @@ async def test_a_day_that_a_group_has_yet_to_read_stays_and_so_do_all_after_it(e
         assert kept == [OldestDay(day_ahead(-5), dropped=False, kept_for="new")]
         assert len(await homes(each_dsn)) == 2
 
-        # And when the last one has read it, it goes, and the next one stays.
+        # And when the last group has read the day, the day is dropped, and the next day stays.
         await consume_once(client, "new", nothing, limit=3)
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-5), dropped=True, kept_for=None)
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-4), dropped=False, kept_for="new")
 
-        # Nobody has lost a record.
+        # No group has lost a record.
         found: list[int] = []
 
         async def collect(connection: Connection, records: Sequence[LogRecord]) -> None:
@@ -85,7 +85,7 @@ async def test_a_day_that_a_group_has_yet_to_read_stays_and_so_do_all_after_it(e
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-4), dropped=True, kept_for=None)
 
 
-async def test_a_group_whose_work_is_under_way_has_not_read_yet(dsn: str) -> None:
+async def test_a_group_at_work_has_not_read_the_day_yet(dsn: str) -> None:
     await add_records(dsn, -5)
     async with session(dsn) as member, session(dsn) as keeper:
         outcomes = []
@@ -101,7 +101,7 @@ async def test_a_group_whose_work_is_under_way_has_not_read_yet(dsn: str) -> Non
     assert outcomes[1] == OldestDay(day_ahead(-5), dropped=True, kept_for=None)
 
 
-async def test_an_empty_day_waits_for_nobody(dsn: str) -> None:
+async def test_an_empty_day_waits_for_no_group(dsn: str) -> None:
     await add_records(dsn, -5, 0)
     async with session(dsn) as client:
         await open_group(client, "new")
@@ -109,7 +109,7 @@ async def test_an_empty_day_waits_for_nobody(dsn: str) -> None:
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-5), dropped=True, kept_for=None)
 
 
-async def test_a_day_that_the_default_took_in_goes_when_it_has_its_own(dsn: str) -> None:
+async def test_a_day_in_the_default_is_dropped_when_it_has_its_own_partition(dsn: str) -> None:
     await add_records(dsn, -5, partition=False)
     async with session(dsn) as client:
         assert await drop_log_partition(client, keep_days=1) is None
@@ -119,7 +119,7 @@ async def test_a_day_that_the_default_took_in_goes_when_it_has_its_own(dsn: str)
     assert await homes(dsn) == {}
 
 
-async def test_a_reader_that_keeps_the_log_open_keeps_the_day_and_no_writer_waits_long_for_that(dsn: str) -> None:
+async def test_a_reader_that_keeps_the_log_open_keeps_the_day_and_blocks_writers_only_briefly(dsn: str) -> None:
     await add_records(dsn, -5)
     await add_holder(dsn, 1)
     (key,) = await add_timers(dsn, 1)
@@ -148,7 +148,7 @@ async def test_a_reader_that_keeps_the_log_open_keeps_the_day_and_no_writer_wait
 
 @pytest.mark.parametrize("jump", [2, 9, 40, 400])
 async def test_a_clock_that_jumps_forward_drops_no_day_that_would_have_stayed(dsn: str, jump: int) -> None:
-    """As if we were that many days further on: all that was recorded, made and counted lies as much further back."""
+    """The test moves all records and counted days that many days into the past."""
     for ago in (30, 29, 1, 0):
         await add_records(dsn, -ago - jump, 1)
     async with session(dsn) as client:
@@ -157,14 +157,14 @@ async def test_a_clock_that_jumps_forward_drops_no_day_that_would_have_stayed(ds
 
         assert [await drop_log_partition(client, keep_days=30) for _ in range(2)] == [None, None]
 
-        # They are counted to the day: one more to pass, and the first one goes.
+        # Days are counted exactly: after one more day, the first one is dropped.
         assert await drop_log_partition(client, keep_days=29) == OldestDay(
             day_ahead(-30 - jump), dropped=True, kept_for=None
         )
         assert await drop_log_partition(client, keep_days=29) is None
 
 
-async def test_days_on_which_nobody_led_do_not_count(dsn: str) -> None:
+async def test_days_without_a_leader_do_not_count(dsn: str) -> None:
     await add_records(dsn, -9)
     await query(
         as_role(dsn, "owner"),
@@ -179,16 +179,16 @@ async def test_days_on_which_nobody_led_do_not_count(dsn: str) -> None:
         assert await value(dsn, "select min(day) from shardclock.log_days") == day_ahead(-8)
 
 
-async def test_how_many_days_to_keep_is_at_least_one(dsn: str) -> None:
+async def test_at_least_one_day_is_kept(dsn: str) -> None:
     async with HolderClient(dsn, role=OPERATOR) as client:
         for given, shown in (("0", "0"), ("-1", "-1"), ("null", "<NULL>")):
-            sentence = f"keep_days {shown} is not possible: keep at least 1 day"
+            sentence = f"keep_days {shown} is refused: keep at least 1 day"
             assert await refusal(client, "drop_log_partition", keep_days=given) == sentence
         with pytest.raises(StatementRefused, match="keep at least 1 day"):
             await drop_log_partition(client.session, keep_days=0)
 
 
-async def test_holders_that_ended_long_ago_are_forgotten_and_no_others(dsn: str) -> None:
+async def test_holders_that_ended_long_ago_are_deleted_and_no_others(dsn: str) -> None:
     for holder, ended in (
         (1, "null"),
         (2, "now()"),

@@ -1,4 +1,4 @@
-"""Prove that a role with too few rights is told the grants that it lacks, and that these are all it needs."""
+"""Prove that the error for a role with too few rights names the missing grants, and that these are enough."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROLE = "test_stranger"
 
 @pytest.fixture
 async def stranger(dsn: str) -> AsyncIterator[str]:
-    """Name a database for a role that may log in, and no more."""
+    """Name a database for a role with only the right to log in."""
     await query(dsn, f"create role {ROLE} login")
     await query(dsn, "revoke all on schema shardclock from public")
     await query(dsn, "revoke all on all functions in schema shardclock from public")
@@ -38,7 +38,7 @@ async def stranger(dsn: str) -> AsyncIterator[str]:
 
 
 async def lacks(dsn: str) -> str:
-    """Ask what is missing."""
+    """Ask for the missing rights."""
     async with Session(dsn, application="test") as session:
         try:
             await require_rights(session)
@@ -53,7 +53,7 @@ def told_grants(told: str) -> list[str]:
 
 
 async def group_exists(dsn: str) -> bool:
-    """Say whether there is a group role that has all the rights."""
+    """Return whether a group role with all rights exists."""
     return bool((await query(dsn, "select to_regrole('shardclock_shard') is not null"))[0][0])
 
 
@@ -67,7 +67,7 @@ async def test_a_member_of_the_shards_role_lacks_nothing_and_other_members_do(ds
         assert "`grant shardclock_shard to test_" in await lacks(as_role(dsn, other))
 
 
-async def test_a_role_is_told_each_grant_and_with_them_it_works(dsn: str, stranger: str) -> None:
+async def test_the_error_names_each_missing_grant_and_with_these_the_role_works(dsn: str, stranger: str) -> None:
     told = await lacks(stranger)
     assert told.startswith(f"role {ROLE} may not run shards: `grant ")
     for grant in told_grants(told):
@@ -83,7 +83,7 @@ async def test_a_role_is_told_each_grant_and_with_them_it_works(dsn: str, strang
         assert (await read_tables(session, None)).groups == []
 
 
-async def test_with_the_grants_that_it_is_told_a_shard_fires_timers_and_schedules(dsn: str, stranger: str) -> None:
+async def test_with_the_named_grants_a_shard_fires_timers_and_schedules(dsn: str, stranger: str) -> None:
     for grant in told_grants(await lacks(stranger)):
         await query(dsn, f"grant {grant} to {ROLE}")
     shard = Shard(incarnation(), ShardSettings(), stranger)
@@ -93,7 +93,7 @@ async def test_with_the_grants_that_it_is_told_a_shard_fires_timers_and_schedule
     repeat = await add_schedule(dsn)
     await query(
         dsn, "alter sequence shardclock.timer_key_seq restart with 1"
-    )  # as after a failover: all keys are taken
+    )  # as after a failover: all keys are in use
 
     while shard.stats.fired < 3:
         await shard.claim_turn()
@@ -105,7 +105,7 @@ async def test_with_the_grants_that_it_is_told_a_shard_fires_timers_and_schedule
     assert await value(dsn, "select count(*) from shardclock.timers") == 1, "the next occurrence"
 
 
-# What `shardclock_shard` is granted besides, for who looks and who operates: no process of `up` does it.
+# Other rights of `shardclock_shard`, for readers and operators; no process of `up` uses them.
 NOT_FOR_UP = {
     "delete on shardclock.consumers",
     "delete on shardclock.dead_letters",
@@ -181,7 +181,7 @@ GRANTED = """
 """
 
 
-async def test_a_start_asks_for_all_that_the_shards_role_is_granted_for_it(dsn: str, stranger: str) -> None:
+async def test_a_start_checks_all_rights_that_the_shards_role_has_for_it(dsn: str, stranger: str) -> None:
     asked = {
         f"{right} on {grant.partition(' on ')[2]}"
         for grant in told_grants(await lacks(stranger))
@@ -199,7 +199,7 @@ async def test_a_start_asks_for_all_that_the_shards_role_is_granted_for_it(dsn: 
      ("usage", "schema shardclock"), ("usage", "sequence shardclock.position_seq"),
      ("execute", "function shardclock.late_since"), ("execute", "function shardclock.drop_log_partition")],
 )  # fmt: skip
-async def test_a_single_right_that_is_missing_is_named(dsn: str, stranger: str, right: str, on: str) -> None:
+async def test_a_single_missing_right_is_named(dsn: str, stranger: str, right: str, on: str) -> None:
     for kind in ("tables", "sequences", "functions"):
         await query(dsn, f"grant all on all {kind} in schema shardclock to {ROLE}")
     await query(dsn, f"grant all on schema shardclock to {ROLE}")
@@ -210,7 +210,7 @@ async def test_a_single_right_that_is_missing_is_named(dsn: str, stranger: str, 
     assert f"{right} on {on}" in await lacks(stranger)
 
 
-async def test_a_group_role_that_has_them_is_named_where_there_is_one(dsn: str, stranger: str) -> None:
+async def test_a_group_role_with_the_missing_rights_is_named_if_it_exists(dsn: str, stranger: str) -> None:
     made = not await group_exists(dsn)
     if made:
         await query(dsn, "create role shardclock_shard nologin")
@@ -221,13 +221,13 @@ async def test_a_group_role_that_has_them_is_named_where_there_is_one(dsn: str, 
             await query(dsn, "drop role shardclock_shard")
 
 
-async def test_without_a_schema_nothing_is_missing_but_the_schema(dsn: str, stranger: str) -> None:
+async def test_without_a_schema_only_the_schema_is_missing(dsn: str, stranger: str) -> None:
     await query(dsn, "drop schema shardclock cascade")
 
     assert await lacks(stranger) == "", "it is the schema's turn to be spoken of"
 
 
-def test_up_ends_with_the_sentence_and_others_say_where_it_is_written(
+def test_up_ends_with_the_sentence_and_other_commands_name_the_page(
     dsn: str, stranger: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell = Shell(stranger, capsys)

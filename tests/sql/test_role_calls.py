@@ -1,11 +1,11 @@
-"""A function runs with its caller's rights: whoever may call it may call all that it calls."""
+"""A function runs with its caller's rights: a role that may call it may also call the functions inside it."""
 
 from __future__ import annotations
 
 from tests.support.factories import query
 
 ROLES = ["shardclock_shard", "shardclock_scheduler", "shardclock_gateway", "shardclock_consumer", "shardclock_reader"]
-# Triggers run as whoever changes the table, and ask nobody for the right to call their function.
+# A trigger runs as the role that changes the table, without a right to call its function.
 LACKING = r"""
     with functions as (
         select
@@ -28,7 +28,7 @@ LACKING = r"""
 """
 
 
-async def test_who_may_call_a_function_may_call_what_it_calls(each_dsn: str) -> None:
+async def test_a_role_that_may_call_a_function_may_call_the_functions_inside_it(each_dsn: str) -> None:
     lacking = [
         f"{row['role']} may {row['caller']}, not {row['called']}" for row in await query(each_dsn, LACKING, ROLES)
     ]

@@ -1,4 +1,4 @@
-"""Prove that each role may do what the security page says, no more, and that everybody else may do nothing."""
+"""Prove that each role has exactly the rights in the table of the security page, and other roles have none."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 
 from shardclock.log import LogRecord, async_reading
 from shardclock_server.sql import migrate as module
-from shardclock_server.sql.clients.history import Filter, find_timers
 from shardclock_server.sql.clients.scheduling import schedule_timers
+from shardclock_server.sql.clients.search import TimerFilter, find_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, cancel_timers
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.log.partitions import ensure_log_partitions
-from shardclock_server.sql.migrate import Applied, as_script, migrate
-from shardclock_server.sql.scripts import Script, steps
+from shardclock_server.sql.migrate import MigrationResult, as_script, migrate
+from shardclock_server.sql.scripts import SqlScript, steps
 from shardclock_server.sql.session import Connection, Session, StatementRefused
 from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
@@ -37,7 +37,7 @@ KINDS = {
     "sequence": ("select", "usage", "update"),
     "function": ("execute",),
 }
-# Days of the log are left out: they come and go, and are nobody's but the owner's.
+# The log's partitions are left out: they come and go, and only the owner has rights on them.
 OBJECTS = """
     select 'schema' as kind, 'shardclock' as name, 'shardclock' as called
     union all
@@ -50,13 +50,13 @@ OBJECTS = """
     from pg_proc p
     where p.pronamespace = 'shardclock'::regnamespace
 """
-# Whose rights are looked up: a role that has none shows what everybody has.
+# The roles to check: a role without rights shows the rights of the public.
 NOBODY = "nobody"
 
 
 @dataclass(frozen=True)
 class Line:
-    """What the page says of some objects: the rights of each role."""
+    """A line of the page: some objects, and the rights of each role on them."""
 
     names: tuple[str, ...]
     rights: dict[str, frozenset[str]]
@@ -73,7 +73,7 @@ def lines() -> Iterator[Line]:
 
 
 async def rights_in(dsn: str) -> dict[str, dict[str, frozenset[str]]]:
-    """Ask the catalog what each role may do with each object, and what a role may that was granted nothing."""
+    """Read from the catalog the rights of each role on each object, and the rights of a role without grants."""
     found: dict[str, dict[str, frozenset[str]]] = {}
     for role in (*GRANTED, NOBODY):
         user = role if role == NOBODY else f"shardclock_{role}"
@@ -86,7 +86,7 @@ async def rights_in(dsn: str) -> dict[str, dict[str, frozenset[str]]]:
 
 
 def differences(found: dict[str, dict[str, frozenset[str]]]) -> list[str]:
-    """Say in a sentence each where the page and the catalog differ."""
+    """Return the differences between the page and the catalog, each in a sentence."""
     said = {name: line.rights for line in lines() for name in line.names}
     none: frozenset[str] = frozenset()
     unsaid = [
@@ -104,7 +104,7 @@ def differences(found: dict[str, dict[str, frozenset[str]]]) -> list[str]:
 
 @pytest.fixture
 async def anybody(each_dsn: str) -> AsyncIterator[str]:
-    """Make a role that was granted nothing."""
+    """Make a role without any grant."""
     try:
         await query(each_dsn, f"create role {NOBODY} login")
         yield each_dsn
@@ -112,26 +112,26 @@ async def anybody(each_dsn: str) -> AsyncIterator[str]:
         await query(each_dsn, f"drop role {NOBODY}")
 
 
-async def test_each_role_may_do_what_the_page_says_and_nobody_else_anything(anybody: str) -> None:
+async def test_each_role_has_the_rights_on_the_page_and_other_roles_have_none(anybody: str) -> None:
     assert differences(await rights_in(anybody)) == []
 
 
-async def test_an_object_that_no_role_is_given_is_reported_and_nobody_may_use_it(
+async def test_an_object_without_grants_is_reported_and_only_the_owner_may_use_it(
     anybody: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a release that brings a function, a table, a view and a sequence, and forgets to say whose they are
+    # Given a release that brings a function, a table, a view and a sequence, without their grants
     text = (
         "create function shardclock.later_function() returns integer language sql as 'select 1';"
         "create table shardclock.later_table (); create view shardclock.later_view as select 1;"
         "create sequence shardclock.later_seq;"
     )
-    with_later = (*steps(), Script("0099_later", text))
+    with_later = (*steps(), SqlScript("0099_later", text))
     monkeypatch.setattr(module, "steps", lambda: with_later)
 
     # When one of the owner's members brings the schema up to date
     await migrate(as_role(anybody, "owner"))
 
-    # Then all is the owner's, nobody may use any of it, and each is told.
+    # Then the owner owns all of it, no other role may use it, and each object is reported.
     owners = "select distinct pg_get_userbyid(relowner) from pg_class where relname like 'later%'"
     assert [row[0] for row in await query(anybody, owners)] == ["shardclock_owner"]
     found = await rights_in(anybody)
@@ -140,7 +140,7 @@ async def test_an_object_that_no_role_is_given_is_reported_and_nobody_may_use_it
     assert {right for name in later for right in found[name].values()} == {frozenset()}
 
 
-async def test_what_the_owner_makes_by_hand_is_not_everybodys(anybody: str) -> None:
+async def test_objects_that_the_owner_makes_by_hand_are_not_public(anybody: str) -> None:
     await query(
         as_role(anybody, "owner"), "create function shardclock.by_hand() returns integer language sql as 'select 1'"
     )
@@ -148,16 +148,16 @@ async def test_what_the_owner_makes_by_hand_is_not_everybodys(anybody: str) -> N
     assert set((await rights_in(anybody))["by_hand"].values()) == {frozenset()}
 
 
-async def test_a_right_that_was_given_by_hand_is_taken_back(anybody: str) -> None:
+async def test_a_right_that_was_granted_by_hand_is_revoked(anybody: str) -> None:
     await query(anybody, "grant all on shardclock.timers, shardclock.identity to public, shardclock_reader")
     await query(anybody, "grant execute on function shardclock.adopt to public")
 
-    assert await migrate(anybody) == Applied()
+    assert await migrate(anybody) == MigrationResult()
 
     assert differences(await rights_in(anybody)) == []
 
 
-async def test_a_right_that_was_given_to_a_login_and_passed_on_is_taken_back(anybody: str) -> None:
+async def test_a_right_that_was_granted_to_a_login_and_passed_on_is_revoked(anybody: str) -> None:
     await query(anybody, f"grant usage, create on schema shardclock to {NOBODY}")
     await query(anybody, "grant all on shardclock.timers to shardclock_reader with grant option")
     await query(as_role(anybody, "reader"), f"grant delete on shardclock.timers to {NOBODY}")
@@ -166,14 +166,14 @@ async def test_a_right_that_was_given_to_a_login_and_passed_on_is_taken_back(any
     await query(anybody, f"grant all on sequence shardclock.position_seq to {NOBODY}")
     await query(anybody, f"grant execute on function shardclock.adopt to {NOBODY}")
 
-    assert await migrate(anybody) == Applied()
+    assert await migrate(anybody) == MigrationResult()
 
     assert differences(await rights_in(anybody)) == []
     columns = "select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid where a.attacl::text ~ $1"
     assert await query(anybody, columns, NOBODY) == []
 
 
-async def test_a_schema_without_the_roles_gives_everybody_no_rights_too(each_dsn: str) -> None:
+async def test_a_schema_without_the_roles_gives_the_public_no_rights_either(each_dsn: str) -> None:
     await query(each_dsn, "drop schema shardclock cascade")
     await migrate(each_dsn)
 
@@ -192,19 +192,19 @@ async def test_the_script_for_a_dba_gives_the_same_rights(anybody: str) -> None:
         await connection.close()
 
     assert differences(await rights_in(anybody)) == []
-    assert await migrate(as_role(anybody, "owner")) == Applied()
+    assert await migrate(as_role(anybody, "owner")) == MigrationResult()
 
 
 @pytest.fixture
 async def tenant(postgres: Callable[[int], Server]) -> AsyncIterator[str]:
-    """Name an empty database whose owner is no superuser, and may make roles."""
+    """Name an empty database; its owner is not a superuser, and may make roles."""
     server = postgres(18)
     clone, name = server.clone(), f"tenant_{uuid4().hex}"
     user = clone.replace("//postgres:@", f"//{name}:@").replace(clone.partition("?")[0].rpartition("/")[2], name)
     try:
         await query(clone, f"create role {name} login createrole")
         await query(clone, f"create database {name} owner {name}")
-        # The test server's roles were made by somebody else: who made them himself has this of it.
+        # Another role made the test server's roles: a role that had made them itself would have this right.
         await query(clone, f"grant shardclock_owner to {name} with admin option")
         yield user
     finally:
@@ -213,38 +213,40 @@ async def tenant(postgres: Callable[[int], Server]) -> AsyncIterator[str]:
         server.drop(clone)
 
 
-async def test_a_databases_owner_needs_no_superuser_to_make_and_to_renew_the_roles(tenant: str) -> None:
+async def test_a_database_owner_that_is_not_a_superuser_can_make_and_renew_the_roles(tenant: str) -> None:
     assert (await migrate(tenant, roles=True)).steps == tuple(step.name for step in steps())
 
-    assert await migrate(tenant) == Applied()
+    assert await migrate(tenant) == MigrationResult()
 
-    assert await migrate(as_role(re.sub(r"//\w+:", "//postgres:", tenant), "owner")) == Applied()
+    assert await migrate(as_role(re.sub(r"//\w+:", "//postgres:", tenant), "owner")) == MigrationResult()
     owners = "select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'shardclock'::regnamespace"
     assert [row[0] for row in await query(tenant, owners)] == ["shardclock_owner"]
 
 
-async def test_an_object_that_a_superuser_adds_belongs_to_the_owner_of_the_schema(
+async def test_an_object_that_a_superuser_adds_gets_the_owner_of_the_schema(
     tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await migrate(tenant)
-    with_later = (*steps(), Script("0099_later", "create table shardclock.later ();"))
+    with_later = (*steps(), SqlScript("0099_later", "create table shardclock.later ();"))
     monkeypatch.setattr(module, "steps", lambda: with_later)
 
-    assert await migrate(re.sub(r"//\w+:", "//postgres:", tenant)) == Applied(("0099_later",))
+    assert await migrate(re.sub(r"//\w+:", "//postgres:", tenant)) == MigrationResult(("0099_later",))
 
     owners = "select count(distinct relowner) from pg_class where relnamespace = 'shardclock'::regnamespace"
     assert await value(tenant, owners) == 1
 
 
-async def test_a_role_that_may_not_make_roles_is_refused(each_dsn: str) -> None:
+async def test_a_role_without_the_right_to_make_roles_is_refused(each_dsn: str) -> None:
     with pytest.raises(StatementRefused, match="permission denied"):
         await migrate(as_role(each_dsn, "scheduler"), roles=True)
 
 
-# What the rights are for, where no other test does it in the role
+# Uses of the rights, as far as no other test does them in the role
 
 
-async def test_a_consumer_does_its_work_with_its_place_and_can_neither_schedule_nor_forget(each_dsn: str) -> None:
+async def test_a_consumer_works_and_moves_its_position_and_can_neither_schedule_nor_delete_groups(
+    each_dsn: str,
+) -> None:
     keys = await add_timers(each_dsn, 3)
     await query(each_dsn, "select shardclock.cancel_timer(timer_key) from shardclock.timers")
     found: list[int] = []
@@ -277,12 +279,13 @@ async def test_the_scheduler_role_can_write_timers_and_neither_lead_nor_change_t
             "update shardclock.command_log set intent = 'TRIGGERED'",
             "delete from shardclock.command_log",
             "truncate shardclock.timers",
+            "insert into shardclock.timers (due_date, period_us) values (now(), 1)",
             "update shardclock.identity set name = 'mine'",
         ):
             await refused(client, text)
 
 
-async def test_the_shard_role_has_days_of_the_log_made_and_can_make_nothing_else(each_dsn: str) -> None:
+async def test_the_shard_role_can_make_days_of_the_log_and_nothing_else(each_dsn: str) -> None:
     day = await value(each_dsn, "select max(relname) from pg_class where relname ~ '^command_log_[0-9]{8}$'")
     await query(each_dsn, f"drop table shardclock.{day}")
     async with session(each_dsn, "shard") as keeper:
@@ -312,7 +315,7 @@ ACTS = (
 )  # fmt: skip
 
 
-async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(anybody: str) -> None:
+async def test_a_gateway_has_the_rights_of_a_scheduler_and_those_for_the_api(anybody: str) -> None:
     found = await rights_in(anybody)
     more = {name: of["gateway"] - of["scheduler"] for name, of in found.items() if of["gateway"] != of["scheduler"]}
 
@@ -320,9 +323,11 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
     assert more == {
         "api_keys": {"select"},
         "idempotent_requests": {"select", "insert", "update"},
+        "console_sessions": {"select", "insert", "delete"},
         **{name: {"insert", "delete"} for name in ("consumers", "records_aside", "dead_letters")},
         "business_keys": {"delete"},
         "endpoints": {"select", "insert", "update", "delete"},
+        "endpoint_attempts": {"delete"},
         "tenants": {"insert", "update", "delete"},
         "audit": {"select"},
         **{name: {"update"} for name in ("coordination", "identity", "position_seq", "scale")},
@@ -341,12 +346,13 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
             "delete from shardclock.idempotent_requests",
             "truncate shardclock.idempotent_requests",
             "truncate shardclock.idempotent_requests_0",
+            "insert into shardclock.timers (due_date, period_us) values (now(), 1)",
         ):
             await refused(gateway, text)
 
 
 def test_the_page_names_the_role_that_each_command_needs() -> None:
-    (section,) = re.findall(r"^## Who may do what\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    (section,) = re.findall(r"^## Roles and rights\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
     said = {
         role: set(re.findall(r"`([a-z-]+)`", commands))
         for role, commands in re.findall(r"^\| `shardclock_(\w+)` \|[^|]*\|([^|]*)\|$", section, re.MULTILINE)
@@ -360,12 +366,12 @@ ASKED: dict[str, Callable[[Session], Awaitable[object]]] = {
     "schedule": lambda it: schedule_timers(it, Drawn((1, 2), datetime.now(UTC)), [NewTimer.from_fields(HOUR)] * 2),
     "cancel": lambda it: cancel_timer(it, TimerRef(timer_key=1)),
     "cancel many": lambda it: cancel_timers(it, [1]),
-    "find": lambda it: find_timers(it, "PENDING", Filter()),
+    "find": lambda it: find_timers(it, "PENDING", TimerFilter()),
 }
 
 
 @pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
-async def test_a_right_that_is_missing_is_no_fault_of_what_was_asked(
+async def test_a_missing_right_is_not_the_fault_of_the_request(
     dsn: str, ask: Callable[[Session], Awaitable[object]]
 ) -> None:
     async with session(dsn, "consumer") as client:
@@ -374,7 +380,7 @@ async def test_a_right_that_is_missing_is_no_fault_of_what_was_asked(
 
 
 async def refused(asked: Session, text: str) -> None:
-    """Demand that a statement is refused for want of a right."""
+    """Check that a statement is refused because a right is missing."""
     with pytest.raises(StatementRefused) as refusal:
         async with asked.connection() as connection:
             await connection.execute(text, timeout=BOUND_S)

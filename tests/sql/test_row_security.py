@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.log.records import read_own
 from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS, Tenants
@@ -21,15 +21,15 @@ from tests.support.roles import as_role, ask_for_wall
 from tests.support.sql_client import session
 from tests.support.tenant_rows import KEYS, OPERATORS, PARTS, ROWS, TABLES, add_rows
 
-# Names that a mistake in quoting would take for something else.
+# Names that break if they are quoted wrong.
 ODD = frozenset(
     {"bob", "*", "a,d", "{ada}", 'a"da', "null", "'ada'", "a\\'da", "\\", "ada ", "ada}", "x'; set role none; --"}
 )
 ADA, EVE = frozenset({"ada"}), frozenset({"eve"})
-# They are the installation's: `api_keys` tells the tenant of a request, and no gateway reads `tenant_usage`.
+# Tables of the whole installation: `api_keys` has the tenant of a request, and no gateway reads `tenant_usage`.
 NOBODYS = {
-    "api_keys", "beats", "consumers", "coordination", "handlers", "holders", "identity", "jobs", "leadership",
-    "functions", "log_days", "migrations", "scale", "tenant_usage", "zones",
+    "api_keys", "beats", "console_sessions", "consumers", "coordination", "handlers", "holders", "identity", "jobs",
+    "functions", "leadership", "log_days", "migrations", "scale", "tenant_usage", "zones",
 }  # fmt: skip
 FIRST_COLUMN = """
     select quote_ident(a.attname) from pg_attribute a
@@ -43,7 +43,7 @@ COLUMNS = """
 
 @pytest.fixture
 async def filled(each_dsn: str) -> str:
-    """Give two tenants a row in each table, and the gateway every right on the tables: only policies are in its way."""
+    """Give two tenants a row in each table, and the gateway every right: only policies restrict it."""
     await add_rows(each_dsn)
     every = "select, insert, update, delete on all tables in schema shardclock"
     await query(each_dsn, f"grant {every} to shardclock_gateway")
@@ -52,7 +52,7 @@ async def filled(each_dsn: str) -> str:
 
 @asynccontextmanager
 async def gateway(dsn: str, tenants: Tenants) -> AsyncIterator[asyncpg.Connection]:
-    """Lend a connection of the gateway's role that serves some tenants; what it does is undone."""
+    """Lend a connection of the gateway's role that serves some tenants; its changes are rolled back."""
     async with session(dsn, "gateway") as served:
         served.serve(tenants)
         async with served.connection() as connection:
@@ -70,7 +70,7 @@ async def count(connection: asyncpg.Connection, table: str) -> int:
     return found
 
 
-async def test_each_table_has_a_rule_or_is_nobodys(each_dsn: str) -> None:
+async def test_each_table_has_a_policy_or_belongs_to_the_whole_installation(each_dsn: str) -> None:
     tables = await query(
         each_dsn,
         "select c.relname, exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id') its"
@@ -81,7 +81,7 @@ async def test_each_table_has_a_rule_or_is_nobodys(each_dsn: str) -> None:
     assert {row["relname"] for row in tables if row["its"]} - {"api_keys", "tenant_usage"} == ROWS.keys()
 
 
-async def test_a_migration_leaves_the_policies_that_are_right_and_makes_the_others_anew(each_dsn: str) -> None:
+async def test_a_migration_leaves_correct_policies_and_makes_the_others_anew(each_dsn: str) -> None:
     policies = (
         "select oid, polname, polrelid::regclass::text as held, pg_get_expr(polqual, polrelid) as rule from pg_policy"
     )
@@ -98,13 +98,13 @@ async def test_a_migration_leaves_the_policies_that_are_right_and_makes_the_othe
     assert anew == {"shardclock.timers", "shardclock.tasks"}
 
 
-async def test_what_became_of_a_task_is_seen_when_its_row_is_gone(filled: str) -> None:
+async def test_the_acts_of_a_task_are_visible_after_its_row_is_gone(filled: str) -> None:
     await query(filled, "delete from shardclock.tasks")
     async with gateway(filled, ADA) as connection:
         assert await connection.fetchval("select array_agg(task_key) from shardclock.task_acts") == [KEYS["ada"]]
 
 
-async def test_a_database_has_policies_where_it_asks_for_them(filled: str) -> None:
+async def test_a_database_has_policies_if_its_setting_asks_for_them(filled: str) -> None:
     policies = "select count(*) from pg_policies where schemaname = 'shardclock'"
     secured = "select count(*) from pg_class where relrowsecurity"
     made = await value(filled, policies)
@@ -124,7 +124,7 @@ async def test_a_database_has_policies_where_it_asks_for_them(filled: str) -> No
     assert (await value(filled, policies), await value(filled, secured)) == (made, len(TABLES))
 
 
-async def test_where_no_policies_stand_postgres_is_not_told_whom_a_session_serves(filled: str) -> None:
+async def test_without_policies_a_session_sends_no_tenants(filled: str) -> None:
     told = "select coalesce(current_setting('shardclock.tenants', true), '')"
     timer = NewTimer.from_fields({"delay": "PT1H", "tenant_id": "ada"})
     for wall, said in (("off", ""), ("on", '{"ada"}')):
@@ -132,12 +132,12 @@ async def test_where_no_policies_stand_postgres_is_not_told_whom_a_session_serve
         await migrate(as_role(filled, "owner"))
         async with session(filled, "gateway") as served:
             served.serve(ADA)
-            await Batch([timer]).send(served)
+            await ScheduleBatch([timer]).send(served)
             async with served.connection() as connection:
                 assert await connection.fetchval(told) == said
 
 
-async def test_it_sees_the_rows_of_its_tenant_alone(filled: str) -> None:
+async def test_a_gateway_sees_only_the_rows_of_its_tenant(filled: str) -> None:
     async with gateway(filled, ADA) as connection:
         for table in ROWS:
             rows = await connection.fetch(f"select tenant_id from shardclock.{table}")
@@ -152,12 +152,12 @@ async def test_it_sees_the_rows_of_its_tenant_alone(filled: str) -> None:
 
 
 @pytest.mark.parametrize("tenants", [NO_TENANTS, ODD])
-async def test_who_serves_nobody_or_others_sees_nothing(filled: str, tenants: Tenants) -> None:
+async def test_a_session_for_no_tenant_or_other_tenants_sees_nothing(filled: str, tenants: Tenants) -> None:
     async with gateway(filled, tenants) as connection:
         assert {table: await count(connection, table) for table in TABLES} == dict.fromkeys(TABLES, 0)
 
 
-async def test_who_serves_several_sees_theirs_and_who_serves_all_sees_everything(filled: str) -> None:
+async def test_a_session_for_several_tenants_sees_their_rows_and_one_for_all_sees_all(filled: str) -> None:
     async with gateway(filled, ADA | EVE) as connection:
         found = {table: await count(connection, table) for table in TABLES}
     assert found == dict.fromkeys(ROWS | PARTS, 2) | dict.fromkeys(OPERATORS, 0)
@@ -165,7 +165,7 @@ async def test_who_serves_several_sees_theirs_and_who_serves_all_sees_everything
         assert {table: await count(connection, table) for table in TABLES} == dict.fromkeys(TABLES, 2)
 
 
-async def test_it_changes_no_row_of_another_tenant(filled: str) -> None:
+async def test_a_gateway_changes_no_row_of_another_tenant(filled: str) -> None:
     async with gateway(filled, frozenset({"bob"})) as connection:
         for table in TABLES:
             column = await connection.fetchval(FIRST_COLUMN, f"shardclock.{table}")
@@ -175,11 +175,11 @@ async def test_it_changes_no_row_of_another_tenant(filled: str) -> None:
             assert locked == [], table
 
 
-async def test_it_writes_no_row_of_another_tenant(filled: str) -> None:
+async def test_a_gateway_writes_no_row_of_another_tenant(filled: str) -> None:
     for table in TABLES:
         columns = await value(filled, COLUMNS, f"shardclock.{table}")
-        whose = "tenant_id" if table in ROWS else "instance_key" if table in PARTS else None
-        of_eve = f"where {whose}::text in ('eve', '8')" if whose else "limit 1"
+        column = "tenant_id" if table in ROWS else "instance_key" if table in PARTS else None
+        of_eve = f"where {column}::text in ('eve', '8')" if column else "limit 1"
         row = await value(filled, f"select to_jsonb(t)::text from shardclock.{table} t {of_eve}")
         async with gateway(filled, ADA) as connection:
             with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
@@ -195,14 +195,14 @@ async def test_it_writes_no_row_of_another_tenant(filled: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["shard", "scheduler", "consumer", "reader", "owner"])
-async def test_all_other_roles_see_everything_that_they_may_see(filled: str, role: str) -> None:
+async def test_all_other_roles_see_all_rows_of_the_tables_that_they_may_read(filled: str, role: str) -> None:
     async with session(filled, role) as other, other.connection() as connection:
         for table in TABLES:
             if await connection.fetchval("select has_table_privilege($1, 'select')", f"shardclock.{table}"):
                 assert await count(connection, table) == 2, table
 
 
-async def test_a_login_with_other_roles_beside_the_gateways_is_held_too(filled: str) -> None:
+async def test_a_login_with_other_roles_beside_the_gateways_is_restricted_too(filled: str) -> None:
     role = f"both_{uuid4().hex}"
     await query(filled, f"create role {role} login in role shardclock_gateway, shardclock_shard, shardclock_scheduler")
     try:
@@ -211,7 +211,7 @@ async def test_a_login_with_other_roles_beside_the_gateways_is_held_too(filled: 
                 both.serve(tenants)
                 async with both.connection() as connection:
                     assert await count(connection, "timers") == seen
-        # `up` runs shards, clients and a gateway with one login: only the gateway's sessions say whom they serve.
+        # `up` runs shards, clients and a gateway with one login: only the gateway's sessions set tenants.
         login = as_role(filled, "gateway").replace("test_gateway", role)
         async with Session(login, application="test") as shard, shard.connection() as connection:
             assert await count(connection, "timers") == 2
@@ -229,7 +229,7 @@ async def test_a_session_serves_the_same_tenants_after_its_connection_broke(fill
         assert [record.tenant_id for record in (await read_own(served, 0)).records] == ["ada"]
 
 
-async def test_a_page_of_the_log_ends_after_so_many_records_whosever_they_are(filled: str) -> None:
+async def test_a_page_of_the_log_ends_after_its_limit_of_records_of_all_tenants(filled: str) -> None:
     for key in range(100, 110):
         await query(filled, f"insert into shardclock.command_log {ROWS['command_log'].format(tenant='eve', key=key)}")
     async with session(filled, "gateway") as served:
@@ -245,7 +245,7 @@ async def test_a_page_of_the_log_ends_after_so_many_records_whosever_they_are(fi
 
 
 def keys_taken_by_eve() -> Iterator[tuple[str, NewTimer]]:
-    """Name the tables that remember a key, and the timers that then need another one."""
+    """Yield the tables that may hold a key, and the timers that then need another one."""
     for table in ("timers", "command_log"):
         yield table, NewTimer.from_fields({"delay": "PT1H", "tenant_id": "ada"})
         for on_conflict in ("refuse", "ignore", "replace"):
@@ -254,18 +254,18 @@ def keys_taken_by_eve() -> Iterator[tuple[str, NewTimer]]:
 
 
 @pytest.mark.parametrize(("table", "timer"), list(keys_taken_by_eve()), ids=str)
-async def test_a_key_of_a_timer_that_it_cant_see_is_drawn_again(each_dsn: str, table: str, timer: NewTimer) -> None:
+async def test_a_key_of_an_invisible_timer_is_drawn_again(each_dsn: str, table: str, timer: NewTimer) -> None:
     # Given a sequence that was set back before the key of another tenant's timer
     taken = 5_000
     await query(each_dsn, f"insert into shardclock.{table} {ROWS[table].format(tenant='eve', key=taken)}")
     await query(each_dsn, "select setval('shardclock.timer_key_seq', $1, false)", taken)
 
-    # When a timer is written for a tenant that can't see that one
+    # When a timer is written for a tenant that can't see the other tenant's timer
     async with session(each_dsn, "gateway") as served:
         served.serve(ADA)
-        (outcome,) = await Batch([timer]).send(served)
+        (outcome,) = await ScheduleBatch([timer]).send(served)
 
-    # Then it has a key of its own, and the other one is as it was.
+    # Then the new timer has another key, and the other timer is unchanged.
     assert isinstance(outcome, Scheduled), outcome
     assert outcome.timer_key > taken
     assert await value(each_dsn, f"select tenant_id from shardclock.{table} where timer_key = $1", taken) == "eve"
@@ -275,6 +275,6 @@ async def test_a_timer_of_a_tenant_that_is_not_served_is_refused(each_dsn: str) 
     async with session(each_dsn, "gateway") as served:
         served.serve(ADA)
         with pytest.raises(StatementRefused) as refused:
-            await Batch([NewTimer.from_fields({"delay": "PT1H", "tenant_id": "eve"})]).send(served)
+            await ScheduleBatch([NewTimer.from_fields({"delay": "PT1H", "tenant_id": "eve"})]).send(served)
     assert refused.value.sqlstate == NOT_ALLOWED
     assert await value(each_dsn, "select count(*) from shardclock.timers") == 0

@@ -1,4 +1,4 @@
-"""Prove that a run, or another rule, fires nothing twice and leaves a schedule's dates, moved ones too, as they are."""
+"""Prove that a run or a new rule fires nothing twice, and leaves a schedule's dates, also moved ones, unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.service.outlook import outlook_of
+from shardclock_server.service.next_due import next_due_of
 from shardclock_server.shards.firing import firing_of
 from shardclock_server.sql.clients.history import read_upcoming
 from shardclock_server.sql.clients.verbs import (
@@ -30,22 +30,22 @@ EACH_SECOND = "* * * * * *"
 
 
 async def due(dsn: str) -> datetime:
-    """Read when the one timer is due."""
+    """Read the due date of the one timer."""
     found: datetime = (await row(dsn))["due_date"]
     return found
 
 
 async def fired(dsn: str, intent: str = "TRIGGERED") -> list[datetime]:
-    """Read the dates of what has fired, in the order of the log."""
+    """Read the due dates of the fired occurrences, in the order of the log."""
     text = "select due_date from shardclock.command_log where intent = $1 order by position"
     return [found["due_date"] for found in await query(dsn, text, intent)]
 
 
-# In a transaction that began before others fired
+# In a transaction that began before other occurrences fired
 
 
 async def fire_until(shard: HolderClient, count: int) -> None:
-    """Let occurrences fire, one each second, until `count` have fired in all."""
+    """Let one occurrence fire each second, until `count` have fired in all."""
     while len(await fired(shard.dsn)) < count:
         await serve(shard)
         await asyncio.sleep(0.05)
@@ -54,7 +54,7 @@ async def fire_until(shard: HolderClient, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("missed", ["fire_all", "fire_once", "skip"])
 @pytest.mark.parametrize("verb", ["run", "rule", "replace"])
-async def test_what_fired_while_the_caller_s_transaction_was_open_fires_once(
+async def test_occurrences_that_fire_while_the_caller_s_transaction_is_open_fire_once(
     shard: HolderClient, client: HolderClient, verb: str, missed: str
 ) -> None:
     # Given a transaction that began before two occurrences fired
@@ -64,7 +64,7 @@ async def test_what_fired_while_the_caller_s_transaction_was_open_fires_once(
     await client.value("select now()")
     await fire_until(shard, 2)
 
-    # When it runs the schedule, gives it its rule once more, or puts another with that rule in its place
+    # When the client runs the schedule, sets the same rule again, or replaces the schedule by one with the same rule
     if verb == "run":
         assert await run_timer(client.session, BEAT) == "RESCHEDULED"
     elif verb == "rule":
@@ -75,14 +75,14 @@ async def test_what_fired_while_the_caller_s_transaction_was_open_fires_once(
     await serve(shard)
     await fire_until(shard, 4)
 
-    # Then no date comes twice, or out of order, and none is said to have been skipped.
+    # Then no date comes twice or out of order, and no skip is recorded.
     dates = await fired(shard.dsn)
     assert dates == sorted(set(dates))
     assert sum(date.microsecond > 0 for date in dates) == (verb == "run")
     assert await fired(shard.dsn, "SKIPPED") == []
 
 
-async def test_a_new_rule_after_a_clock_was_set_back_leads_to_nothing_that_has_fired(
+async def test_a_new_rule_after_a_clock_was_set_back_gives_no_date_that_has_fired(
     shard: HolderClient, client: HolderClient
 ) -> None:
     await add_schedule(shard.dsn, "@hourly", "now() + interval '1 minute'", anchor="now()", occurrence="7",
@@ -95,7 +95,7 @@ async def test_a_new_rule_after_a_clock_was_set_back_leads_to_nothing_that_has_f
     assert await due(shard.dsn) > made
 
 
-# Where a date was moved
+# Moved dates
 
 
 RULES = ["0 0 8 1 1 *", "R/PT1H", "R/P1M", "R/2031-01-31T08:00:00Z/P1M"]
@@ -103,10 +103,10 @@ RULES = ["0 0 8 1 1 *", "R/PT1H", "R/P1M", "R/2031-01-31T08:00:00Z/P1M"]
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("shift", ["PT30M", "-PT20M", "P1Y", None])
-async def test_a_run_leaves_a_date_where_it_was_moved_and_the_grid_after_it(
+async def test_a_run_leaves_a_moved_date_and_the_grid_after_it(
     shard: HolderClient, client: HolderClient, rule: str, shift: str | None
 ) -> None:
-    # Given a schedule whose next date was moved, and what follows it
+    # Given a schedule with a moved next date, and the date after it
     await schedule(client, schedule=rule, name="beat", missed="fire_all")
     await serve(shard)
     grid = await due(shard.dsn)
@@ -114,11 +114,11 @@ async def test_a_run_leaves_a_date_where_it_was_moved_and_the_grid_after_it(
         await reschedule_timer(client.session, BEAT, Shift(shift))
     moved = await row(shard.dsn)
 
-    # When it is run
+    # When the schedule is run
     assert await run_timer(client.session, BEAT) == "RESCHEDULED"
     await serve(shard)
 
-    # Then its next date is the one that it was, and after that comes the grid's next.
+    # Then its next date is unchanged, and the next date of the rule follows.
     after = await row(shard.dsn)
     assert after["due_date"] == moved["due_date"]
     assert (after["occurrence"], after["anchor"], after["kept_due_date"]) == (2, moved["anchor"], None)
@@ -132,13 +132,13 @@ async def test_a_run_leaves_a_date_where_it_was_moved_and_the_grid_after_it(
 
 
 async def lease(shard: HolderClient, at: datetime) -> list[Any]:
-    """Take what is due at a moment, and leave the hand's clock there."""
+    """Claim the timers due at a moment; the client's clock stays at this moment."""
     shard.now = at
     return (await shard.take(horizon_s=0.0)).claimed
 
 
 @pytest.mark.parametrize("rule", ["0 0 8 1 1 *", "R/P1Y"])
-async def test_a_run_brings_back_no_date_that_was_brought_forward_and_has_fired(
+async def test_a_run_restores_no_date_that_was_moved_forward_and_has_fired(
     shard: HolderClient, client: HolderClient, rule: str
 ) -> None:
     await schedule(client, schedule=rule, name="beat")
@@ -156,7 +156,7 @@ async def test_a_run_brings_back_no_date_that_was_brought_forward_and_has_fired(
     assert await numbers(shard.dsn) == [("TRIGGERED", 1), ("TRIGGERED", 2)]
 
 
-async def test_the_last_of_rn_that_was_moved_and_run_fires_beside_the_run_and_ends_it(
+async def test_the_last_occurrence_of_rn_that_was_moved_and_run_fires_beside_the_run_and_ends_it(
     shard: HolderClient, client: HolderClient
 ) -> None:
     await schedule(client, schedule="R1/PT1H", name="beat")
@@ -172,9 +172,7 @@ async def test_the_last_of_rn_that_was_moved_and_run_fires_beside_the_run_and_en
     assert await numbers(shard.dsn) == [("TRIGGERED", 1), ("TRIGGERED", 2)]
 
 
-async def test_a_run_that_is_paused_goes_on_and_one_that_is_moved_is_not_run_twice(
-    shard: HolderClient, client: HolderClient
-) -> None:
+async def test_a_paused_run_goes_on_and_a_moved_one_is_not_run_twice(shard: HolderClient, client: HolderClient) -> None:
     await schedule(client, schedule="R3/PT1H", name="beat")
     before = await due(shard.dsn)
 
@@ -190,9 +188,7 @@ async def test_a_run_that_is_paused_goes_on_and_one_that_is_moved_is_not_run_twi
     assert await numbers(shard.dsn) == [("PAUSED", 1), ("RESUMED", 1), ("TRIGGERED", 1)]
 
 
-async def test_another_rule_takes_the_place_of_the_date_that_was_kept_and_the_run_stays(
-    shard: HolderClient, client: HolderClient
-) -> None:
+async def test_a_new_rule_replaces_the_kept_date_and_the_run_stays(shard: HolderClient, client: HolderClient) -> None:
     await schedule(client, schedule="R/PT1H", name="beat")
     await run_timer(client.session, BEAT)
 
@@ -205,7 +201,7 @@ async def test_another_rule_takes_the_place_of_the_date_that_was_kept_and_the_ru
     assert await numbers(shard.dsn) == [("TRIGGERED", 1)]
 
 
-# What is missed
+# Missed dates
 
 
 @pytest.mark.parametrize(
@@ -216,10 +212,10 @@ async def test_another_rule_takes_the_place_of_the_date_that_was_kept_and_the_ru
         ("skip", [("SKIPPED", 1), ("SKIPPED", 2), *(("TRIGGERED", n) for n in (6, 7, 8))]),
     ],
 )
-async def test_a_run_that_nobody_fired_in_time_leaves_the_missed_to_the_date_that_was_kept(
+async def test_a_late_run_leaves_missed_occurrences_to_the_kept_date(
     shard: HolderClient, client: HolderClient, missed: str, expected: list[tuple[str, int]]
 ) -> None:
-    # Given three hours and a run, and nobody fires for four hours and a half
+    # Given three hourly occurrences and a run, and no shard for four and a half hours
     await schedule(client, schedule="R3/PT1H", name="beat", missed=missed)
     at = await due(shard.dsn) + 3.5 * HOUR
     await run_timer(client.session, BEAT)
@@ -227,14 +223,14 @@ async def test_a_run_that_nobody_fired_in_time_leaves_the_missed_to_the_date_tha
     while rows := await query(shard.dsn, "select due_date from shardclock.timers"):
         await serve(shard, max(at, rows[0]["due_date"]))
 
-    # Then it fires three times beside the run, which is not made up for if it was skipped.
+    # Then the schedule fires three times in addition to the run; a skipped run is not repeated.
     assert await numbers(shard.dsn) == expected
 
 
-# What is told
+# The next occurrences
 
 
-async def test_the_outlook_after_a_run_begins_with_the_date_that_was_kept(
+async def test_the_next_occurrences_after_a_run_begin_with_the_kept_date(
     shard: HolderClient, client: HolderClient
 ) -> None:
     await schedule(client, schedule="R/PT1H", name="beat")
@@ -245,7 +241,7 @@ async def test_the_outlook_after_a_run_begins_with_the_date_that_was_kept(
     plan = await read_upcoming(shard.session, BEAT)
     assert plan
 
-    seen = [outlook_of(plan, at) for at in (run, grid + 0.5 * HOUR, grid + 3 * HOUR)]
+    seen = [next_due_of(plan, at) for at in (run, grid + 0.5 * HOUR, grid + 3 * HOUR)]
 
     assert [it.next.due_date for it in seen] == [run] * 3
     assert [it.due for it in seen] == [1, 2, 5]

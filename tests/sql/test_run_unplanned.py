@@ -1,4 +1,4 @@
-"""Prove that a run of a schedule that no shard has planned yet is never lost, and leaves the schedule as it was."""
+"""Prove that a run of a schedule that no shard has planned yet is never lost, and leaves the schedule unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.service.outlook import outlook_of
+from shardclock_server.service.next_due import next_due_of
 from shardclock_server.shards.firing import planning_of
 from shardclock_server.sql.claims.fire import pause_faulty, plan_schedules
 from shardclock_server.sql.clients.history import read_upcoming
@@ -64,7 +64,7 @@ async def test_a_run_of_an_unplanned_schedule_fires_once_and_the_rule_follows_as
         await client.commit()
     await serve(shard)
 
-    # Then it fires once, and its dates and its repetitions are those of the rule.
+    # Then the schedule fires once, and its dates and its repetitions follow the rule.
     assert again == ("RESCHEDULED" if operation else "PENDING")
     assert await numbers(shard.dsn) == [("CANCELED", 1), ("TRIGGERED", 1)]
     after = await row(shard.dsn)
@@ -101,7 +101,7 @@ async def test_many_runs_at_once_count_unplanned_schedules(shard: HolderClient, 
 
 
 async def pause_and_resume(client: HolderClient) -> None:
-    """Pause it, and let it go on."""
+    """Pause it, and resume it."""
     await pause_timer(client.session, BEAT)
     assert await run_timer(client.session, BEAT) == "PAUSED"
     assert await resume_timer(client.session, BEAT) == "PENDING"
@@ -127,7 +127,7 @@ async def replace_by_a_planned_one(client: HolderClient) -> None:
 
 
 async def make_again(client: HolderClient) -> None:
-    """Send the call again that made it."""
+    """Repeat the call that made it."""
     await make(client, on_conflict="replace")
 
 
@@ -144,7 +144,7 @@ CHANGES: list[Callable[[HolderClient], Awaitable[None]]] = [
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: str(change.__name__))
 @pytest.mark.parametrize("same_transaction", [True, False])
-async def test_a_run_outlives_a_change_before_the_plan(
+async def test_a_run_survives_a_change_before_the_plan(
     shard: HolderClient, client: HolderClient, change: Callable[[HolderClient], Awaitable[None]], same_transaction: bool
 ) -> None:
     await client.begin()
@@ -168,7 +168,7 @@ async def test_a_run_outlives_a_change_before_the_plan(
 @pytest.mark.parametrize("is_planned", [False, True], ids=["unplanned", "planned"])
 @pytest.mark.parametrize("is_paused", [False, True], ids=["pending", "paused"])
 @pytest.mark.parametrize("new", [replace, replace_by_a_planned_one], ids=lambda change: str(change.__name__))
-async def test_a_run_that_was_moved_keeps_its_date_when_its_schedule_is_replaced(
+async def test_a_moved_run_keeps_its_date_when_its_schedule_is_replaced(
     shard: HolderClient,
     client: HolderClient,
     is_planned: bool,
@@ -201,9 +201,7 @@ async def test_a_run_that_was_moved_keeps_its_date_when_its_schedule_is_replaced
     assert (after["occurrence"], after["kept_due_date"]) == (2, None)
 
 
-async def test_a_plain_timer_that_replaces_the_schedule_takes_over_no_run(
-    shard: HolderClient, client: HolderClient
-) -> None:
+async def test_a_plain_timer_that_replaces_the_schedule_gets_no_run(shard: HolderClient, client: HolderClient) -> None:
     await make(client)
     await run_timer(client.session, BEAT)
 
@@ -266,7 +264,7 @@ async def test_a_shard_that_planned_the_version_before_the_run_loses_its_plan(
     assert await numbers(shard.dsn) == [("TRIGGERED", 1)]
 
 
-async def test_a_run_of_a_schedule_that_is_paused_for_its_faulty_rule_fires_when_it_is_repaired(
+async def test_a_run_of_a_schedule_paused_for_its_faulty_rule_fires_after_the_repair(
     shard: HolderClient, client: HolderClient
 ) -> None:
     # Given a rule that the shard refuses, after a run was asked for
@@ -285,7 +283,7 @@ async def test_a_run_of_a_schedule_that_is_paused_for_its_faulty_rule_fires_when
     assert [intent for intent, _ in await numbers(shard.dsn)] == ["PAUSED", "RESUMED", "TRIGGERED"]
 
 
-async def test_the_outlook_of_an_unplanned_schedule_begins_with_its_run(
+async def test_the_next_occurrences_of_an_unplanned_schedule_begin_with_its_run(
     shard: HolderClient, client: HolderClient
 ) -> None:
     await make(client)
@@ -294,8 +292,8 @@ async def test_the_outlook_of_an_unplanned_schedule_begins_with_its_run(
     plan = await read_upcoming(shard.session, BEAT)
     assert plan is not None
 
-    seen = outlook_of(plan, run)
-    before = outlook_of(plan, run - timedelta(seconds=1))
+    seen = next_due_of(plan, run)
+    before = next_due_of(plan, run - timedelta(seconds=1))
 
     assert (seen.next.due_date, seen.due, seen.after and seen.after.number) == (run, 1, 2)
     assert (before.next.due_date, before.due) == (run, 0)

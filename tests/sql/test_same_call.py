@@ -1,4 +1,4 @@
-"""Prove that what is asked for again is known again: however it is written, and whatever became of it meanwhile."""
+"""Prove that a repeated call is recognized, in another notation too, and after any change of its timer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from shardclock_server.shards.firing import is_unplanned, planning_of
 from shardclock_server.sql.claims.fire import plan_schedules
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.clients.verbs import NewRule, TimerRef, reschedule_timer, run_timer
 from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, query
@@ -43,9 +43,9 @@ async def by_sql(shard: HolderClient, **fields: Any) -> str:
 
 
 async def by_batch(shard: HolderClient, **fields: Any) -> str:
-    """Declare a timer as the command line and a line of a file do."""
+    """Declare a timer as the command line and a line of an input file do."""
     wanted = NewTimer.from_fields({"name": "it", "on_conflict": "replace"} | fields)
-    (outcome,) = await Batch([wanted]).send(shard.session)
+    (outcome,) = await ScheduleBatch([wanted]).send(shard.session)
     assert isinstance(outcome, Scheduled), outcome
     return outcome.outcome
 
@@ -62,13 +62,13 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 
 async def plan(shard: HolderClient) -> None:
-    """Plan what there is to plan, as a shard does."""
+    """Plan the unplanned schedules, as a shard does."""
     taken = await shard.take()
     await plan_schedules(shard.session, shard.holder, [planning_of(it) for it in taken.claimed if is_unplanned(it)])
 
 
 async def pass_occurrence(shard: HolderClient) -> None:
-    """Let the pending occurrence fire, or be skipped."""
+    """Let the pending occurrence fire or be skipped."""
     shard.now = await shard.value("select due_date + interval '5 minutes' from shardclock.timers")
     taken = await shard.take()
     fired = await shard.fire(taken.claimed)
@@ -78,7 +78,7 @@ async def pass_occurrence(shard: HolderClient) -> None:
 
 @pytest.mark.parametrize("missed", ["fire_once", "skip"])
 @pytest.mark.parametrize(("rule", "zone"), RULES)
-async def test_a_schedule_declared_again_is_the_one_that_is_there_whatever_became_of_it(
+async def test_a_repeated_declaration_of_a_schedule_finds_it_after_any_change(
     shard: HolderClient, rule: str, zone: str, missed: str
 ) -> None:
     asked = {"schedule": rule, "zone": zone, "missed": missed}
@@ -103,7 +103,7 @@ async def test_an_hourly_rule_that_is_declared_more_often_than_it_is_due_keeps_i
     await by_sql(shard, schedule="R/PT1H/2051-01-31T08:00Z")
     await plan(shard)
     for _ in range(3):
-        # A quarter of an hour goes by.
+        # A quarter of an hour passes.
         shift = "update shardclock.timers set anchor = anchor - $1::interval, due_date = due_date - $1::interval"
         await query(shard.dsn, shift, HOUR / 4)
         await by_sql(shard, schedule="R/PT1H/2051-01-31T08:00Z")
@@ -113,7 +113,7 @@ async def test_an_hourly_rule_that_is_declared_more_often_than_it_is_due_keeps_i
 
 
 @pytest.mark.parametrize("other", ["R/PT60M", "R/pt1h", "R-1/PT1H", "R//PT1H"])
-async def test_a_rule_that_is_spelled_otherwise_is_another_rule_in_every_order(shard: HolderClient, other: str) -> None:
+async def test_a_rule_in_another_notation_is_another_rule_in_every_order(shard: HolderClient, other: str) -> None:
     for first, second in permutations(["R/PT1H", other]):
         for declare, again in [(a, b) for a in WAYS for b in WAYS]:
             await query(shard.dsn, "delete from shardclock.timers")
@@ -122,7 +122,7 @@ async def test_a_rule_that_is_spelled_otherwise_is_another_rule_in_every_order(s
             assert await declare(shard, schedule=second) == "unchanged"
 
 
-async def test_a_timer_that_was_given_another_rule_is_what_was_asked_for_last(shard: HolderClient) -> None:
+async def test_a_timer_with_a_new_rule_equals_the_last_request(shard: HolderClient) -> None:
     rule = "R/2031-01-31T08:00[Europe/Berlin]/P1M"
     for declare in WAYS:
         await query(shard.dsn, "delete from shardclock.timers")
@@ -134,7 +134,7 @@ async def test_a_timer_that_was_given_another_rule_is_what_was_asked_for_last(sh
         assert await declare(shard, schedule="R/PT1H", zone="Asia/Tokyo") == "replaced"
 
 
-async def test_a_rule_that_was_written_to_the_table_is_known_again(shard: HolderClient) -> None:
+async def test_a_rule_that_was_written_to_the_table_is_recognized(shard: HolderClient) -> None:
     for declare in WAYS:
         await query(shard.dsn, "delete from shardclock.timers")
         await query(
@@ -147,7 +147,7 @@ async def test_a_rule_that_was_written_to_the_table_is_known_again(shard: Holder
         assert await declare(shard, schedule="0 8 * * mon") == "unchanged"
 
 
-async def test_a_plain_timer_is_known_by_its_date_whatever_the_zone_it_was_written_in(shard: HolderClient) -> None:
+async def test_a_plain_timer_is_recognized_by_its_date_in_any_zone(shard: HolderClient) -> None:
     written: dict[str, Any] = {"due_date": "2031-07-31T08:00[Europe/Berlin]"}
     moment: dict[str, Any] = {"due_date": NewTimer.from_fields(written).due_date}
     for (first, how), (again, otherwise) in permutations([(by_batch, written), (by_sql, moment)]):

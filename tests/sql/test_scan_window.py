@@ -26,7 +26,7 @@ def rotation() -> RotatingScan:
 def scan(
     rotation: RotatingScan, outcome: Outcome = "quick", *, now_s: float, every_s: float | None = None
 ) -> int | None:
-    """Make one scan; return how many slots it read from their oldest row, None for all."""
+    """Make one scan; return the number of slots that it read from their oldest row, None for all."""
     window = rotation.begin(now_s=now_s, every_s=every_s)
     end_s = now_s + (QUICK_S if outcome in {"quick", "refused"} else SLOW_S)
     if outcome in {"quick", "slow"}:
@@ -48,15 +48,15 @@ def test_after_a_stuck_scan_the_next_one_reads_an_eighth_of_the_slots_in_full(ro
     assert whole(rotation, ["stuck", "stuck", "stuck", "stuck"]) == [None, 105, 13, 1]
 
 
-def test_soon_after_a_lock_that_no_scan_came_past_scans_read_all_slots_in_full_again(rotation: RotatingScan) -> None:
-    """A timer that is written long overdue waits for its slot's turn, and must not wait for ten scans."""
+def test_soon_after_a_lock_that_blocked_all_scans_they_read_all_slots_in_full_again(rotation: RotatingScan) -> None:
+    """A timer that is written long overdue waits for its slot's turn, but not for ten scans."""
     whole(rotation, ["stuck"] * 4)
 
     assert whole(rotation, ["quick"] * 5) == [1, 8, 64, 512, None]
 
 
-def test_a_scan_reads_as_many_slots_in_full_as_should_fit_in_the_time_that_it_may_take(rotation: RotatingScan) -> None:
-    """At the rate of the one before; twice as many at least: most of its time may have gone to something else."""
+def test_a_scan_reads_as_many_slots_in_full_as_fit_in_its_time(rotation: RotatingScan) -> None:
+    """A scan reads slots at the last scan's rate, but at least twice as many: other work may have slowed that scan."""
     whole(rotation, ["stuck"])
     read = []
     for number, took_s in enumerate((0.125, 0.5, 0.51)):
@@ -69,7 +69,7 @@ def test_a_scan_reads_as_many_slots_in_full_as_should_fit_in_the_time_that_it_ma
 
 
 def test_a_scan_that_failed_at_once_changes_no_later_scan(rotation: RotatingScan) -> None:
-    """Postgres may be restarting: when it is there again, nothing is to take longer than before."""
+    """Postgres may be restarting: after the restart no scan may take longer than before."""
     refused: list[Outcome] = ["refused"] * 9
 
     assert whole(rotation, ["quick", *refused, "quick"]) == [None] * 11
@@ -98,14 +98,14 @@ def test_the_window_starts_at_the_oldest_timer_that_a_scan_left_overdue(rotation
     assert rotation.begin(now_s=NOW_S + 1, every_s=0.25) == ScanWindow(3_603.0, full_from=0, full_count=420)
 
 
-def test_after_a_stuck_first_scan_the_rotation_finds_what_fell_due_before_it(rotation: RotatingScan) -> None:
+def test_after_a_stuck_first_scan_the_rotation_finds_timers_due_before_it(rotation: RotatingScan) -> None:
     scan(rotation, "stuck", now_s=NOW_S)
 
     assert rotation.begin(now_s=NOW_S + 1) == ScanWindow(3.0, full_from=0, full_count=105)
 
 
 def test_when_a_scan_of_one_full_slot_gets_stuck_the_window_starts_at_that_scan(rotation: RotatingScan) -> None:
-    """A shard that was cut off for hours, while others fired, must not go through all that they have fired."""
+    """A shard that was cut off for hours must not read past all timers that other shards have fired in these hours."""
     scan(rotation, now_s=NOW_S)
     for number in range(1, 4):
         scan(rotation, "stuck", now_s=NOW_S + 3_600 + 10 * number)
@@ -116,7 +116,7 @@ def test_when_a_scan_of_one_full_slot_gets_stuck_the_window_starts_at_that_scan(
 
 
 class Row(NamedTuple):
-    """A timer: where it is, when it is due, and when it could be seen."""
+    """A timer: its slot, its due date, and the moment from which it was visible."""
 
     slot: int
     due_s: float

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from shardclock_server.metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
+from shardclock_server.metrics.tables import AGE_EDGES, AGES, ALL_TIME
 from shardclock_server.sql.claims.claim import Scope, leased_by
 from shardclock_server.sql.claims.scan_window import ScanWindow
 from shardclock_server.sql.metrics.measures import count_due, measure_cluster
@@ -52,7 +52,7 @@ async def test_a_scan_takes_long_overdue_timers_only_from_the_slots_that_it_read
     assert taken.fired == len(expected) + len(window)
 
 
-async def test_a_scan_with_a_window_leaves_what_the_ramp_holds_back(dsn: str) -> None:
+async def test_a_scan_with_a_window_leaves_timers_for_which_the_ramp_has_no_room(dsn: str) -> None:
     await add_holder(dsn, 1)
     old = await add_timers(dsn, 4_000, "now() - interval '5 s'")
     await add_timers(dsn, 4_000, "now() - interval '1 minute'")
@@ -64,7 +64,7 @@ async def test_a_scan_with_a_window_leaves_what_the_ramp_holds_back(dsn: str) ->
 
 
 async def test_an_outage_scan_with_a_window_gives_tenants_no_shares(dsn: str) -> None:
-    """A tenant's oldest timer is behind all of his that have fired."""
+    """A tenant's oldest timer comes after all of the tenant's fired rows."""
     await add_holder(dsn, 1)
     old = await add_timers(dsn, 2_000, "now() - interval '1 minute'", tenant_id="'small'")
 
@@ -77,7 +77,7 @@ async def test_an_outage_scan_with_a_window_gives_tenants_no_shares(dsn: str) ->
 
 
 async def test_while_a_holders_leases_are_free_the_window_goes_back_two_leases(dsn: str) -> None:
-    """What a dead shard had leased must not wait for its slot's turn: it leased nothing before that."""
+    """A dead shard's leased timers must not wait for their slot's turn; the shard had leased no earlier timers."""
     await add_holder(dsn, 1)
     await add_holder(dsn, 2, None, None)
     leased = {"claimed_by": "2", "claimed_until": "now() + interval '9 s'"}
@@ -94,7 +94,7 @@ async def test_while_a_holders_leases_are_free_the_window_goes_back_two_leases(d
     assert await fired(dsn) == set(due)
 
 
-async def test_what_a_lost_answer_leased_is_recalled_unless_it_is_late_by_a_lease(dsn: str) -> None:
+async def test_timers_leased_in_a_lost_answer_are_recalled_unless_they_are_late_by_a_lease(dsn: str) -> None:
     await add_holder(dsn, 1)
     soon = await add_timers(dsn, 3, "now() + interval '1 s'")
     late = await add_timers(dsn, 3, "now() - interval '5 s'")
@@ -117,7 +117,7 @@ async def test_overdue_timers_are_counted_as_far_back_as_the_window_goes(dsn: st
 
     async with Session(as_role(dsn, "reader"), application="test") as session:
         overdue = await count_due(session, AGE_EDGES, window=window)
-        pending = await count_due(session, FROM_EVER_ON, window=window)
+        pending = await count_due(session, ALL_TIME, window=window)
         measured = await measure_cluster(session, window)
 
     assert dict(zip(AGES, overdue.timers, strict=True)) == {
@@ -139,16 +139,16 @@ async def test_the_oldest_timer_is_measured_when_its_slot_is_read_in_full(dsn: s
 
 async def test_nothing_is_overdue_in_an_empty_table_or_among_future_timers(dsn: str) -> None:
     async with Session(as_role(dsn, "reader"), application="test") as session:
-        empty = await count_due(session, FROM_EVER_ON)
+        empty = await count_due(session, ALL_TIME)
         await add_timers(dsn, 10, "now() + interval '1 hour'")
-        coming = await count_due(session, FROM_EVER_ON)
+        coming = await count_due(session, ALL_TIME)
 
     assert (empty.oldest_overdue_s, coming.oldest_overdue_s) == (0.0, 0.0)
 
 
 @pytest.fixture
 async def fired_50_000(dsn: str) -> AsyncIterator[str]:
-    """Give a database in which so many have fired since somebody's snapshot: no vacuum clears them away."""
+    """Give a database with 50,000 rows that fired since an open snapshot: no vacuum can remove them."""
     await add_holder(dsn, 1)
     async with old_snapshot(dsn):
         await add_fired_rows(dsn, 50_000)

@@ -1,4 +1,4 @@
-"""Prove that a schedule keeps its grid and its numbers: run in between, moved, planned or given another rule."""
+"""Prove that a schedule keeps its grid and its numbers after a run, a move, a plan or a new rule."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from shardclock_server.sql.clients.verbs import (
     run_timer,
 )
 from shardclock_server.timers.model import NewTimer
-from shardclock_server.timers.occurrence import Occurrence
+from shardclock_server.timers.occurrence import ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.schedule import first_of, parse_schedule
 from tests.support.factories import HolderClient, add_holder, add_schedule, ends, query, waits
@@ -36,20 +36,20 @@ BEAT = TimerRef(name="beat")
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots, and plays the client too."""
+    """Give a holder that keeps all slots, and is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, plans={}, role=OPERATOR) as hand:
         yield hand
 
 
 async def row(shard: HolderClient) -> dict[str, Any]:
-    """Read the one timer that there is."""
+    """Read the only timer."""
     (found,) = await query(shard.dsn, "select * from shardclock.timers")
     return dict(found)
 
 
 async def plan(shard: HolderClient) -> bool:
-    """Take what is due and plan it, as a shard does; whether all that was taken could be planned comes back."""
+    """Claim and plan the due schedules, as a shard does; return whether all of them could be planned."""
     taken = (await shard.take(fire_overdue=True)).claimed
     assert taken
     assert all(is_unplanned(timer) for timer in taken)
@@ -58,7 +58,7 @@ async def plan(shard: HolderClient) -> bool:
 
 
 async def fire(shard: HolderClient, at: datetime) -> None:
-    """Take and fire what is due at a moment."""
+    """Claim and fire the timers due at a moment."""
     shard.now = at
     claimed = (await shard.take(fire_overdue=True)).claimed
     assert (await shard.fire(claimed)).timer_keys == {timer.timer_key for timer in claimed}
@@ -66,7 +66,7 @@ async def fire(shard: HolderClient, at: datetime) -> None:
 
 
 async def log(shard: HolderClient) -> list[tuple[str, int]]:
-    """Read what happened: intent and number."""
+    """Read the records: intent and number."""
     rows = await query(shard.dsn, "select intent, occurrence from shardclock.command_log order by position")
     return [(it["intent"], it["occurrence"]) for it in rows]
 
@@ -75,18 +75,18 @@ async def log(shard: HolderClient) -> list[tuple[str, int]]:
 
 
 async def test_a_repeat_that_is_run_now_fires_once_more_and_keeps_its_dates_and_its_count(shard: HolderClient) -> None:
-    # Given the second of four hours, half an hour before it is due
+    # Given the second of four hourly occurrences, half an hour before it is due
     key = await add_schedule(shard.dsn, "R4/PT1H", "now() + interval '30 minutes'",
         anchor="now() - interval '90 minutes'", occurrence="2", repetitions="4")  # fmt: skip
     before = await row(shard)
 
-    # When it is run, and fires
+    # When the schedule is run, and fires
     assert await run_timer(shard.session, BEAT) == "RESCHEDULED"
     now = (await row(shard))["due_date"]
     assert before["due_date"] - now < HOUR
     await fire(shard, now)
 
-    # Then the third is due when the second was, and two more follow.
+    # Then the third occurrence has the second occurrence's due date, and two more occurrences follow.
     for number in (3, 4, 5):
         after = await row(shard)
         due = before["due_date"] + (number - 3) * HOUR
@@ -128,7 +128,7 @@ async def test_a_schedule_that_is_run_again_under_its_operation_after_it_has_fir
     assert await shard.value("select count(*) from shardclock.timers where due_date <= now()") == 1
 
 
-async def test_a_run_sent_again_while_it_is_under_way_waits_and_finds_what_it_has_done(shard: HolderClient) -> None:
+async def test_a_repeated_run_waits_for_the_first_and_finds_its_result(shard: HolderClient) -> None:
     await schedule(shard, schedule="R/PT1H", name="beat")
     async with HolderClient(shard.dsn) as first, HolderClient(shard.dsn) as again:
         await first.begin()
@@ -151,7 +151,7 @@ async def test_timers_run_by_their_keys_run_once_under_an_operation(shard: Holde
     assert await shard.value(run, key) == 0
 
 
-async def test_two_runs_of_one_schedule_count_as_one_whichever_began_first(shard: HolderClient) -> None:
+async def test_two_runs_of_one_schedule_count_as_one_in_any_order(shard: HolderClient) -> None:
     await schedule(shard, schedule="R/PT1H", name="beat")
     due = (await row(shard))["due_date"]
     async with HolderClient(shard.dsn) as slow:
@@ -183,18 +183,18 @@ async def test_a_new_rule_gives_the_dates_and_the_numbers_go_on(shard: HolderCli
     # Given a schedule that has fired four times
     key = await add_schedule(shard.dsn, "R/PT1H", "now() + interval '1 hour'", occurrence="5")
 
-    # When it is given another rule, and a shard comes by
+    # When it gets another rule, and a shard plans it
     assert await reschedule_timer(shard.session, BEAT, rule) == "RESCHEDULED"
     waiting = await row(shard)
     assert (waiting["anchor_occurrence"], waiting["occurrence"]) == (None, 5)
     assert await plan(shard)
 
-    # Then the fifth is the new rule's first, counted from the change, and it goes on from there.
+    # Then the fifth occurrence is the new rule's first, counted from the change, and the next ones follow.
     read = parse_schedule(rule.schedule, rule.zone or "UTC")
     expected = first_of(read, waiting["anchor"], number=5)
     after = await row(shard)
     assert (after["timer_key"], after["schedule"], after["zone"]) == (key, rule.schedule, read.zone.key)
-    found = Occurrence(after["occurrence"], after["due_date"], after["anchor"], after["anchor_occurrence"])
+    found = ScheduledOccurrence(after["occurrence"], after["due_date"], after["anchor"], after["anchor_occurrence"])
     assert found == expected
     assert after["missed"] == (rule.missed or "fire_once")
     assert after["repetitions"] == (7 if read.repetitions == 3 else -1)
@@ -206,7 +206,7 @@ async def test_a_new_rule_gives_the_dates_and_the_numbers_go_on(shard: HolderCli
     assert (after["occurrence"], after["due_date"]) == (6, following.due_date)
 
 
-async def test_a_plain_timer_that_is_given_a_rule_becomes_a_schedule_with_a_name(shard: HolderClient) -> None:
+async def test_a_plain_timer_with_a_new_rule_becomes_a_schedule_with_a_name(shard: HolderClient) -> None:
     key = await schedule(shard, delay="PT1H", zone="Asia/Tokyo", payload="1")
 
     assert await reschedule_timer(shard.session, TimerRef(key), NewRule("0 8 * * *")) == "RESCHEDULED"
@@ -217,7 +217,7 @@ async def test_a_plain_timer_that_is_given_a_rule_becomes_a_schedule_with_a_name
     assert (after["schedule"], after["zone"], after["due_date"].hour) == ("0 8 * * *", "Asia/Tokyo", 23)
 
 
-async def test_moving_an_occurrence_leaves_its_schedule_s_grid(shard: HolderClient) -> None:
+async def test_moving_an_occurrence_leaves_its_schedule_s_grid_unchanged(shard: HolderClient) -> None:
     await schedule(shard, schedule="R/PT1H", name="beat")
     before = await row(shard)
 
@@ -233,7 +233,7 @@ async def test_moving_an_occurrence_leaves_its_schedule_s_grid(shard: HolderClie
     )
 
 
-async def test_a_paused_timer_that_is_given_a_rule_stays_paused_until_it_is_resumed(shard: HolderClient) -> None:
+async def test_a_paused_timer_with_a_new_rule_stays_paused_until_it_is_resumed(shard: HolderClient) -> None:
     await schedule(shard, delay="PT0S", name="beat")
     await pause_timer(shard.session, BEAT)
 
@@ -246,12 +246,12 @@ async def test_a_paused_timer_that_is_given_a_rule_stays_paused_until_it_is_resu
     assert (await row(shard))["due_date"].minute == 0
 
 
-# Missed
+# Missed occurrences
 
 
 @pytest.mark.parametrize("missed", ["fire_once", "skip", "fire_all"])
 async def test_a_schedule_of_three_fires_three_times_after_a_gap(shard: HolderClient, missed: str) -> None:
-    # Given three hours, the first of which fires in time
+    # Given three hourly occurrences, the first of which fires in time
     await schedule(shard, schedule="R3/PT1H", name="beat", missed=missed)
     start = (await row(shard))["anchor"]
     await fire(shard, start + HOUR)
@@ -262,7 +262,7 @@ async def test_a_schedule_of_three_fires_three_times_after_a_gap(shard: HolderCl
         at = max(at, rows[0]["due_date"])
         await fire(shard, at)
 
-    # Then it has fired three times; only with fire_all are they the first three of the grid.
+    # Then it has fired three times; these are the first three of the grid only with fire_all.
     triggered = {"fire_once": [1, 2, 12], "skip": [1, 12, 13], "fire_all": [1, 2, 3]}[missed]
     skipped = {"fire_once": [3], "skip": [2], "fire_all": []}[missed]
     assert sorted(await log(shard)) == sorted(
@@ -270,7 +270,7 @@ async def test_a_schedule_of_three_fires_three_times_after_a_gap(shard: HolderCl
     )
 
 
-async def test_a_start_that_the_clock_skips_moves_forward_and_no_other_occurrence(shard: HolderClient) -> None:
+async def test_only_a_start_that_the_clock_skips_moves_forward(shard: HolderClient) -> None:
     await schedule(shard, schedule="R/2031-03-30T02:30[Europe/Berlin]/P1D", name="beat")
     assert await plan(shard)
     first = await row(shard)
@@ -284,7 +284,7 @@ async def test_a_start_that_the_clock_skips_moves_forward_and_no_other_occurrenc
 # Planning
 
 
-async def test_an_unplanned_schedule_is_due_at_once_and_is_never_fired_but_planned(shard: HolderClient) -> None:
+async def test_an_unplanned_schedule_is_due_at_once_and_is_planned_instead_of_fired(shard: HolderClient) -> None:
     await schedule(shard, schedule="0 0 8 * * MON", zone="Europe/Berlin", name="beat", missed="skip")
     before = await row(shard)
     assert before["due_date"] == before["anchor"] == before["created_at"]
@@ -301,7 +301,7 @@ async def test_an_unplanned_schedule_is_due_at_once_and_is_never_fired_but_plann
 
 
 @pytest.mark.parametrize("meanwhile", ["cancelled", "paused", "taken over", "changed"])
-async def test_what_changed_while_it_was_planned_is_left_as_it_is(shard: HolderClient, meanwhile: str) -> None:
+async def test_a_change_during_the_planning_is_kept(shard: HolderClient, meanwhile: str) -> None:
     key = await schedule(shard, schedule="0 8 * * *", name="beat")
     plannings = [planning_of(timer) for timer in (await shard.take()).claimed]
     act = {
@@ -319,7 +319,7 @@ async def test_what_changed_while_it_was_planned_is_left_as_it_is(shard: HolderC
     assert [it[0] for it in before] == ([] if meanwhile == "cancelled" else [key])
 
 
-async def test_planned_once_a_schedule_is_not_planned_again(shard: HolderClient) -> None:
+async def test_a_planned_schedule_is_not_planned_again(shard: HolderClient) -> None:
     await schedule(shard, schedule="@daily")
     plannings = [planning_of(timer) for timer in (await shard.take()).claimed]
     await plan_schedules(shard.session, shard.holder, plannings)
@@ -331,10 +331,10 @@ async def test_planned_once_a_schedule_is_not_planned_again(shard: HolderClient)
     assert (await row(shard))["due_date"] == before["due_date"]
 
 
-async def test_what_no_shard_can_read_is_paused_with_the_reason_until_somebody_has_seen_to_it(
+async def test_a_rule_that_no_shard_can_read_is_paused_with_the_reason_until_it_is_repaired(
     shard: HolderClient,
 ) -> None:
-    # Given a rule that no client can give
+    # Given a rule that no client can schedule
     key = await schedule(shard, schedule="0 0 28 2 *", name="beat", payload="1")
     await query(shard.dsn, "update shardclock.timers set schedule = '0 0 30 2 *'")
     (timer,) = (await shard.take()).claimed
@@ -356,7 +356,9 @@ async def test_what_no_shard_can_read_is_paused_with_the_reason_until_somebody_h
     assert (due.month, due.day, due.hour) == (2, 28, 0)
 
 
-async def test_a_schedule_that_was_paused_before_it_was_planned_is_planned_when_it_goes_on(shard: HolderClient) -> None:
+async def test_a_schedule_that_was_paused_before_it_was_planned_is_planned_when_it_is_resumed(
+    shard: HolderClient,
+) -> None:
     await schedule(shard, schedule="@hourly", name="beat")
     await pause_timer(shard.session, BEAT)
     assert (await shard.take()).claimed == []
@@ -367,7 +369,7 @@ async def test_a_schedule_that_was_paused_before_it_was_planned_is_planned_when_
     assert (await row(shard))["due_date"].minute == 0
 
 
-async def test_python_plans_what_it_schedules_and_sql_leaves_it_to_a_shard_and_both_agree(shard: HolderClient) -> None:
+async def test_python_plans_its_schedules_and_sql_leaves_them_to_a_shard_and_both_agree(shard: HolderClient) -> None:
     texts = ["0 0 8 * * MON", "R5/P1M", "R/2024-03-30T02:30[Europe/Berlin]/P1D", "R/PT36H/2051-01-01T00:00:00Z"]
     asked = [NewTimer.from_fields({"schedule": text, "zone": "Europe/Berlin", "name": text}) for text in texts]
     await shard.begin()

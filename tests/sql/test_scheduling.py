@@ -1,4 +1,4 @@
-"""Prove that what was asked for once is scheduled once, whatever happens to the connection in between."""
+"""Prove that a timer that was requested once is scheduled once, with any failure of the connection."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from shardclock.api.codes import NAME_TAKEN
 from shardclock_server.sql.clients import planned, writing
-from shardclock_server.sql.clients.outcomes import NameTaken, Refused, Scheduled
+from shardclock_server.sql.clients.outcomes import Refused, Scheduled
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.timers.duration import Duration, later, parse_duration
+from shardclock_server.timers.duration import Duration, add_duration, parse_duration
 from shardclock_server.timers.model import NewTimer
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
 from tests.support.roles import OPERATOR
@@ -27,13 +28,13 @@ HOUR = timedelta(hours=1)
 
 
 def timer(**fields: object) -> NewTimer:
-    """Ask for a timer; in an hour, unless told otherwise."""
+    """Make a timer, due in an hour by default."""
     when = {"delay": "PT1H"} if fields.keys().isdisjoint({"due_date", "delay", "schedule"}) else {}
     return NewTimer.from_fields({**when, **fields})
 
 
 def keys_of(outcomes: Sequence[Scheduled | Refused]) -> list[int]:
-    """List the keys of what was scheduled."""
+    """List the keys of the scheduled timers."""
     return [it.timer_key for it in outcomes if isinstance(it, Scheduled)]
 
 
@@ -75,11 +76,11 @@ async def test_delays_are_counted_by_the_clock_of_postgres_on_the_calendar_of_th
         outcomes = await schedule_timers(client.session, drawn, asked)
         await client.commit()
 
-    expected = [later(now, parse_duration(delay), ZoneInfo(zone)) for delay in delays for zone in zones]
+    expected = [add_duration(now, parse_duration(delay), ZoneInfo(zone)) for delay in delays for zone in zones]
     assert [it.due_date for it in outcomes if isinstance(it, Scheduled)] == expected
 
 
-async def test_schedules_are_counted_from_the_moment_that_their_keys_were_drawn(dsn: str) -> None:
+async def test_schedules_are_counted_from_the_draw_of_their_keys(dsn: str) -> None:
     async with session(dsn) as client:
         drawn = await draw_keys(client, 1)
         long_ago = drawn._replace(at=datetime(2020, 2, 29, 12, tzinfo=UTC))
@@ -89,7 +90,7 @@ async def test_schedules_are_counted_from_the_moment_that_their_keys_were_drawn(
     assert outcome == Scheduled(drawn.keys[0], datetime(2021, 2, 28, 12, tzinfo=UTC))
 
 
-async def test_a_taken_name_is_refused_alone(dsn: str) -> None:
+async def test_a_timer_with_a_taken_name_is_refused_alone(dsn: str) -> None:
     async with session(dsn) as client:
         await schedule_timers(client, await draw_keys(client, 1), [timer(name="taken")])
         drawn = await draw_keys(client, 4)
@@ -98,21 +99,17 @@ async def test_a_taken_name_is_refused_alone(dsn: str) -> None:
         twice = Drawn([*drawn.keys, drawn.keys[-1] + 1000], drawn.at)
         outcomes = await schedule_timers(client, twice, [*asked, timer(name="twice")])
 
-    assert [type(it) for it in outcomes] == [Scheduled, NameTaken, Scheduled, Scheduled, NameTaken]
-    assert isinstance(outcomes[1], Refused)
-    assert outcomes[1].why == (
-        "name 'taken' is taken by a pending timer of tenant 'default'; "
-        "choose another name, or say by on_conflict to ignore this one or to replace that one"
-    )
+    assert [type(it) for it in outcomes] == [Scheduled, Refused, Scheduled, Scheduled, Refused]
+    assert outcomes[1] == Refused.of(NAME_TAKEN, name="taken", tenant_id="default")
     assert await value(dsn, "select count(*) from shardclock.timers") == 4
 
 
-async def test_no_timers_are_no_work(dsn: str) -> None:
+async def test_an_empty_batch_needs_no_statement(dsn: str) -> None:
     async with session(dsn) as client:
         assert await schedule_timers(client, Drawn([], datetime.now(UTC)), []) == []
 
 
-async def test_sending_the_same_keys_again_adds_nothing_whatever_has_become_of_the_timers(dsn: str) -> None:
+async def test_sending_the_same_keys_again_adds_nothing_in_any_state_of_the_timers(dsn: str) -> None:
     end = (datetime.now(UTC) + timedelta(seconds=150)).isoformat()
     asked = {
         "fired": timer(delay="PT0S", name="n"),
@@ -146,32 +143,32 @@ async def test_sending_the_same_keys_again_adds_nothing_whatever_has_become_of_t
     assert [tuple(row) for row in left] == [(1, None), (2, f"schedule-{keys['repeated']}")], "the next one, no more"
 
 
-async def test_timers_that_fire_while_they_are_sent_again_are_not_made_a_second_time(dsn: str) -> None:
-    # Given a batch that came through, though its sender does not know it
+async def test_timers_that_fire_while_they_are_sent_again_are_not_made_twice(dsn: str) -> None:
+    # Given a batch that was committed, though its sender does not know it
     asked = [timer(name="first"), timer(delay="PT0S")]
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as shard, HolderClient(dsn) as stranger, HolderClient(dsn) as client:
         drawn = await draw_keys(client.session, 2)
         await schedule_timers(client.session, drawn, asked)
-        # and of which the first one has since been cancelled by a transaction that is still open.
+        # and an open transaction that has since cancelled its first timer.
         await stranger.begin()
         await stranger.cancel(timer_key=drawn.keys[0])
 
-        # When it is sent again, and while it waits there, a shard comes for the second one,
+        # When the batch is sent again, and a shard fires the second timer while the batch waits,
         sending = await waits(client, schedule_timers(client.session, drawn, asked))
         await shard.take(horizon_s=0, fire_overdue=True)
         await stranger.commit()
         outcomes = await ends(sending)
         await shard.take(horizon_s=0, fire_overdue=True)
 
-    # Then neither exists a second time.
+    # Then each timer exists only once.
     assert all(isinstance(it, Scheduled) for it in outcomes)
     assert await value(dsn, "select array_agg(timer_key) from shardclock.timers") is None
     assert await intents(dsn) == {(drawn.keys[0], "CANCELED"): 1, (drawn.keys[1], "TRIGGERED"): 1}
 
 
-async def test_a_second_attempt_waits_for_one_that_is_still_under_way(dsn: str) -> None:
-    # Given an attempt that has not committed yet, though it is so slow that one of its timers fires with it
+async def test_a_second_attempt_waits_for_an_attempt_that_is_under_way(dsn: str) -> None:
+    # Given an attempt that has not committed yet; one of its timers will fire with the commit
     asked = [timer(), timer(delay="PT0S")]
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as first, HolderClient(dsn) as second:
@@ -180,18 +177,18 @@ async def test_a_second_attempt_waits_for_one_that_is_still_under_way(dsn: str) 
         await schedule_timers(first.session, drawn, asked)
         assert (await first.take(horizon_s=0, fire_overdue=True)).fired == 1
 
-        # When the same is sent again, and then the first one commits
+        # When the same batch is sent again, and then the first attempt commits
         again = await waits(second, schedule_timers(second.session, drawn, asked))
         await first.commit()
         outcomes = await ends(again)
 
-    # Then the second one has seen both.
+    # Then the second attempt has seen both timers.
     assert keys_of(outcomes) == drawn.keys
     assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.timers")] == drawn.keys[:1]
 
 
-async def test_a_second_attempt_waits_also_for_a_part_of_the_first(dsn: str) -> None:
-    # Given an attempt that was cut, and whose second part has not committed yet, though its timer fires with it
+async def test_a_second_attempt_also_waits_for_a_part_of_the_first(dsn: str) -> None:
+    # Given an attempt in two parts; the second part has not committed yet, and its timer will fire with the commit
     asked = [timer(), timer(delay="PT0S")]
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as first, HolderClient(dsn) as second:
@@ -201,12 +198,12 @@ async def test_a_second_attempt_waits_also_for_a_part_of_the_first(dsn: str) -> 
         await writing.write_whole(first.session, part, drawn, None)
         assert (await first.take(horizon_s=0, fire_overdue=True)).fired == 1
 
-        # When all is sent again, and then that part commits
+        # When the full batch is sent again, and then the second part commits
         again = await waits(second, schedule_timers(second.session, drawn, asked))
         await first.commit()
         outcomes = await ends(again)
 
-    # Then its timer is not made a second time.
+    # Then the timer of that part exists only once.
     assert keys_of(outcomes) == drawn.keys
     assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.timers")] == drawn.keys[:1]
 
@@ -233,21 +230,27 @@ async def test_a_connection_lost_in_mid_commit_is_settled_by_sending_again(dsn: 
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
-        ({"due_date": datetime.max.replace(tzinfo=UTC)}, "its due date is out of range"),
-        ({"due_date": None, "delay": parse_duration("P9000Y")}, "its due date is out of range"),
-        ({"due_date": None, "delay": Duration(12 * 300_000, 0, timedelta(0))}, "its due date is out of range"),
+        ({"due_date": datetime.max.replace(tzinfo=UTC)}, "a timer is due in the years 1 to 9999"),
+        (
+            {"due_date": None, "delay": parse_duration("P9000Y")},
+            "a timer is due in the years 1 to 9999",
+        ),
+        (
+            {"due_date": None, "delay": Duration(12 * 300_000, 0, timedelta(0))},
+            "a timer is due in the years 1 to 9999",
+        ),
         ({"process_instance_key": 2**63}, "value out of int64 range"),
-        ({"payload": '"' + "x" * 65_535 + '"'}, "its payload is too large; the limit is 65,536 bytes (64 KiB)"),
+        ({"payload": '"' + "x" * 65_535 + '"'}, "payload has 65537 bytes: the limit is 65536 (64 KiB)"),
         ({"payload": '"\\u0000"'}, "unsupported Unicode escape sequence"),
         ({"payload": "no json"}, "invalid input syntax for type json"),
         ({"name": "nul\0"}, "invalid byte sequence"),
-        ({"target": "nowhere"}, 'target "nowhere" is unknown: the only target is log'),
+        ({"target": "nowhere"}, "target 'nowhere' is unknown: the only target is log"),
         ({"due_date": None, "schedule": "0 0 30 2 *"}, "never occurs"),
         ({"due_date": None, "schedule": "every now and then"}, "has 4 fields"),
     ],
     ids=lambda it: "_".join(it) if isinstance(it, dict) else "",
 )
-async def test_a_timer_at_fault_that_came_past_the_model_is_refused_alone(
+async def test_a_faulty_timer_that_the_model_accepted_is_refused_alone(
     dsn: str, fault: dict[str, Any], why: str
 ) -> None:
     due = datetime.now(UTC) + HOUR
@@ -268,7 +271,7 @@ async def test_a_timer_at_fault_that_came_past_the_model_is_refused_alone(
 
 
 class Wire:
-    """Carry bytes between a client and Postgres's socket, and cut them off at a message."""
+    """Forward bytes between a client and Postgres's socket, and cut the connection at a message."""
 
     def __init__(self, dsn: str) -> None:
         url = urlsplit(dsn)
@@ -289,7 +292,7 @@ class Wire:
         self._server.close()
 
     def cut_at(self, message: bytes, *, after_the_server_read_it: bool) -> None:
-        """Cut the next connection that sends this, before or after the server has acted on it."""
+        """Cut the next connection that sends this message, before or after the server has handled it."""
         self._cut_at, self._after = message, after_the_server_read_it
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -302,7 +305,7 @@ class Wire:
                 answers.cancel()
                 if self._after:
                     up_writer.write(data)
-                    await up_reader.read(1)  # it has answered: the commit is done
+                    await up_reader.read(1)  # Postgres has answered: the commit is done
                 break
             up_writer.write(data)
         for end in (up_writer, writer):

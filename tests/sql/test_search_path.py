@@ -1,6 +1,6 @@
-"""Prove that our functions do the same for a client whose `search_path` puts others' names before Postgres's.
+"""Prove that our functions work for a client with other objects before Postgres's own in its `search_path`.
 
-Functions in SQL are parsed when they are made (`begin atomic`), so the planner can still take them into a statement.
+Functions in SQL are parsed when they are made (`begin atomic`), so the planner can still inline them.
 All others fix their own `search_path`.
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query
 
-# Called by nobody but a trigger, or with nothing in its body that a path could lead elsewhere.
+# Called only by a trigger, or without a name in its body that a path could change.
 WITHOUT_OPERATORS = {"check_timer"}
 
 FUNCTIONS = (
@@ -32,7 +32,7 @@ TYPES = ("bigint", "integer", "text", "timestamptz", "timestamp", "interval", "b
 
 @pytest.fixture
 async def client(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Give a client's session in which every common name of Postgres is somebody else's first."""
+    """Give a client's session in which another object hides every common name of Postgres."""
     await query(each_dsn, "create schema evil")
     connection = await asyncpg.connect(each_dsn, timeout=BOUND_S)
     raises = "returns {} language plpgsql as $$ begin raise exception 'led astray: {}'; end $$"
@@ -100,11 +100,11 @@ async def test_a_client_with_a_hostile_path_schedules_changes_and_finds_timers(c
     assert await ask("find_keys(name_prefix => 'c', tenant_id => 'default')")
 
 
-async def test_what_a_row_must_be_is_asked_by_postgres_s_own_operators(client: asyncpg.Connection) -> None:
+async def test_the_rules_of_a_row_use_postgres_s_own_operators(client: asyncpg.Connection) -> None:
     await client.execute("insert into shardclock.timers (due_date, name) values ('2031-01-01', 'good')")
     with pytest.raises(asyncpg.CheckViolationError) as refused:
         await client.execute("insert into shardclock.timers (due_date) values ('infinity')")
-    assert refused.value.constraint_name == "due_date_is_in_years_1_to_9999"
+    assert refused.value.constraint_name == "invalid_due_date"
     await client.execute("update shardclock.timers set payload = '[1]'")
 
 

@@ -1,4 +1,4 @@
-"""Prove that a search reads little more rows than it gives, by the index that is made for it."""
+"""Prove that a search reads few more rows than it returns, by the index that is made for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import NamedTuple
 import asyncpg
 import pytest
 
-from shardclock_server.sql.clients.history import Filter, find_timers
+from shardclock_server.sql.clients.search import TimerFilter, find_timers
+from shardclock_server.sql.statements import statement
 from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import add_timers, query
 from tests.support.postgres import Server
@@ -36,7 +37,7 @@ USED = """
 
 @pytest.fixture(scope="module")
 def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 60,000 timers, a third of them one tenant's, and 20,000 records; tests leave it as it is."""
+    """Name a database with 60,000 timers, a third of them one tenant's, 20,000 records; tests must not change it."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -52,6 +53,9 @@ async def fill(dsn: str) -> None:
     await declare(dsn, HANDLER, RARE)
     await add_timers(dsn, 19_900, due, target=f"'{HANDLER}'")
     await add_timers(dsn, 100, due, target=f"'{RARE}'")
+    await add_timers(
+        dsn, 500, due, tenant_id="'big'", name="'weekly-' || i", schedule="'R/PT1H'", repetitions="-1", anchor="now()"
+    )
     some = "array(select timer_key from shardclock.timers where timer_key % 1000 = 0)"
     await query(dsn, f"select shardclock.pause_timers({some})")
     ended = await add_timers(dsn, 20_000, due, tenant_id="'tenant-' || i % 500")
@@ -60,7 +64,7 @@ async def fill(dsn: str) -> None:
 
 
 class Reading(NamedTuple):
-    """What a page gave, what was read of timers and of the log for it, and by which indexes."""
+    """The rows of a page, the rows read from timers and from the log, and the indexes."""
 
     found: int
     rows: int
@@ -68,10 +72,16 @@ class Reading(NamedTuple):
 
 
 async def reading(
-    dsn: str, state: str, wanted: Filter, page: str | int | None = None, *, function: str = "find_timers"
+    dsn: str,
+    state: str,
+    wanted: TimerFilter,
+    page: str | int | None = None,
+    *,
+    function: str = "find_timers",
+    **more: object,
 ) -> Reading:
-    """Search for one page, as any client does, on a connection that has read nothing yet."""
-    arguments = {key: it for key, it in asdict(wanted).items() if it is not None}
+    """Search one page as any client does, on a new connection."""
+    arguments = {key: it for key, it in asdict(wanted).items() if it is not None} | more
     after = "page" if function == "find_timers" else "after_key"
     named = [f"{name} => ${number}" for number, name in enumerate(["page_size", after, "state", *arguments], 1)]
     connection = await asyncpg.connect(dsn)
@@ -84,29 +94,35 @@ async def reading(
         await connection.close()
 
 
-# What is asked for, how many there are of it on a page, how many rows may be read, and the index that leads there.
-FOUND: dict[str, tuple[str, Filter, Reading]] = {
-    "small_tenant": (PENDING, Filter(tenant_id="tenant-7"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
-    "no_tenant": (PENDING, Filter(tenant_id="nobody"), Reading(0, 0, ["timers_by_tenant"])),
-    "big_tenant": (PENDING, Filter(tenant_id="big"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
-    "name": (PENDING, Filter("big", name_prefix="order-1234"), Reading(11, 11, ["timers_by_name_prefix"])),
-    "process": (PENDING, Filter(process_instance_key=77), Reading(10, 10, ["timers_by_process_instance"])),
-    "both": (PENDING, Filter("big", process_instance_key=77), Reading(10, 10, ["timers_by_process_instance"])),
-    "all": (PENDING, Filter(), Reading(PAGE, SLOTS * (PAGE + 1), ["timers_by_slot"])),
-    "paused_of_a_tenant": (PAUSED, Filter("big"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
-    "target": (PENDING, Filter(target=HANDLER), Reading(PAGE, PAGE, ["timers_by_target"])),
-    "rare_target": (PENDING, Filter(target=RARE), Reading(PAGE, PAGE, ["timers_by_target"])),
-    "rare_target_of_a_tenant": (PENDING, Filter("default", target=RARE), Reading(PAGE, PAGE, ["timers_by_target"])),
-    "no_target": (PENDING, Filter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
-    "paused_of_a_target": (PAUSED, Filter(target=HANDLER), Reading(19, 19, ["timers_by_target"])),
-    "paused": (PAUSED, Filter(), Reading(PAGE, 60, ["timers_by_slot"])),
-    "ended": (ENDED, Filter(), Reading(PAGE, PAGE, ["command_log_position_idx"])),
+# A filter, the rows of its page, the limits of rows to read, and the index.
+FOUND: dict[str, tuple[str, TimerFilter, Reading]] = {
+    "small_tenant": (PENDING, TimerFilter(tenant_id="tenant-7"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
+    "no_tenant": (PENDING, TimerFilter(tenant_id="nobody"), Reading(0, 0, ["timers_by_tenant"])),
+    "big_tenant": (PENDING, TimerFilter(tenant_id="big"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
+    "name": (PENDING, TimerFilter("big", name_prefix="order-1234"), Reading(11, 11, ["timers_by_name_prefix"])),
+    "process": (PENDING, TimerFilter(process_instance_key=77), Reading(10, 10, ["timers_by_process_instance"])),
+    "both": (PENDING, TimerFilter("big", process_instance_key=77), Reading(10, 10, ["timers_by_process_instance"])),
+    "all": (PENDING, TimerFilter(), Reading(PAGE, SLOTS * (PAGE + 1), ["timers_by_slot"])),
+    "paused_of_a_tenant": (PAUSED, TimerFilter("big"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
+    "target": (PENDING, TimerFilter(target=HANDLER), Reading(PAGE, PAGE, ["timers_by_target"])),
+    "rare_target": (PENDING, TimerFilter(target=RARE), Reading(PAGE, PAGE, ["timers_by_target"])),
+    "rare_target_of_a_tenant": (
+        PENDING,
+        TimerFilter("default", target=RARE),
+        Reading(PAGE, PAGE, ["timers_by_target"]),
+    ),
+    "no_target": (PENDING, TimerFilter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
+    "paused_of_a_target": (PAUSED, TimerFilter(target=HANDLER), Reading(19, 19, ["timers_by_target"])),
+    "paused": (PAUSED, TimerFilter(), Reading(PAGE, 60, ["timers_by_slot"])),
+    "ended": (ENDED, TimerFilter(), Reading(PAGE, PAGE, ["command_log_position_idx"])),
 }
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("state", "wanted", "most"), FOUND.values(), ids=FOUND)
-async def test_a_page_reads_little_more_than_it_gives(crowded: str, state: str, wanted: Filter, most: Reading) -> None:
+async def test_a_page_reads_few_more_rows_than_it_returns(
+    crowded: str, state: str, wanted: TimerFilter, most: Reading
+) -> None:
     it = await reading(crowded, state, wanted)
 
     assert it.found == most.found
@@ -115,9 +131,11 @@ async def test_a_page_reads_little_more_than_it_gives(crowded: str, state: str, 
 
 
 @pytest.mark.parametrize(
-    "wanted", [Filter(tenant_id="big"), Filter(target=HANDLER), Filter()], ids=["tenant", "target", "all"]
+    "wanted",
+    [TimerFilter(tenant_id="big"), TimerFilter(target=HANDLER), TimerFilter()],
+    ids=["tenant", "target", "all"],
 )
-async def test_a_late_page_costs_what_the_first_one_does(crowded: str, wanted: Filter) -> None:
+async def test_a_late_page_costs_as_much_as_the_first_one(crowded: str, wanted: TimerFilter) -> None:
     async with session(crowded) as client:
         page = (await find_timers(client, PENDING, wanted, size=8_000)).next
 
@@ -129,9 +147,9 @@ async def test_a_late_page_costs_what_the_first_one_does(crowded: str, wanted: F
     assert late.indexes == first.indexes
 
 
-async def test_a_due_window_reads_only_what_lies_in_it(crowded: str) -> None:
+async def test_a_window_of_due_dates_reads_only_its_rows(crowded: str) -> None:
     low = datetime.now(UTC) + timedelta(days=15)
-    window = Filter(tenant_id="big", due_from=low, due_before=low + timedelta(minutes=5))
+    window = TimerFilter(tenant_id="big", due_from=low, due_before=low + timedelta(minutes=5))
 
     for wanted in (window, replace(window, tenant_id=None)):
         it = await reading(crowded, PENDING, wanted)
@@ -139,21 +157,60 @@ async def test_a_due_window_reads_only_what_lies_in_it(crowded: str) -> None:
         assert it.rows == it.found
 
 
-# What the keys of all are found by: a page of them reads what is asked for, if that is little.
-KEYS: dict[str, tuple[str, Filter, Reading]] = {
-    "small_tenant": (PENDING, Filter(tenant_id="tenant-7"), Reading(PAGE, 40, [])),
-    "name": (PENDING, Filter("big", name_prefix="order-1234"), Reading(11, 11, [])),
-    "process": (PENDING, Filter(process_instance_key=77), Reading(10, 10, [])),
-    "rare_target": (PENDING, Filter("default", target=RARE), Reading(PAGE, 100, ["timers_by_target"])),
-    "no_target": (PENDING, Filter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
-    "all": (PENDING, Filter(), Reading(PAGE, PAGE + 1, ["timers_pkey"])),
-    "paused": (PAUSED, Filter("big"), Reading(PAGE, 20, [])),
+async def test_timers_by_change_read_only_their_page(crowded: str) -> None:
+    """The paused timers of the fixture are the only ones that a client has changed."""
+    for state, found in ((PAUSED, PAGE), (PENDING, 0)):
+        it = await reading(crowded, state, TimerFilter("big"), order_by="change")
+
+        assert it.found == found
+        assert it.rows <= PAGE + 1
+        assert "timers_by_change" in it.indexes or state == PENDING
+
+
+@pytest.mark.parametrize("wanted", [TimerFilter("big", only_schedules=True), TimerFilter(only_schedules=True)])
+async def test_schedules_are_found_without_reading_plain_timers(crowded: str, wanted: TimerFilter) -> None:
+    it = await reading(crowded, PENDING, wanted)
+
+    assert it.found == PAGE
+    assert it.rows <= 500 + PAGE
+    assert "schedules_by_tenant" in it.indexes
+
+
+@pytest.mark.parametrize("plan", ["force_generic_plan", "force_custom_plan"])
+async def test_a_section_of_names_reads_so_many_names_and_the_timers_that_match(crowded: str, plan: str) -> None:
+    values = {"state": PENDING, "bytes": None, "after": "order-12", "names_max": 1_000, "page_size": PAGE}
+    filters = {**asdict(TimerFilter("big", name_contains="-1234")), **values}
+    del filters["name_prefix"]
+    connection = await asyncpg.connect(crowded)
+    try:
+        async with connection.transaction():
+            await connection.execute(f"set local plan_cache_mode = {plan}; set local enable_seqscan = off")
+            rows = await connection.fetch(*statement("find_containing").with_values(filters))
+            read, used = await connection.fetchval(READ), await connection.fetchval(USED)
+    finally:
+        await connection.close()
+
+    assert [row["name"] for row in rows[:-1]] == ["order-1234", *(f"order-1234{digit}" for digit in range(10))]
+    assert rows[-1]["page"] is not None
+    assert read <= 1_000 + len(rows)
+    assert used == ["timers_by_name_prefix"]
+
+
+# The searches for keys: a page reads only the matching rows, if these are few.
+KEYS: dict[str, tuple[str, TimerFilter, Reading]] = {
+    "small_tenant": (PENDING, TimerFilter(tenant_id="tenant-7"), Reading(PAGE, 40, [])),
+    "name": (PENDING, TimerFilter("big", name_prefix="order-1234"), Reading(11, 11, [])),
+    "process": (PENDING, TimerFilter(process_instance_key=77), Reading(10, 10, [])),
+    "rare_target": (PENDING, TimerFilter("default", target=RARE), Reading(PAGE, 100, ["timers_by_target"])),
+    "no_target": (PENDING, TimerFilter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
+    "all": (PENDING, TimerFilter(), Reading(PAGE, PAGE + 1, ["timers_pkey"])),
+    "paused": (PAUSED, TimerFilter("big"), Reading(PAGE, 20, [])),
 }
 
 
 @pytest.mark.parametrize(("state", "wanted", "most"), KEYS.values(), ids=KEYS)
-async def test_a_page_of_keys_reads_no_more_than_what_is_asked_for(
-    crowded: str, state: str, wanted: Filter, most: Reading
+async def test_a_page_of_keys_reads_only_the_matching_rows(
+    crowded: str, state: str, wanted: TimerFilter, most: Reading
 ) -> None:
     it = await reading(crowded, state, wanted, 0, function="find_keys")
 

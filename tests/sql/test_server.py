@@ -1,4 +1,4 @@
-"""Prove what is measured of the server: connections, replicas and slots, the write-ahead log."""
+"""Prove the measurements of the server: connections, replicas and slots, the write-ahead log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def measure(dsn: str, role: str = "postgres") -> ServerMeasures:
 
 @pytest.fixture
 async def nobody(each_dsn: str) -> AsyncIterator[str]:
-    """Make a role that may do nothing but connect."""
+    """Make a role that may only connect."""
     await query(each_dsn, "create role nobody login")
     yield "nobody"
     await query(each_dsn, "drop role nobody")
@@ -32,7 +32,7 @@ async def nobody(each_dsn: str) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def slot(dsn: str) -> AsyncIterator[None]:
-    """Make a replication slot that nobody reads."""
+    """Make a replication slot without a reader."""
     await query(dsn, "select pg_create_physical_replication_slot('gone', true)")
     try:
         yield
@@ -47,7 +47,7 @@ async def write_wal(dsn: str) -> None:
     await query(dsn, "drop table filler")
 
 
-async def test_connections_are_counted_against_what_clients_may_make(each_dsn: str) -> None:
+async def test_connections_are_counted_against_the_limit_for_clients(each_dsn: str) -> None:
     before = await measure(each_dsn)
     assert 0 < before.connections < before.connections_max
 
@@ -60,7 +60,7 @@ async def test_connections_are_counted_against_what_clients_may_make(each_dsn: s
     assert before.connections_max == await value(each_dsn, "select current_setting('max_connections')::int") - kept
 
 
-async def test_a_slot_that_nobody_reads_falls_behind(each_dsn: str) -> None:
+async def test_a_slot_without_a_reader_falls_behind(each_dsn: str) -> None:
     before = await measure(each_dsn)
     async with slot(each_dsn):
         await write_wal(each_dsn)
@@ -71,7 +71,7 @@ async def test_a_slot_that_nobody_reads_falls_behind(each_dsn: str) -> None:
     assert (await measure(each_dsn)).slots_inactive == before.slots_inactive
 
 
-async def test_the_log_on_disk_is_as_large_as_its_files_and_what_is_expected_is_the_servers_setting(
+async def test_the_wal_on_disk_is_the_size_of_its_files_and_the_expected_size_is_a_setting(
     each_dsn: str,
 ) -> None:
     measured = await measure(each_dsn)
@@ -82,7 +82,7 @@ async def test_the_log_on_disk_is_as_large_as_its_files_and_what_is_expected_is_
     assert measured.wal_expected_bytes == 4 * 1024 * MIB
 
 
-async def test_a_role_of_few_rights_measures_what_it_may_see(each_dsn: str, nobody: str) -> None:
+async def test_a_role_with_few_rights_measures_the_figures_that_it_may_see(each_dsn: str, nobody: str) -> None:
     async with slot(each_dsn):
         await write_wal(each_dsn)
         measured, all_of_it = await measure(each_dsn, nobody), await measure(each_dsn)
@@ -90,7 +90,7 @@ async def test_a_role_of_few_rights_measures_what_it_may_see(each_dsn: str, nobo
         async def sees_all_connections() -> bool:
             return (await measure(each_dsn, nobody)).connections == (await measure(each_dsn)).connections
 
-        await eventually(sees_all_connections)  # the backend of a connection that was closed ends a moment later
+        await eventually(sees_all_connections)  # a closed connection's backend ends a moment after the connection
 
     assert measured.wal_kept_bytes is None
     assert (measured.replica_lag_bytes or 0) > MIB

@@ -1,4 +1,4 @@
-"""Prove that a session says so when Postgres is away, and works again when it is back, by itself."""
+"""Prove that a session reports when Postgres is away, and works again by itself when it is back."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from tests.support.factories import BOUND_S, query, until_blocked, value
 from tests.support.memory import IN_MEMORY
 from tests.support.waiting import eventually as until
 
+SHORT_S = 0.5  # the server ends a statement at nine tenths of it; a busy machine still opens a connection in it
+
 
 def session(dsn: str, timeout_s: float = BOUND_S) -> Session:
     """Open a session."""
@@ -34,15 +36,15 @@ def session(dsn: str, timeout_s: float = BOUND_S) -> Session:
 
 
 async def backend_of(client: Session) -> int:
-    """Say which process of the server works for a session."""
-    async with client.connection() as connection:
+    """Return the pid of a session's backend."""
+    async with client.connection(timeout_s=BOUND_S) as connection:
         pid: int = await connection.fetchval("select pg_backend_pid()")
     return pid
 
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Give a place for a server of the test's own."""
+    """Give a data directory for the test's own server."""
     place = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield place
     shutil.rmtree(place)
@@ -69,13 +71,13 @@ async def test_a_server_that_is_away_is_unavailable_until_it_comes(tmp_path: Pat
         assert await client.row("read_clock")
 
 
-async def test_nobody_listening_on_a_port_is_unavailable() -> None:
+async def test_a_closed_port_is_unavailable() -> None:
     async with session("postgresql://postgres@127.0.0.1:1/none") as client:
         with pytest.raises(StoreUnavailable, match="Connect"):
             await client.rows("read_clock")
 
 
-async def test_an_idle_backend_that_was_terminated_is_replaced_unnoticed(each_dsn: str) -> None:
+async def test_a_terminated_idle_backend_is_replaced_without_an_error(each_dsn: str) -> None:
     async with session(each_dsn) as client:
         pid = await backend_of(client)
         await query(each_dsn, "select pg_terminate_backend($1, 10000)", pid)
@@ -99,7 +101,7 @@ async def test_a_backend_terminated_at_work_is_unavailable_once_and_then_replace
         assert await backend_of(client) != pid
 
 
-async def test_a_backend_terminated_within_a_transaction_undoes_it(dsn: str) -> None:
+async def test_a_backend_terminated_within_a_transaction_rolls_it_back(dsn: str) -> None:
     async def work(client: Session) -> None:
         async with client.transaction() as connection:
             await connection.execute("insert into shardclock.consumers (group_name) values ('undone')")
@@ -113,37 +115,39 @@ async def test_a_backend_terminated_within_a_transaction_undoes_it(dsn: str) -> 
     assert await value(dsn, "select count(*) from shardclock.consumers") == 0
 
 
-async def test_a_statement_that_takes_too_long_is_ended_by_the_server_and_the_connection_is_kept(dsn: str) -> None:
-    async with session(dsn, timeout_s=0.2) as client:
+async def test_the_server_ends_a_statement_that_takes_too_long_and_the_connection_is_kept(dsn: str) -> None:
+    async with session(dsn, timeout_s=SHORT_S) as client:
+        await eventually(client)
         pid = await backend_of(client)
 
         with pytest.raises(StoreUnavailable, match="statement timeout"):
-            async with client.connection() as connection:
+            async with client.connection(timeout_s=BOUND_S) as connection:
                 await connection.execute("select pg_sleep(30)")
 
         assert await backend_of(client) == pid
 
 
-async def test_a_lock_that_is_not_had_in_time_is_unavailable(dsn: str) -> None:
-    async with session(dsn) as holder, session(dsn, timeout_s=0.2) as client, holder.transaction() as connection:
-        await backend_of(client)
+async def test_a_lock_that_is_not_granted_in_time_is_unavailable(dsn: str) -> None:
+    async with session(dsn) as holder, session(dsn, timeout_s=SHORT_S) as client, holder.transaction() as connection:
+        await eventually(client)
         await connection.execute("lock table shardclock.consumers")
 
         with pytest.raises(StoreUnavailable, match="timeout"):
-            await open_group(client, "g")
+            async with client.connection(timeout_s=BOUND_S) as blocked:
+                await blocked.execute("select from shardclock.consumers")
 
 
-async def test_a_transaction_left_open_is_ended_by_the_server_before_the_lease(dsn: str) -> None:
-    async with session(dsn, timeout_s=0.2) as client, client.connection(timeout_s=BOUND_S) as connection:
+async def test_the_server_ends_a_transaction_left_open_before_the_lease(dsn: str) -> None:
+    async with session(dsn, timeout_s=5.0) as client, client.connection() as connection:
         settings = await connection.fetch(
             "select name, setting from pg_settings where name = any ($1)",
             ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"],
         )
 
     assert {row["name"]: row["setting"] for row in settings} == {
-        "statement_timeout": "180",
-        "lock_timeout": "180",
-        "idle_in_transaction_session_timeout": "180",
+        "statement_timeout": "4500",
+        "lock_timeout": "4500",
+        "idle_in_transaction_session_timeout": "4500",
     }
 
 
@@ -159,7 +163,7 @@ async def test_over_tcp_the_server_probes_a_host_that_may_have_vanished(data_dir
         async with session(f"postgresql://postgres@127.0.0.1:{port}/postgres") as client, client.connection() as it:
             found = await it.fetch("select name, setting from pg_settings where name like 'tcp_%'")
 
-    # What the server read back from its socket: the first probe after 5 s, and the end after 9.
+    # The settings of the server's socket: the first probe after 5 s, and the end after 9.
     assert {row["name"]: row["setting"] for row in found} == {
         "tcp_keepalives_idle": "5",
         "tcp_keepalives_interval": "1",
@@ -168,7 +172,7 @@ async def test_over_tcp_the_server_probes_a_host_that_may_have_vanished(data_dir
     }
 
 
-async def test_a_sign_of_life_waits_for_no_disk(each_dsn: str) -> None:
+async def test_a_heartbeat_waits_for_no_disk(each_dsn: str) -> None:
     async with Session(each_dsn, application="test", plans=UNSYNCED) as client, client.connection() as connection:
         assert await connection.fetchval("show synchronous_commit") == "off"
 
@@ -188,7 +192,7 @@ async def test_a_cancelled_task_leaves_no_half_read_connection(dsn: str) -> None
         assert await backend_of(client) != pid
 
 
-async def test_a_refusal_tells_which_rule_and_leaves_the_connection_as_it_was(dsn: str) -> None:
+async def test_a_refusal_names_the_rule_and_leaves_the_connection_open(dsn: str) -> None:
     async with session(dsn) as client:
         pid = await backend_of(client)
 
@@ -208,8 +212,8 @@ async def test_a_refusal_tells_which_rule_and_leaves_the_connection_as_it_was(ds
         assert await backend_of(client) == pid
 
 
-async def test_a_server_that_only_reads_is_unavailable_and_asked_anew(dsn: str) -> None:
-    # After a failover the old address may lead to what is now a replica.
+async def test_a_read_only_server_is_unavailable_and_connected_to_again(dsn: str) -> None:
+    # After a failover the old address may belong to a replica.
     async with session(dsn) as client:
         async with client.connection() as connection:
             await connection.execute("set session characteristics as transaction read only")
@@ -221,7 +225,7 @@ async def test_a_server_that_only_reads_is_unavailable_and_asked_anew(dsn: str) 
     assert await value(dsn, "select count(*) from shardclock.consumers") == 1
 
 
-async def test_a_session_that_was_closed_opens_again(dsn: str) -> None:
+async def test_a_closed_session_opens_again(dsn: str) -> None:
     client = session(dsn)
     await client.close()
     await client.rows("read_clock")
@@ -231,7 +235,7 @@ async def test_a_session_that_was_closed_opens_again(dsn: str) -> None:
     await client.close()
 
 
-async def test_the_plans_of_a_queue_reach_the_server(each_dsn: str) -> None:
+async def test_the_plan_settings_of_a_queue_reach_the_server(each_dsn: str) -> None:
     async with (
         Session(each_dsn, application="test", plans=QUEUE_PLANS) as client,
         client.connection() as connection,
@@ -258,7 +262,7 @@ async def test_a_killed_backend_takes_the_server_down_and_the_session_comes_back
 
 
 @pytest.mark.slow
-async def test_a_frozen_server_holds_nobody_up_longer_than_the_timeout(server: EmbeddedPostgres) -> None:
+async def test_a_frozen_server_delays_no_caller_longer_than_the_timeout(server: EmbeddedPostgres) -> None:
     await migrate(server.dsn)
     clients = [session(server.dsn, timeout_s=1.0) for _ in range(4)]
     pids = [await backend_of(client) for client in clients]
@@ -305,16 +309,16 @@ async def eventually(client: Session) -> asyncpg.Record | None:
 
 
 def freeze(postmaster: psutil.Process) -> None:
-    """Stop every process of a server where it stands."""
+    """Suspend every process of a server."""
     processes.freeze([postmaster, *postmaster.children()])
 
 
 def thaw(postmaster: psutil.Process) -> None:
-    """Let them go on."""
+    """Resume them."""
     processes.thaw([*postmaster.children(), postmaster])
 
 
-# --- A synchronous standby that is lost ---
+# --- A lost synchronous standby ---
 
 FIRES = "shardclock shard fires 0000000000000007"
 OURS = f"select count(*) from pg_stat_activity where application_name = '{FIRES}'"
@@ -323,14 +327,14 @@ WANTED = "select wanted from shardclock.scale where role = 'shard'"
 
 
 async def reload(server: EmbeddedPostgres, *settings: str) -> None:
-    """Change the server's settings, by a session that waits for no standby."""
+    """Change the server's settings in a session that does not wait for a standby."""
     local = await asyncpg.connect(server.dsn, server_settings={"synchronous_commit": "local"}, timeout=BOUND_S)
     for setting in (*settings, "select pg_reload_conf()"):
         await local.execute(setting)
     await local.close()
 
 
-async def test_a_commit_that_waits_for_a_lost_standby_is_left_to_wait_and_is_not_joined_by_others(
+async def test_a_commit_that_waits_for_a_lost_standby_keeps_waiting_and_no_other_joins_it(
     server: EmbeddedPostgres,
 ) -> None:
     await migrate(server.dsn)
@@ -342,7 +346,7 @@ async def test_a_commit_that_waits_for_a_lost_standby_is_left_to_wait_and_is_not
 
     assert await value(server.dsn, SYNC_WAITS) == 1
     assert await value(server.dsn, OURS) == 2, "the one that waits, and the one that asks whether it still does"
-    assert await value(server.dsn, WANTED) == 2, "nobody sees what no standby has"
+    assert await value(server.dsn, WANTED) == 2, "a change without a standby is invisible"
     with pytest.raises(StoreUnavailable, match="waits for a synchronous standby"):
         await client.rows("scale", role="shard", wanted=7)
     async with session(server.dsn) as coordinator:
@@ -356,12 +360,12 @@ async def test_a_commit_that_waits_for_a_lost_standby_is_left_to_wait_and_is_not
     await client.close()
 
 
-async def test_a_statement_of_a_transaction_whose_connection_is_lost_is_not_done_outside_of_it(dsn: str) -> None:
+async def test_after_a_lost_connection_no_later_statement_of_its_transaction_runs_outside_of_it(dsn: str) -> None:
     client = Session(dsn, application="test")
 
     async def lose_it_and_go_on() -> None:
         async with client.transaction() as connection:
-            async with client.transaction():  # within the other one
+            async with client.transaction():  # a transaction inside a transaction
                 await client.rows("scale", role="shard", wanted=3)
             await query(dsn, "select pg_terminate_backend($1)", connection.get_server_pid())
             await until(connection.is_closed)

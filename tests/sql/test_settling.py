@@ -1,4 +1,4 @@
-"""Prove that each attempt is settled once, by the worker that has the delivery in hand."""
+"""Prove that each attempt is settled once, by the worker that has claimed the delivery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.sql.deliveries.claim import renew_deliveries
-from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from tests.support.deliveries import (
     HANDLER,
     WorkerClient,
@@ -33,7 +33,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
-    """Give a worker that keeps all slots, at a moment of its own."""
+    """Give a worker that keeps all slots, with a clock of its own."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:
@@ -42,27 +42,27 @@ async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Give another worker that believes to keep all slots."""
+    """Yield another worker, which also believes that it keeps all slots."""
     await add_worker(dsn, 12)
     async with WorkerClient(dsn, 12) as hand:
         yield hand
 
 
 async def moment(shard: HolderClient, *workers: WorkerClient) -> None:
-    """Stop the workers' clocks now."""
+    """Stop the workers' clocks at this moment."""
     for worker in workers:
         worker.now = await shard.value("select now()")
 
 
 async def details(dsn: str) -> list[tuple[str, dict[str, Any] | None]]:
-    """Read intent and detail of each record of an ended delivery."""
+    """Read the intent and detail of each record of an ended delivery."""
     rows = await query(
         dsn, "select intent, detail from shardclock.command_log where intent <> 'TRIGGERED' order by position"
     )
     return [(row["intent"], json.loads(row["detail"])) for row in rows]
 
 
-async def test_a_delivered_one_is_gone_and_recorded_with_attempt_and_duration(
+async def test_a_delivered_delivery_is_deleted_and_recorded_with_attempt_and_duration(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -99,7 +99,7 @@ async def test_a_failed_attempt_is_due_again_like_any_timer(
     assert await details(dsn) == [], "only an end is recorded"
 
 
-async def test_a_dead_one_is_kept_with_its_envelope_and_its_attempts(
+async def test_a_dead_delivery_is_kept_with_its_envelope_and_its_attempts(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     (key,) = await deliver(shard, payload="'{\"order\": 42}'", tenant_id="'acme'", name="'cart'")
@@ -117,7 +117,7 @@ async def test_a_dead_one_is_kept_with_its_envelope_and_its_attempts(
     assert await deliveries(dsn) == []
 
 
-async def test_what_is_given_back_costs_no_attempt_and_is_due_at_once(
+async def test_a_delivery_given_back_uses_no_attempt_and_is_due_at_once(
     dsn: str, shard: HolderClient, worker: WorkerClient, another: WorkerClient
 ) -> None:
     (key,) = await deliver(shard)
@@ -130,7 +130,7 @@ async def test_what_is_given_back_costs_no_attempt_and_is_due_at_once(
     assert (await deliveries(dsn))[0]["failures"] is None
 
 
-async def test_what_is_given_back_as_it_was_is_due_since_when_it_was(
+async def test_a_delivery_given_back_unchanged_keeps_its_due_time(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await deliver(shard)
@@ -142,7 +142,7 @@ async def test_what_is_given_back_as_it_was_is_due_since_when_it_was(
     assert (row["next_attempt_at"], row["claimed_by"]) == (mine.next_attempt_at, None)
 
 
-async def test_of_one_that_was_called_and_whose_end_nobody_knows_the_claim_counts(
+async def test_a_called_delivery_with_an_unknown_end_counts_its_claim(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await deliver(shard, 2)
@@ -163,7 +163,7 @@ async def test_answers_for_two_claims_of_one_worker_end_the_delivery_once(
     await moment(shard, worker)
     assert worker.now is not None
     (first,) = await worker.take()
-    worker.now += timedelta(seconds=11)  # the lease has run out, and the first call still runs
+    worker.now += timedelta(seconds=11)  # the lease has ended, and the first call still runs
     (second,) = await worker.take()
 
     assert await worker.settle(done(first), done(second)) == {second.claim}
@@ -173,7 +173,7 @@ async def test_answers_for_two_claims_of_one_worker_end_the_delivery_once(
 
 
 @pytest.mark.parametrize("late", [done, failed, dead])
-async def test_an_answer_that_comes_after_another_worker_s_claim_changes_nothing(
+async def test_an_answer_after_another_worker_s_claim_changes_nothing(
     dsn: str, shard: HolderClient, worker: WorkerClient, another: WorkerClient, late: Any
 ) -> None:
     (key,) = await deliver(shard)
@@ -215,10 +215,10 @@ async def test_an_older_claim_of_the_same_worker_is_fenced_too(
         ((failed, failed), [1]),
     ],
 )
-async def test_of_two_claims_of_a_worker_in_one_batch_only_the_newer_counts(
+async def test_only_the_newer_of_two_claims_of_a_worker_in_one_batch_counts(
     dsn: str, shard: HolderClient, worker: WorkerClient, ends: tuple[Any, Any], left: list[int]
 ) -> None:
-    # Postgres was away for longer than a lease: the worker took again what it had in hand, and both calls have ended.
+    # Postgres was away for longer than a lease: the worker claimed its deliveries again, and both calls have ended.
     await deliver(shard)
     await moment(shard, worker)
     assert worker.now is not None
@@ -234,7 +234,7 @@ async def test_of_two_claims_of_a_worker_in_one_batch_only_the_newer_counts(
     assert [intent for intent, _ in await details(dsn)] == ([ending] if ending else [])
 
 
-async def test_a_renewed_lease_lasts_and_a_lost_one_is_said(
+async def test_a_renewed_lease_lasts_and_a_lost_one_is_reported(
     dsn: str, shard: HolderClient, worker: WorkerClient, another: WorkerClient
 ) -> None:
     await deliver(shard, 2)
@@ -252,9 +252,7 @@ async def test_a_renewed_lease_lasts_and_a_lost_one_is_said(
     assert renewal == (frozenset([kept.claim]), frozenset())
 
 
-async def test_all_ways_of_ending_are_settled_in_one_statement(
-    dsn: str, shard: HolderClient, worker: WorkerClient
-) -> None:
+async def test_all_outcomes_are_settled_in_one_statement(dsn: str, shard: HolderClient, worker: WorkerClient) -> None:
     await deliver(shard, 5)
     one, two, three, four, five = await worker.take()
 
@@ -262,7 +260,7 @@ async def test_all_ways_of_ending_are_settled_in_one_statement(
         done(one),
         failed(two),
         dead(three),
-        Settlement(four, Ending.DISCARDED, reason="not worth it"),
+        Settlement(four, DeliveryEnding.DISCARDED, reason="not worth it"),
         Settlement(five, None),
     )
 
@@ -271,7 +269,7 @@ async def test_all_ways_of_ending_are_settled_in_one_statement(
     assert [intent for intent, _ in await details(dsn)] == ["DELIVERED", "DEAD", "DISCARDED"]
 
 
-async def test_of_many_failures_the_first_and_the_last_are_kept(
+async def test_the_first_and_the_last_of_many_failures_are_kept(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await deliver(shard)

@@ -1,17 +1,17 @@
-"""Prove that a look for signals reads a batch, however many signals are due, wait, or are of other tenants."""
+"""Prove that a poll for signals reads one batch, with any number of due, waiting or other tenants' signals."""
 
 from __future__ import annotations
 
 import asyncpg
 import pytest
 
-from shardclock_server.sql.processes.signals import Lanes, read_due_signals
+from shardclock_server.sql.processes.signals import LaneOrder, read_due_signals
 from shardclock_server.sql.session import Session
 from tests.support.factories import add_holder, query
 from tests.support.plans import prepare
 from tests.support.process_plans import ALL_LANES, DUE, FEW, fill, literals, reading
 
-# The starts of 50,000 instances are put off; all were cancelled.
+# The starts of 50,000 instances are deferred; all were cancelled.
 STARTS_CANCELLED = """
 insert into shardclock.deliveries (
     timer_key, process_instance_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type,
@@ -31,23 +31,23 @@ cross join (
 
 @pytest.fixture
 async def waiting(each_dsn: str) -> str:
-    """Fill a database with instances that wait."""
+    """Fill a database with waiting instances."""
     await fill(each_dsn)
     return each_dsn
 
 
-@pytest.mark.parametrize("state", ["new", "analyzed", "emptied", "none put off"])
-async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: str, state: str) -> None:
+@pytest.mark.parametrize("state", ["new", "analyzed", "emptied", "none deferred"])
+async def test_a_poll_for_signals_reads_its_batch_of_any_number_of_due_ones(waiting: str, state: str) -> None:
     await add_holder(waiting, 9, role="engine")
     asked = {"holder": 9, "batch": len(FEW), "bytes": 1_000_000, "stripe": 0, "stripes": 1, "without": []}
     given = literals("read_due_signals", **asked, **ALL_LANES)
     if state == "analyzed":
         await query(waiting, DUE)
         await query(waiting, "analyze shardclock.deliveries, shardclock.instances")
-    elif state == "emptied":  # as it is where engines keep up
+    elif state == "emptied":  # as with engines that keep up
         await query(waiting, "delete from shardclock.deliveries")
         await query(waiting, "vacuum (analyze) shardclock.deliveries")
-    elif state == "none put off":
+    elif state == "none deferred":
         await query(waiting, DUE)
         await query(waiting, "delete from shardclock.deliveries where failed_attempts > 0")
         await query(waiting, "vacuum (analyze) shardclock.deliveries")
@@ -59,16 +59,16 @@ async def test_a_look_for_signals_reads_its_batch_however_many_are_due(waiting: 
     rows, indexes = await reading(look, given)
 
     await look.connection.close()
-    assert rows["deliveries"] <= 5 * len(FEW), "each, its start, and what was put off before it"
+    assert rows["deliveries"] <= 5 * len(FEW), "each, its start, and the signals that were deferred before it"
     assert rows["instances"] <= len(FEW)
     assert indexes <= {
-        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_put_off", "deliveries_pkey", "instances_pkey",
+        "deliveries_by_lane", "deliveries_of_cancellations", "deliveries_deferred", "deliveries_pkey", "instances_pkey",
         "instances_by_process",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("state", ["new", "analyzed"])
-async def test_a_look_for_signals_reads_past_no_backlog_of_another_tenant(waiting: str, state: str) -> None:
+async def test_a_poll_for_signals_reads_past_no_backlog_of_another_tenant(waiting: str, state: str) -> None:
     await add_holder(waiting, 9, role="engine")
     await query(waiting, DUE)
     await query(waiting, "update shardclock.deliveries set tenant_id = 'busy' where target = 'process:instance'")
@@ -88,7 +88,7 @@ async def test_a_look_for_signals_reads_past_no_backlog_of_another_tenant(waitin
 
 
 @pytest.mark.parametrize("state", ["new", "analyzed"])
-async def test_a_look_for_signals_reads_ten_times_its_batch_of_100000_cancellations(waiting: str, state: str) -> None:
+async def test_a_poll_for_signals_reads_ten_times_its_batch_of_100000_cancellations(waiting: str, state: str) -> None:
     await add_holder(waiting, 9, 0, 2, role="engine")
     await query(waiting, "delete from shardclock.deliveries")
     await query(waiting, STARTS_CANCELLED)
@@ -108,8 +108,8 @@ async def test_a_look_for_signals_reads_ten_times_its_batch_of_100000_cancellati
     )
 
 
-@pytest.mark.parametrize("waits", ["behind a signal that was put off", "for another engine", "cancelled elsewhere"])
-async def test_a_look_for_signals_reads_ten_times_its_batch_of_signals_that_wait(waiting: str, waits: str) -> None:
+@pytest.mark.parametrize("waits", ["behind a deferred signal", "for another engine", "cancelled elsewhere"])
+async def test_a_poll_for_signals_reads_ten_times_its_batch_of_waiting_signals(waiting: str, waits: str) -> None:
     put_off = waits.startswith("behind")
     await add_holder(waiting, 9, 0 if put_off else 1, 1 if put_off else 2, role="engine")
     await query(waiting, "delete from shardclock.deliveries")
@@ -125,12 +125,12 @@ async def test_a_look_for_signals_reads_ten_times_its_batch_of_signals_that_wait
     rows, _ = await reading(look, literals("read_due_signals", **asked, **ALL_LANES))
 
     await look.connection.close()
-    readings = {"behind a signal that was put off": 4, "for another engine": 2, "cancelled elsewhere": 3}
-    assert rows["deliveries"] <= 10 * 12 * readings[waits] + 10, "each, what it waits for, and where that ends"
+    readings = {"behind a deferred signal": 4, "for another engine": 2, "cancelled elsewhere": 3}
+    assert rows["deliveries"] <= 10 * 12 * readings[waits] + 10, "each, and the signal that it waits for"
     async with Session(waiting, application="test") as engine:
-        looks, lanes = 0, Lanes()
+        looks, lanes = 0, LaneOrder()
         while not (poll := await read_due_signals(engine, 9, batch=12, lanes=lanes)).signals:
-            looks, lanes = looks + 1, Lanes(behind=poll.behind)
+            looks, lanes = looks + 1, LaneOrder(behind=poll.behind)
             assert poll.behind
             assert looks < 30
     assert [signal.instance_key for signal in poll.signals] == [841]

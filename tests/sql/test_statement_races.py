@@ -1,4 +1,4 @@
-"""Prove that a statement takes only rows that are still as it saw them, when others change them in between."""
+"""Prove that a statement takes only rows that have not changed since it read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ A, B = 101, 102
 FIRED = "TRIGGERED"
 PATIENCE_S = 3.0  # thirty times as long as a shard waits for a lock
 
-# Holds up whoever takes the first of the timers, who has read all of them, until there is a row in `gate`.
+# Blocks a statement at the first of the timers, after it has read all of them, until `gate` has a row.
 GATE = """
 create table public.gate (open boolean);
 grant select on public.gate to public;
@@ -50,25 +50,25 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def other(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give another that believes so too, and can do what a client does."""
+    """Give another holder of all slots, which can also act as a client."""
     async with HolderClient(dsn, holder=B, role=OPERATOR) as two:
         yield two
 
 
 async def fires_at_once(shard: HolderClient, _held: Held) -> set[int]:
-    """Fire what is overdue by a claim."""
+    """Fire overdue timers by a claim."""
     before = await fired(shard.dsn)
     await shard.take(fire_overdue=True)
     return await fired(shard.dsn) - before
 
 
 async def leases(shard: HolderClient, _held: Held) -> set[int]:
-    """Lease what is due."""
+    """Lease due timers."""
     return {timer.timer_key for timer in (await shard.take()).claimed}
 
 
 async def fires_leased(shard: HolderClient, held: Held) -> set[int]:
-    """Fire what is leased."""
+    """Fire leased timers."""
     return set((await shard.fire(held)).timer_keys)
 
 
@@ -113,13 +113,15 @@ async def makes_it_a_schedule_and_leases_it_to_the_same_shard(other: HolderClien
 
 
 async def set_in(hand: HolderClient, key: int, columns: str) -> None:
-    """Change a row as it can become by several verbs, one after the other."""
+    """Change a row as several verbs, one after the other, could change it."""
     await hand.value(f"update shardclock.timers set {columns} where timer_key = $1", key)
 
 
 TOMORROW = "select now() + interval '1 day'"
 LEASED = "claimed_by = {}, claimed_until = now() + interval '10 s'"
-SCHEDULE = "schedule = '@daily', anchor = now(), anchor_occurrence = null, repetitions = -1, name = 'daily'"
+SCHEDULE = (
+    "schedule = '@daily', anchor = now(), anchor_occurrence = null, repetitions = -1, name = 'daily', period_us = null"
+)
 CHANGES: Sequence[Change] = (
     cancels, moves, pauses, leases_it, moves_it_and_leases_it_to_the_same_shard,
     changes_it_and_leases_it_to_the_same_shard, makes_it_a_schedule,
@@ -128,12 +130,12 @@ CHANGES: Sequence[Change] = (
 
 
 async def lease_for(shard: HolderClient, way: Way) -> Held:
-    """Lease what a way fires."""
+    """Lease the timers that a way fires."""
     return (await shard.take()).claimed if way is fires_leased else ()
 
 
 async def started(dsn: str, shard: HolderClient, way: Way) -> tuple[list[int], Held, asyncio.Task[set[int]]]:
-    """Make three timers, and let the shard read all of them and wait before the first."""
+    """Make three timers; let the shard read all of them and wait before the first."""
     keys = await add_timers(dsn, 3)
     held = await lease_for(shard, way)
     async with HolderClient(dsn, role=SUPERUSER) as hand, hand.session.connection() as connection:
@@ -152,11 +154,11 @@ async def open_gate(dsn: str) -> None:
 
 @pytest.mark.parametrize(
     ("way", "change"),
-    # A schedule that is due and free may be leased as well as what it was before.
+    # A due and free schedule may be leased, like the plain timer that it was.
     [pair for pair in itertools.product(WAYS, CHANGES) if pair != (leases, makes_it_a_schedule)],
     ids=lambda it: it.__name__,
 )
-async def test_a_statement_leaves_alone_a_timer_that_changed_after_it_was_read(
+async def test_a_statement_skips_a_timer_that_changed_after_it_was_read(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way, change: Change
 ) -> None:
     (first, changed, last), _, task = await started(dsn, shard, way)
@@ -174,7 +176,7 @@ async def test_a_statement_leaves_alone_a_timer_that_changed_after_it_was_read(
 async def test_a_resumed_holder_keeps_the_lease_that_it_took_after_the_read(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way
 ) -> None:
-    """The read still sees it suspended, and its claims as free; but not the claims that are newer than the read."""
+    """The read still sees the holder as suspended and its claims as free, but sees no claim made after the read."""
     await query(dsn, "update shardclock.holders set suspended_at = now() where holder = $1", B)
     (first, leased, last), _, task = await started(dsn, shard, way)
     await query(dsn, "update shardclock.holders set suspended_at = null where holder = $1", B)
@@ -187,7 +189,7 @@ async def test_a_resumed_holder_keeps_the_lease_that_it_took_after_the_read(
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_a_timer_that_was_locked_after_the_read_holds_nobody_up(
+async def test_a_timer_that_was_locked_after_the_read_blocks_no_other(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way
 ) -> None:
     (first, locked, last), held, task = await started(dsn, shard, way)

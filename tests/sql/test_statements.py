@@ -1,4 +1,4 @@
-"""Prove that each statement is what its header says, on every Postgres we run on."""
+"""Prove that each statement agrees with its header, on every supported Postgres."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support import ROOT
 from tests.support.statement_headers import FILES, NAMES, Header
 
 SECTIONS = ["in", "out", "locks", "index"]
-# Postgres's own short names, so that a header may write what the statement writes.
+# Postgres's short names of types, and the names that headers use.
 SHORT = {"int8": "bigint", "int4": "integer", "float8": "double precision", "bool": "boolean"}
 
 
@@ -27,7 +27,7 @@ def test_a_statement_opens_with_a_sentence_and_names_its_input_output_locks_and_
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_statement_gives_whatever_columns_there_are(name: str) -> None:
+def test_no_statement_returns_a_star(name: str) -> None:
     code = re.sub(r"--.*", "", FILES[name].read_text())
     top_level = re.findall(r"^(?:select|returning)\b(?:[^\n]|\n )*", code, re.MULTILINE)
 
@@ -52,13 +52,13 @@ async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:
     assert said == found
 
 
-def test_every_statement_is_sent_by_somebody() -> None:
+def test_every_statement_is_sent_by_a_module() -> None:
     code = "".join(path.read_text() for path in (ROOT / "sql").rglob("*.py"))
 
     assert [name for name in NAMES if f'"{name}"' not in code] == []
 
 
-def test_each_call_is_of_a_function_that_there_is() -> None:
+def test_each_call_is_of_an_existing_function() -> None:
     code = "".join(path.read_text() for path in (ROOT / "sql").rglob("*.py"))
     called = set(re.findall(r"\b(?:call|call_one|call_of)\(\s*\"(\w+)\"", code))
 
@@ -66,13 +66,13 @@ def test_each_call_is_of_a_function_that_there_is() -> None:
     assert called - functions().keys() == set()
 
 
-def test_each_name_is_one_statements() -> None:
+def test_statement_names_are_unique() -> None:
     files = [path for subject in SUBJECTS for path in (ROOT / "sql" / subject).rglob("*.sql")]
 
     assert len(files) == len(NAMES) > 70
 
 
-def test_parameters_are_numbered_by_their_first_mention_and_casts_are_none() -> None:
+def test_parameters_are_numbered_by_their_first_mention_and_casts_are_no_parameters() -> None:
     written = "-- in: :holder bigint, :at text\nselect :at::text, a[1:2], '12:30' where x = :holder"
 
     assert Statement.of(written) == Statement(
@@ -80,7 +80,7 @@ def test_parameters_are_numbered_by_their_first_mention_and_casts_are_none() -> 
     )
 
 
-def test_shared_text_stands_where_a_line_includes_it() -> None:
+def test_shared_text_replaces_the_line_that_includes_it() -> None:
     record, text = (ROOT / "sql" / "included" / "record_firing.sql").read_text(), statement("fire_due").text
     first = record.splitlines()[1]
 

@@ -1,4 +1,4 @@
-"""Prove that the targets are listed with whose they are, since when they are closed, and what each has left."""
+"""Prove that targets are listed with their tenants, the moment of their closing, and their counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give a session of who operates, with two handlers, a job, and an endpoint of two tenants there."""
+    """Give an operator's session, with two handlers, a job, and an endpoint each of two tenants."""
     await declare(dsn, HANDLER, "cart.left")
     await declare(dsn, HANDLER)
     await declare_job(dsn, job_spec("refresh"))
@@ -42,7 +42,7 @@ async def listed(operator: Session, tenant_id: str | None = None, limit: int = 1
     return await list_targets(operator, tenant_id=tenant_id, limit=limit)
 
 
-async def test_each_is_listed_with_who_may_name_it_and_since_when_nobody_may(operator: Session) -> None:
+async def test_each_target_is_listed_with_its_tenant_and_the_moment_of_its_closing(operator: Session) -> None:
     await disable_endpoint(operator, EndpointName("zoo", "billing"), why="moves house")
 
     found = await listed(operator)
@@ -59,14 +59,14 @@ async def test_each_is_listed_with_who_may_name_it_and_since_when_nobody_may(ope
     assert await listed(operator, limit=2) == found[:2]
 
 
-async def test_of_a_tenant_those_are_listed_that_its_timers_may_name(operator: Session) -> None:
+async def test_a_tenant_s_list_has_the_targets_that_its_timers_may_name(operator: Session) -> None:
     acme, default = await listed(operator, "acme"), await listed(operator, "default")
 
     assert [it.target for it in acme] == ["log", "cart.left", HANDLER, BILLING]
     assert [it.target for it in default] == ["log", "cart.left", HANDLER, "job:refresh"]
 
 
-async def test_what_is_on_the_way_and_what_was_given_up_is_counted_for_each(dsn: str, operator: Session) -> None:
+async def test_deliveries_on_the_way_and_dead_letters_are_counted_for_each_target(dsn: str, operator: Session) -> None:
     await add_deliveries(dsn, 3)
     await add_deliveries(dsn, 2, tenant_id="'zoo'")
     await add_deliveries(dsn, 1_001, BILLING)

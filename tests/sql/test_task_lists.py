@@ -1,4 +1,4 @@
-"""A person's tasks are found among many of other people, each once. A search reads no more rows than it may."""
+"""A person's tasks are found among many others, each once. A search reads no more rows than its limit."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.sql_client import session
 OTHERS = 10_000
 STEP = 500
 PAGE = 20
-# Three of them are for ann: she has one, she may take one that nobody has, and one is for a group. All others are other
-# people's. Nobody has analyzed the table.
+# Ann can find three tasks: one is assigned to her, one names her as a candidate, and one is for her group. All other
+# tasks belong to other people. The table was never analyzed.
 FILL = """
     insert into shardclock.tasks (
         task_key, instance_key, token, tenant_id, process_id, node_id, name, assignee, candidate_groups, candidate_users
@@ -40,13 +40,13 @@ NOTHING: dict[str, Any] = dict.fromkeys(("tenant_id", "candidate_groups", "candi
 
 @pytest.fixture
 async def crowded(dsn: str) -> str:
-    """Name a database with many tasks of others."""
+    """Name a database with many other people's tasks."""
     await query(dsn, FILL, OTHERS)
     return dsn
 
 
 async def rows_read(dsn: str, name: str, **values: Any) -> int:
-    """Tell how many tasks a statement reads as a client sends it."""
+    """Count the tasks that a statement reads when a client sends it."""
     given = {"unassigned": False, "after": 0, "page_size": PAGE, "rows_max": STEP} | NOTHING | values
     chosen = {parameter: given.get(parameter) for parameter in statement(name).parameters}
     client = Session(dsn, application="test", timeout_s=BOUND_S, plans=CLIENT_PLANS)
@@ -61,7 +61,7 @@ async def keys(client: Session, **wanted: Any) -> list[int]:
 
 
 async def pages_of(client: Session, wanted: TaskFilter, *, size: int) -> list[list[FoundTask]]:
-    """Read page after page, each in as little time as possible."""
+    """Read page after page, with the shortest time limit."""
     page = await search_tasks(client, wanted, page_size=size, within_s=0.0)
     pages = [page.tasks]
     while page.next is not None:
@@ -71,7 +71,7 @@ async def pages_of(client: Session, wanted: TaskFilter, *, size: int) -> list[li
 
 
 @pytest.mark.parametrize("tenant", [None, "default"])
-async def test_what_a_person_has_is_found_by_reading_that_alone(crowded: str, tenant: str | None) -> None:
+async def test_a_person_s_tasks_are_found_by_reading_only_these(crowded: str, tenant: str | None) -> None:
     assert await rows_read(crowded, "find_tasks_of_assignee", assignee="ann", tenant_id=tenant) == 1
     assert await rows_read(crowded, "find_tasks_of_instances", instance_key=7_000, tenant_id=tenant) == 1
 
@@ -87,11 +87,11 @@ async def test_what_a_person_has_is_found_by_reading_that_alone(crowded: str, te
     ],
     ids="_".join,
 )
-async def test_a_step_reads_no_more_than_it_may(crowded: str, asked: dict[str, Any]) -> None:
+async def test_a_step_reads_no_more_than_its_limit(crowded: str, asked: dict[str, Any]) -> None:
     assert await rows_read(crowded, "find_tasks", **asked) <= 2 * STEP, "its rows, and where they end"
 
 
-async def test_a_step_of_a_tenant_reads_none_of_others(crowded: str) -> None:
+async def test_a_step_for_a_tenant_reads_no_rows_of_others(crowded: str) -> None:
     late = "insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)"
     await query(
         crowded, f"{late} select i, i, 1, 'late', 'p', 'u', 'u' from generate_series($1::integer, $2) i", 20_001, 21_000
@@ -101,11 +101,11 @@ async def test_a_step_of_a_tenant_reads_none_of_others(crowded: str) -> None:
     assert await rows_read(crowded, "find_tasks", tenant_id="late", for_user="nobody", rows_max=100) <= 300
 
 
-async def test_a_page_that_is_full_at_once_reads_what_it_shows(crowded: str) -> None:
+async def test_a_page_that_is_full_at_once_reads_only_its_rows(crowded: str) -> None:
     assert await rows_read(crowded, "find_tasks", candidate_groups=["sales"]) <= PAGE
 
 
-async def test_what_a_person_has_or_may_take_is_one_list(crowded: str) -> None:
+async def test_a_person_s_own_tasks_and_the_ones_they_may_take_are_one_list(crowded: str) -> None:
     async with session(crowded) as client:
         assert await keys(client, for_user="ann") == [7_000, 8_000], "another has the one that she could take"
         assert await keys(client, for_user="ann", candidate_groups=["rare", "none"]) == [7_000, 8_000, 9_500]
@@ -119,7 +119,7 @@ async def test_what_a_person_has_or_may_take_is_one_list(crowded: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-async def test_pages_that_end_early_lead_to_all_that_there_is(
+async def test_pages_that_end_early_together_have_all_tasks(
     crowded: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "STEP_ROWS", STEP)
@@ -135,13 +135,13 @@ async def test_pages_that_end_early_lead_to_all_that_there_is(
     assert whole.next is None
 
 
-async def test_pages_that_are_full_lead_to_all_that_there_is(crowded: str) -> None:
+async def test_full_pages_together_have_all_tasks(crowded: str) -> None:
     async with session(crowded) as client:
         pages = await pages_of(client, TaskFilter(candidate_groups=("sales",)), size=1_000)
     assert [task.task_key for page in pages for task in page] == [key for key in range(1, OTHERS + 1) if key != 9_500]
 
 
-async def test_tasks_are_told_and_found_with_the_business_key_of_their_instance(crowded: str) -> None:
+async def test_tasks_are_found_and_shown_with_the_business_key_of_their_instance(crowded: str) -> None:
     await query(
         crowded,
         "insert into shardclock.business_keys (instance_key, tenant_id, business_key)"
@@ -165,6 +165,6 @@ async def test_tasks_are_told_and_found_with_the_business_key_of_their_instance(
 
 
 @pytest.mark.parametrize("other", [{"unassigned": True}, {"for_user": "bob"}], ids=lambda other: next(iter(other)))
-def test_who_has_a_task_excludes_other_persons(other: dict[str, Any]) -> None:
+def test_an_assignee_excludes_filters_for_other_people(other: dict[str, Any]) -> None:
     with pytest.raises(Refusal, match=f"assignee 'ann' and {next(iter(other))} exclude each other"):
         TaskFilter(assignee="ann", **other)

@@ -1,4 +1,4 @@
-"""Prove what is stored of tenants, and that what they have is counted by few rows read, or estimated well."""
+"""Prove that tenants' limits are stored, and that usage is counted with few rows read, or estimated well."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ READ = """
 
 @pytest.fixture(scope="module")
 def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 60,000 timers of many tenants; tests leave it as it is."""
+    """Name a database with 60,000 timers of many tenants; tests must not change it."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(_fill(dsn))
@@ -71,7 +71,7 @@ async def test_limits_are_set_one_by_one_listed_and_removed(each_dsn: str) -> No
 
 
 @pytest.mark.parametrize("limits", [{"timers_max": -1}, {"rate_per_s": 0.0}, {"rate_per_s": float("nan")}], ids=str)
-async def test_the_table_refuses_limits_that_can_not_be(dsn: str, limits: dict[str, float]) -> None:
+async def test_the_table_refuses_invalid_limits(dsn: str, limits: dict[str, float]) -> None:
     async with session(dsn, "shard") as operator:
         with pytest.raises(StatementRefused, match=r"limits_are_not_negative|rate_is_within_bounds"):
             await set_limits(operator, "acme", limits)
@@ -90,7 +90,7 @@ async def test_pending_and_paused_timers_count_with_the_bytes_of_their_payloads(
         assert await measure_pending(gateway, "nobody") == Pending(0, 0)
 
 
-async def test_of_a_tenant_with_more_than_its_limit_no_more_are_counted(crowded: str) -> None:
+async def test_a_count_stops_at_the_limit_of_the_tenant(crowded: str) -> None:
     async with client(crowded) as gateway:
         async with gateway.transaction() as connection:
             assert await measure_pending(gateway, "big", timers_max=100) == Pending(100, 600)
@@ -115,11 +115,11 @@ async def test_a_count_of_schedules_reads_no_plain_timer(crowded: str, tenant: s
 
 
 @pytest.mark.parametrize(("tenant", "has"), [("big", Pending(20_000, 120_000)), ("default", Pending(20_000, 0))])
-async def test_more_are_estimated_from_a_sample_that_is_bounded(
+async def test_a_larger_number_is_estimated_from_a_bounded_sample(
     crowded: str, monkeypatch: pytest.MonkeyPatch, tenant: str, has: Pending
 ) -> None:
     monkeypatch.setattr(module, "EXACT_MAX", 1_000)
-    monkeypatch.setattr(module, "SAMPLE_TIMERS", 700)  # ten slots, of which the last is cut
+    monkeypatch.setattr(module, "SAMPLE_TIMERS", 700)  # ten slots, the last one in part
     async with client(crowded) as gateway, gateway.transaction() as connection:
         found = await measure_pending(gateway, tenant)
 
@@ -129,7 +129,7 @@ async def test_more_are_estimated_from_a_sample_that_is_bounded(
         assert await connection.fetchval(READ) <= 1_000 + 700
 
 
-async def test_a_table_that_is_smaller_than_the_sample_is_counted(crowded: str) -> None:
+async def test_a_table_smaller_than_the_sample_is_counted(crowded: str) -> None:
     async with client(crowded) as gateway:
         assert await measure_pending(gateway, "default") == Pending(20_000, 0)
 

@@ -1,4 +1,4 @@
-"""Prove that a verb that meets a firing, or another verb, does its work on what there is then, once, and says so."""
+"""Prove that a verb that meets a firing or another verb acts once on the row at that time, and answers truly."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEAT = TimerRef(name="beat")
 LATER = datetime(2040, 1, 1, tzinfo=UTC)
 Act = Callable[[HolderClient, TimerRef], Awaitable[str]]
 
-# Each with its answer, and its record's intent.
+# Each verb with its answer, and its record's intent.
 VERBS: dict[str, tuple[Act, str, str]] = {
     "pause": (lambda hand, it: pause_timer(hand.session, it), "PAUSED", "PAUSED"),
     "run": (lambda hand, it: run_timer(hand.session, it), "RESCHEDULED", "RESCHEDULED"),
@@ -40,7 +40,7 @@ each_verb = pytest.mark.parametrize(("act", "answer", "intent"), VERBS.values(),
 
 
 async def log(dsn: str) -> list[tuple[str, int]]:
-    """Read what happened: intent and number."""
+    """Read the records: intent and number."""
     rows = await query(dsn, "select intent, occurrence from shardclock.command_log order by position")
     return [(it["intent"], it["occurrence"]) for it in rows]
 
@@ -84,7 +84,7 @@ async def test_a_verb_by_key_changes_no_other_timer_and_answers_that_it_fired(
 
 
 @each_verb
-async def test_a_firing_that_is_undone_leaves_the_occurrence_to_the_verb(
+async def test_a_firing_that_is_rolled_back_leaves_the_occurrence_to_the_verb(
     shard_ahead: HolderClient, client: HolderClient, act: Act, answer: str, intent: str
 ) -> None:
     held = await held_beat(shard_ahead)
@@ -115,7 +115,7 @@ async def test_a_shard_skips_a_timer_that_a_verb_is_changing(
     assert await log(shard_ahead.dsn) == [(intent, 1)]
 
 
-async def test_a_timer_that_ends_while_it_is_resumed_is_told_how(
+async def test_a_timer_that_ends_while_it_is_resumed_answers_with_its_end(
     shard_ahead: HolderClient, client: HolderClient, other: HolderClient
 ) -> None:
     key = await schedule(client, name="n")
@@ -129,7 +129,7 @@ async def test_a_timer_that_ends_while_it_is_resumed_is_told_how(
     assert await ends(resuming) == "CANCELED"
 
 
-async def test_a_process_instance_that_is_cancelled_while_its_schedule_fires_is_cancelled_whole(
+async def test_canceling_a_process_instance_while_its_schedule_fires_cancels_all_of_it(
     shard_ahead: HolderClient, client: HolderClient
 ) -> None:
     held = await held_beat(shard_ahead, process_instance_key="7")
@@ -177,7 +177,7 @@ async def test_the_second_of_two_equal_verbs_waits_and_finds_the_work_done(
         assert (await row(client.dsn))["due_date"] == due + timedelta(days=2), "two shifts are two"
 
 
-async def test_a_shift_sent_again_while_it_is_under_way_moves_none_twice(
+async def test_a_shift_sent_again_while_it_is_under_way_moves_no_timer_twice(
     client: HolderClient, other: HolderClient
 ) -> None:
     keys = [await schedule(client, due_date=LATER) for _ in range(2)]
@@ -192,7 +192,7 @@ async def test_a_shift_sent_again_while_it_is_under_way_moves_none_twice(
     assert [it["due_date"] for it in rows] == [LATER + timedelta(days=1)] * 2
 
 
-async def test_shifts_of_other_operations_wait_for_nobody(client: HolderClient, other: HolderClient) -> None:
+async def test_shifts_of_other_operations_do_not_wait(client: HolderClient, other: HolderClient) -> None:
     keys = [await schedule(client, due_date=LATER) for _ in range(3)]
     await other.begin()
     await shift_timers(other.session, keys[:1], Shift("P1D"), operation="one")
@@ -202,7 +202,7 @@ async def test_shifts_of_other_operations_wait_for_nobody(client: HolderClient, 
     await other.rollback()
 
 
-async def test_a_cancel_that_waits_for_a_pause_cancels_and_a_pause_that_waits_for_a_cancel_says_so(
+async def test_a_cancel_that_waits_for_a_pause_cancels_and_a_pause_that_waits_for_a_cancel_answers_so(
     client: HolderClient, other: HolderClient
 ) -> None:
     for first, second in ((pause_timer, cancel_timer), (cancel_timer, pause_timer)):
@@ -220,7 +220,7 @@ async def test_a_cancel_that_waits_for_a_pause_cancels_and_a_pause_that_waits_fo
         assert canceled["due_date"] == LATER
 
 
-async def test_a_pause_of_many_goes_on_with_the_others_when_one_ends_meanwhile(
+async def test_a_pause_of_many_timers_goes_on_when_one_ends_meanwhile(
     client: HolderClient, other: HolderClient
 ) -> None:
     keys = [await schedule(client) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Prove that every verb does to a pending timer what it says, answers truly about any other, and is recorded."""
+"""Prove that every verb changes a pending timer, answers truly about any other timer, and is recorded."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ async def test_the_answer_of_every_verb_is_true_in_every_state_and_stays_so(
         for which in (TimerRef(timer_key=key), TimerRef(name="n")):
             await client.begin()
             said = [await VERBS[verb](client, which) for _ in range(2)]
-            # What was made due now is due already the second time.
+            # A timer that was made due now is already due the second time.
             again = "PENDING" if (verb, answer) == ("run", "RESCHEDULED") else answer
             assert said == [answer, again], (verb, which)
             await client.rollback()
 
 
-async def test_timers_of_nobody_or_of_another_tenant_are_unknown_and_left_alone(client: HolderClient) -> None:
+async def test_unknown_timers_and_those_of_another_tenant_are_unknown_and_unchanged(client: HolderClient) -> None:
     key = await schedule(client, name="n")
     before = await only_timer(client)
 
@@ -143,7 +143,7 @@ async def test_a_timer_that_was_skipped_under_fire_once_has_fired(client: Holder
     ] * 2
 
 
-async def test_a_name_s_end_is_its_last_also_when_the_clock_was_set_back(
+async def test_a_name_s_end_is_its_last_one_also_after_the_clock_was_set_back(
     client: HolderClient, shard: HolderClient
 ) -> None:
     await cancel(client, shard)
@@ -155,7 +155,7 @@ async def test_a_name_s_end_is_its_last_also_when_the_clock_was_set_back(
         assert await act(client, TimerRef(name="n")) == "TRIGGERED", verb
 
 
-# What is written down
+# Records
 
 RULE = {"schedule": "@daily", "zone": "Asia/Tokyo", "missed": "skip"}
 RECORDED: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
@@ -170,7 +170,7 @@ RECORDED: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
 }
 
 
-async def test_each_verb_leaves_one_record_with_what_was_what_will_be_and_by_whom(each_dsn: str) -> None:
+async def test_each_verb_leaves_one_record_with_the_old_and_new_values_and_the_role(each_dsn: str) -> None:
     async with HolderClient(each_dsn, plans={}) as client:
         for said, (function, arguments, intent, detail) in RECORDED.items():
             await client.begin()
@@ -211,13 +211,13 @@ async def test_a_shift_of_a_year_9999_timer_is_refused_and_moves_no_other_either
     keys = [await schedule(client, due_date=LATER), await schedule(client, due_date=END_OF_TIME - HOUR)]
     before = await query(client.dsn, "select * from shardclock.timers order by 1")
 
-    with pytest.raises(InvalidTimer, match=r'shift "PT2H" is too long: it would move a timer out of the years 1 to'):
+    with pytest.raises(InvalidTimer, match=r"shift 'PT2H' is too long: it would move a timer out of the years 1 to"):
         await shift_timers(client.session, keys, Shift("PT2H"), operation="o")
 
     assert await query(client.dsn, "select * from shardclock.timers order by 1") == before
 
 
-# Paused
+# Paused timers
 
 
 async def test_a_paused_timer_keeps_its_due_date_moves_and_never_fires(
@@ -273,9 +273,7 @@ FENCING: dict[str, Act] = {
 }
 
 
-async def test_a_holder_that_has_leased_what_a_verb_changes_is_fenced(
-    client: HolderClient, shard: HolderClient
-) -> None:
+async def test_a_holder_with_a_lease_on_a_changed_timer_is_fenced(client: HolderClient, shard: HolderClient) -> None:
     for verb, act in FENCING.items():
         key = await schedule(client, delay="PT1S", process_instance_key=7)
         held = (await shard.take()).claimed
@@ -289,7 +287,7 @@ async def test_a_holder_that_has_leased_what_a_verb_changes_is_fenced(
         await cancel_timer(client.session, TimerRef(key))
 
 
-async def test_what_is_rolled_back_was_not_done(client: HolderClient) -> None:
+async def test_a_verb_that_is_rolled_back_has_no_effect(client: HolderClient) -> None:
     key = await schedule(client, due_date=DUE, process_instance_key=7)
     before = await only_timer(client)
 

@@ -1,4 +1,4 @@
-"""Prove that a verb for many timers changes those it can, once, and names them; and what a verb refuses."""
+"""Prove that a verb for many timers changes the possible ones, once, and names them; and prove the refusals."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ LATER = datetime(2032, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-# Many at once
+# Many timers at once
 
 
-async def test_verbs_for_many_change_those_they_can_and_name_them(client: HolderClient) -> None:
+async def test_verbs_for_many_change_the_possible_ones_and_name_them(client: HolderClient) -> None:
     keys = [await schedule(client, name=f"n{i}") for i in range(4)]
     session = client.session
     await cancel_timer(session, TimerRef(keys[3]))
@@ -61,7 +61,7 @@ async def test_verbs_for_many_change_those_they_can_and_name_them(client: Holder
     assert [row[0] for row in rows] == [done[0], done[1], done[1], ["CANCELED"]]
 
 
-async def test_a_shift_sent_again_under_its_operation_moves_none_twice(client: HolderClient) -> None:
+async def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(client: HolderClient) -> None:
     first, second = [await schedule(client, due_date=DUE) for _ in range(2)]
     session = client.session
 
@@ -98,7 +98,7 @@ async def test_a_shift_without_an_operation_moves_each_time(client: HolderClient
     assert (await only_timer(client))["due_date"] == DUE + timedelta(days=2)
 
 
-async def test_cancelling_a_process_instance_takes_all_its_timers_and_no_other(client: HolderClient) -> None:
+async def test_canceling_a_process_instance_cancels_all_its_timers_and_no_other(client: HolderClient) -> None:
     mine = [await schedule(client, process_instance_key=7, name=f"n{i}") for i in range(3)]
     others = [await schedule(client, process_instance_key=8), await schedule(client)]
     await pause_timer(client.session, TimerRef(mine[1]))
@@ -115,27 +115,31 @@ async def test_cancelling_a_process_instance_takes_all_its_timers_and_no_other(c
 # Refusals
 
 WHICH = "say which timer: give either timer_key or name (with its tenant_id)"
-WHEN = "say when: give exactly one of due_date, delay, shift and schedule"
+WHEN = "give exactly one of due_date, delay, shift and schedule, not {}"
 DURATION_RULE = "is not an ISO 8601 duration; write one such as PT15M, P1DT12H or PT0.5S"
 FIELDS_RULE = "write six (second minute hour day-of-month month day-of-week) or five (without the second)"
 YEARS_RULE = "is out of range: a timer is due in the years 1 to 9999"
-MISSED_RULE = 'missed "never" is unknown: use fire_once, fire_all or skip'
+MISSED_RULE = "missed 'never' is unknown: use fire_once, fire_all or skip"
 REFUSED: list[tuple[str, dict[str, str], str]] = [
     *((verb, {}, WHICH) for verb in ("cancel_timer", "pause_timer", "resume_timer", "run_timer", "reschedule_timer")),
     ("pause_timer", {"timer_key": "1", "name": "'n'"}, WHICH),
-    ("reschedule_timer", {"name": "'n'"}, WHEN),
-    ("reschedule_timer", {"name": "'n'", "due_date": "now()", "delay": "'PT1S'"}, WHEN),
-    ("reschedule_timer", {"name": "'n'", "shift": "'PT1S'", "schedule": "'R/PT1S'"}, WHEN),
-    ("reschedule_timer", {"name": "'n'", "due_date": "'infinity'"}, f'due_date "infinity" {YEARS_RULE}'),
-    ("reschedule_timer", {"name": "'n'", "delay": "'P9999Y'"}, f'delay "P9999Y" {YEARS_RULE}'),
+    ("reschedule_timer", {"name": "'n'"}, WHEN.format(0)),
+    ("reschedule_timer", {"name": "'n'", "due_date": "now()", "delay": "'PT1S'"}, WHEN.format(2)),
+    ("reschedule_timer", {"name": "'n'", "shift": "'PT1S'", "schedule": "'R/PT1S'"}, WHEN.format(2)),
+    ("reschedule_timer", {"name": "'n'", "due_date": "'infinity'"}, f"due_date 'infinity' {YEARS_RULE}"),
+    ("reschedule_timer", {"name": "'n'", "delay": "'P9999Y'"}, f"delay 'P9999Y' {YEARS_RULE}"),
     ("reschedule_timer", {"name": "'n'", "delay": "'soon'"}, f"delay 'soon' {DURATION_RULE}"),
     ("reschedule_timer", {"name": "'n'", "shift": "'-soon'"}, f"shift '-soon' {DURATION_RULE}"),
     (
         "reschedule_timer",
         {"name": "'n'", "shift": "'-P9999Y'"},
-        'shift "-P9999Y" is too long: it would move a timer out of the years 1 to 9999',
+        "shift '-P9999Y' is too long: it would move a timer out of the years 1 to 9999",
     ),
-    ("reschedule_timer", {"name": "'n'", "delay": "'PT1S'", "zone": "'UTC'"}, "zone and missed go with a schedule"),
+    (
+        "reschedule_timer",
+        {"name": "'n'", "delay": "'PT1S'", "zone": "'UTC'"},
+        "zone goes with a schedule; leave it out",
+    ),
     ("reschedule_timer", {"name": "'n'", "schedule": "'R/PT1S'", "missed": "'never'"}, MISSED_RULE),
     (
         "reschedule_timer",
@@ -150,7 +154,7 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-async def test_verbs_say_what_they_refuse_and_change_nothing(client: HolderClient) -> None:
+async def test_verbs_explain_their_refusals_and_change_nothing(client: HolderClient) -> None:
     await schedule(client, name="n")
     before = await only_timer(client)
     await client.value("set time zone 'UTC'")
@@ -163,14 +167,14 @@ async def test_verbs_say_what_they_refuse_and_change_nothing(client: HolderClien
         await pause_timer(client.session, TimerRef())
 
 
-async def test_a_schedule_that_waits_to_be_planned_can_not_be_moved_yet_and_says_so(client: HolderClient) -> None:
+async def test_an_unplanned_schedule_can_not_be_moved_yet_and_the_error_says_so(client: HolderClient) -> None:
     key = await schedule(client, schedule="0 8 * * MON", name="n")
     before = await only_timer(client)
 
     for to in (LATER, parse_duration("PT1H"), Shift("PT1H")):
         with pytest.raises(StatementRefused) as refused:
             await reschedule_timer(client.session, TimerRef(name="n"), to)
-        assert refused.value.sqlstate == "55000", "it is no fault of what was asked"
+        assert refused.value.sqlstate == "55000", "the request has no fault"
         assert str(refused.value) == (
             f"timer {key} has no date yet: a running cluster plans its schedule, unless it is paused; try again then"
         )
@@ -179,7 +183,7 @@ async def test_a_schedule_that_waits_to_be_planned_can_not_be_moved_yet_and_says
     assert await only_timer(client) == before
 
 
-async def test_one_of_many_that_can_not_be_changed_keeps_no_other_from_it(client: HolderClient) -> None:
+async def test_one_timer_that_can_not_be_changed_stops_no_other(client: HolderClient) -> None:
     unplanned = await schedule(client, schedule="0 8 * * MON")
     plain = await add_timers(client.dsn, 2, "now() + interval '1 hour'")
 

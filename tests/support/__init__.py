@@ -2,59 +2,62 @@
 
 Postgres:
     postgres         a server for each version, a migrated database for each test
-    memory           where servers' files lie: in memory, if there is room
+    memory           the directory of servers' files: in memory, if there is space
     connections      ask Postgres on connections that stay open
     sql_client       call Postgres as clients do: in SQL with named arguments, or through a session
-    factories        put timers and holders into a database, and read what became of them
+    factories        put timers and holders into a database, and read their rows and records
     scheduling       schedule one timer in SQL, and in a batch
     log_days         put records on the days of the log, and list its partitions
-    log_writers      write to the command log as foreign code does
+    log_writers      write to the command log as other programs do
     plans            count the rows that a prepared statement reads
-    roles            connect with the least role that is enough
+    roles            connect with the role of least rights
     server_faults    a server near its limits: all connections taken, a write-ahead log that can't be removed
     tls              a TLS server before a Postgres that has no TLS
     statement_headers  read the header of each SQL statement
 
 Shards and clusters:
     shard_pool       several shards in the test's own process
-    shard_process    one shard in a process of its own
-    engine_process   one engine in a process of its own
+    shard_process    one shard in a separate process
+    engine_process   one engine in a separate process
     fake_fleet       reconcilers on a fleet that only records
     keeper_states    the keepers of a fleet, as a plan sees them
     rays             a real Ray of several nodes
-    program          the command line, in this process or in one of its own
-    cli_asserts      what the tests of the command line assert
+    program          the command line, in this process or in a separate one
+    cli_asserts      assertions of the command line's tests
     cluster_process  one `shardclock up` with all processes that it starts
     consumers        run consumers during a test
     leases           lease batches of records, and work on them
     processes        find, freeze and kill processes of the system
     waiting          wait until a condition holds, with a time limit
-    verdict          judge a run from its recorded rows alone
+    clock            a clock that a test moves
+    verdict          judge a run only from its recorded rows
 
 Workers:
-    deliveries       declare handlers, make deliveries, and claim and settle them by hand
-    handlers         handlers' processes that a test plays
+    deliveries       declare handlers, make deliveries, and claim and settle them step by step
+    handlers         fake handler processes
     handler_queues   the deliveries of one handler, with such processes
     working          one worker in the test's own process
-    worker_process   one worker in a process of its own
+    worker_process   one worker in a separate process
     jobs             describe jobs as an app declares them
-    job_runs         declare jobs, and begin and end their runs by hand
-    runs             runs' processes that a test plays
+    job_runs         declare jobs, and begin and end their runs step by step
+    runs             fake processes of runs
     executing        play a worker with real executors, of Ray or of its own
-    executors        executors that a test has started, as the system sees them
+    executors        the processes of executors that a test has started
     user_actors      an actor of the user's code in the test's process, which stands for Ray
 
 The HTTP API:
     requests         make, begin and answer idempotent requests
 
 Webhooks:
-    receivers        receive webhooks on loopback, well or badly
+    receivers        receive webhooks on loopback, with good and bad answers
 
 The HTTP API:
-    gateways         a gateway in the test's own process, and a client that asks it
-    gateway_process  one gateway in a process of its own
-    lossy            a proxy that loses answers, and a server that answers as it is told
-    restarting       a gateway that is killed, and started again where it was
+    chromium         a real browser, and the faults of its pages
+    console          a browser without JavaScript, for the tests of the console
+    gateways         a gateway in the test's own process, and a client for it
+    gateway_process  one gateway in a separate process
+    lossy            a proxy that loses answers, and a server with scripted answers
+    restarting       a gateway that is killed, and started again at the same port
 
 Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule
@@ -64,8 +67,8 @@ Processes:
     feel             evaluate FEEL, always at the same moment
 
 The suite itself:
-    covered          print how much of each package was run
-    durations        which files of tests take long
+    covered          print the coverage of each package
+    durations        the test files that take long
     distributions    build distributions, and install them
 
 Metrics:
@@ -74,10 +77,10 @@ Metrics:
     monitored        a live cluster under load, watched by Prometheus
     pictures         make the pictures of docs/operate
     rules            the alert rules, made faster
-    alert_cases      what must set off each alert
+    alert_cases      series that set off each alert
 
 Kubernetes:
-    kubectl          a kubectl that records what it is asked, before a Kubernetes that is files
+    kubectl          a fake kubectl that records its calls, and a Kubernetes of files
     manifests        the manifests, built as kubectl builds them
     kuberay          run the manifests' containers as processes of this machine
     pods             a Ray head with its boot container, and workers

@@ -1,4 +1,4 @@
-"""What must set off each alert and what must not: series in promtool's notation, with a sample every 30 s."""
+"""Series that must or must not set off each alert: in promtool's notation, with a sample every 30 s."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 # Two exporters read the same tables, and two nodes report one shard each. A rule that sums over the tables' series, or
 # takes the maximum over the shards' series, would be wrong.
 EXPORTERS = ("a:9840", "b:9840")
-LONG = 2_600  # samples: more than 21 hours
-EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that goes up again and again, until the end
+LONG = 2_600  # samples, one each 30 s: more than 21 hours
+EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that rises every other minute
 
 
 def tables(name: str, values: str, **labels: str) -> dict[str, str]:
@@ -18,7 +18,7 @@ def tables(name: str, values: str, **labels: str) -> dict[str, str]:
 
 
 def shards(name: str, *values: str, **labels: str) -> dict[str, str]:
-    """Give the shards 0 and 1 a series, each on its node: the same, or one value for each."""
+    """Give the shards 0 and 1, each on a node of its own, the same series, or one series for each shard."""
     more = "".join(f', {label}="{value}"' for label, value in labels.items())
     return {
         f'shardclock_{name}{{job="shardclock", instance="{place}", shard="{shard}"{more}}}': values[shard % len(values)]
@@ -65,7 +65,7 @@ def requests(status: str, values: str, operation: str = "create_timer") -> dict[
 
 
 def answered(requests: str, *, within_a_second: str, operation: str = "create_timer") -> dict[str, str]:
-    """Let them take some time for it: 5 s, if it is not a second."""
+    """Let the gateways answer some requests within a second, and all other requests within 5 s."""
     return {
         **tables("request_seconds_bucket", within_a_second, operation=operation, le="1.0"),
         **tables("request_seconds_bucket", requests, operation=operation, le="5.0"),
@@ -75,7 +75,7 @@ def answered(requests: str, *, within_a_second: str, operation: str = "create_ti
 
 
 def loop_lag(looks: str, *, within_a_quarter: str) -> dict[str, str]:
-    """Let their event loops be late, some of the looks by no more than 0.25 s."""
+    """Measure the delay of the gateways' event loops: in some of the measurements it is at most 0.25 s."""
     return {
         **tables("gateway_loop_lag_seconds_bucket", within_a_quarter, le="0.25"),
         **tables("gateway_loop_lag_seconds_bucket", looks, le="+Inf"),
@@ -101,6 +101,7 @@ HEALTHY: dict[str, str] = {
     **tables("operators_hold", steady(0)),
     **tables("slots_assigned", steady(840)),
     **tables("leader_alive", steady(1)),
+    **tables("ray_away_seconds", steady(0)),
     **tables("workers_alive", steady(2)),
     **tables("workers_wanted", steady(2)),
     **tables("oldest_waiting_delivery_seconds", steady(0.1), target_name="order.expired"),
@@ -154,7 +155,7 @@ HEALTHY: dict[str, str] = {
 }
 
 
-# One attempt in five minutes: too few for the alert about attempts that fail.
+# One attempt in five minutes: the alert about failing attempts needs more attempts.
 FAILED_WEBHOOKS = tables(
     "deliveries_settled_total", growing(0.1), kind="webhook", target_name="other", outcome="retried"
 )
@@ -162,14 +163,14 @@ FAILED_WEBHOOKS = tables(
 
 @dataclass(frozen=True)
 class Case:
-    """A state of the cluster: what differs from a healthy one, and which alerts fire then, each once or more often."""
+    """A state of the cluster: its differences from a healthy cluster, and the expected number of each firing alert."""
 
-    what: str
+    title: str
     about: str
     differs: dict[str, str] = field(default_factory=dict)
     fires: tuple[str, ...] = ()
     at: str = "30m"
-    without: str = ""  # text in the names of the healthy series that are missing
+    without: str = ""  # healthy series with this text in their names are left out
 
     @property
     def series(self) -> dict[str, str]:
@@ -195,7 +196,7 @@ CASES = [
          ("ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow"), at="5h"),
     Case("a tenth late for the last of five hours", "ShardclockLagBudgetBurnFast",
          lag(growing(100), f"0+99.8x480 {99.8 * 480 + 90:g}+90x200"), ("ShardclockLagBudgetBurnSlow",), at="5h"),
-    Case("a backfill of a hundred times what falls due, for hours", "ShardclockLagBudgetBurnFast",
+    Case("a backfill of a hundred times the due timers, for hours", "ShardclockLagBudgetBurnFast",
          lag(growing(10_000), growing(0), asked="late"), at="5h"),
     Case("half of them late since a quarter of an hour", "ShardclockLagBudgetBurnFast",
          lag(growing(100), f"0+100x180 {100 * 180 + 50}+50x100"), at="106m"),
@@ -208,7 +209,7 @@ CASES = [
          lag(growing(90), f"0+60x120 {60 * 121}+90x240"), ("ShardclockLagBudgetBurnSlow",), at="2h30m"),
     Case("2 % late for hours", "ShardclockLagBudgetBurnSlow",
          lag(growing(100), growing(98)), ("ShardclockLagBudgetBurnSlow",), at="3h"),
-    Case("0.8 % late for hours, within what is allowed", "ShardclockLagBudgetBurnSlow",
+    Case("0.8 % late for hours, within the objective", "ShardclockLagBudgetBurnSlow",
          lag(growing(1000), growing(992)), at="3h"),
     Case("a fifth late for ten minutes", "ShardclockLagBudgetBurnSlow",
          lag(growing(100), f"0+100x200 {100 * 200 + 80}+80x100"), at="110m"),
@@ -225,7 +226,7 @@ CASES = [
          tables("oldest_overdue_seconds", steady(20))),
     Case("overdue for one minute", "ShardclockOverdueWhileShardsLive",
          tables("oldest_overdue_seconds", "0+0x57 60 90 60+0x100")),
-    Case("shards that live and fire nothing of what is due", "ShardclockNothingFires",
+    Case("shards that live and fire none of the due timers", "ShardclockNothingFires",
          tables("oldest_overdue_seconds", steady(25)) | NOT_FIRING, ("ShardclockNothingFires",)),
     Case("everything dead but the table's reader, with timers due", "ShardclockNothingFires",
          tables("oldest_overdue_seconds", growing(30)) | tables("shards_alive", steady(0))
@@ -233,9 +234,9 @@ CASES = [
          ("ShardclockNothingFires", "ShardclockNoShardAlive"), without="shard="),
     Case("nothing due and nothing fired", "ShardclockNothingFires",
          tables("oldest_overdue_seconds", steady(0)) | NOT_FIRING),
-    Case("nothing fired of what is due since 8 s", "ShardclockNothingFires",
+    Case("no firing, and timers due for 8 s", "ShardclockNothingFires",
          tables("oldest_overdue_seconds", steady(8)) | NOT_FIRING),
-    Case("nothing fired of what is due since a moment ago, after a quiet hour", "ShardclockNothingFires",
+    Case("no firing, and timers due for a moment, after a quiet hour", "ShardclockNothingFires",
          tables("oldest_overdue_seconds", "0+0x59 15+0x100") | NOT_FIRING),
     Case("a backlog that is being fired", "ShardclockNothingFires",
          tables("oldest_overdue_seconds", steady(29))),
@@ -244,9 +245,9 @@ CASES = [
     Case("a timer refused an hour ago", "ShardclockTimerRefused",
          shards("timers_refused_total", "0+0x30 1+0x300"), at="80m"),
 
-    Case("a cluster of another installation beside those that fire", "ShardclockOnHold",
+    Case("a cluster of another installation beside firing ones", "ShardclockOnHold",
          tables("holders_on_hold", steady(2)), ("ShardclockOnHold",)),
-    Case("a copy on which nobody fires", "ShardclockOnHold",
+    Case("a copy without a firing shard", "ShardclockOnHold",
          tables("holders_on_hold", steady(2)) | tables("shards_alive", steady(0)) | tables("leader_alive", steady(0))
          | tables("capacity_timers_per_second", steady(0)) | tables("oldest_overdue_seconds", growing(30)) | NOT_FIRING,
          ("ShardclockOnHold", "ShardclockNoShardAlive", "ShardclockNoLeader", "ShardclockNothingFires")),
@@ -291,20 +292,24 @@ CASES = [
          tables("leader_alive", steady(0)), ("ShardclockNoLeader",)),
     Case("a coordinator that was replaced", "ShardclockNoLeader",
          tables("leader_alive", "1+0x55 0+0x5 1+0x100")),
+    Case("a Ray that never gets its keepers", "ShardclockRayAway",
+         tables("ray_away_seconds", growing(30)), ("ShardclockRayAway",)),
+    Case("a Ray that takes four minutes to start", "ShardclockRayAway",
+         tables("ray_away_seconds", "0+30x8 0+0x100")),
     Case("one node's clock a second behind", "ShardclockClockOffset",
          shards("clock_offset_seconds", steady(0.01), steady(-1)), ("ShardclockClockOffset",)),
     Case("a clock that was off for a moment", "ShardclockClockOffset",
          shards("clock_offset_seconds", "0+0x57 2+0x5 0+0x100")),
-    Case("two shards on a node whose clock is 0.3 s ahead", "ShardclockClockOffset",
+    Case("two shards on a node with a clock that is 0.3 s ahead", "ShardclockClockOffset",
          shards("clock_offset_seconds", steady(0.3)) | one("clock_offset_seconds", steady(0.3), shard="2")
          | one("clock_round_trip_seconds", steady(0.001), shard="2")),
     Case("every node's clock ahead, so Postgres's behind", "ShardclockClockOffset",
          shards("clock_offset_seconds", steady(3)), ("ShardclockClockOffset", "ShardclockClockOffset")),
     Case("an offset that slow answers explain", "ShardclockClockOffset",
          shards("clock_offset_seconds", steady(0.8)) | shards("clock_round_trip_seconds", steady(0.7))),
-    Case("a peak above what two shards can do, without a policy", "ShardclockForecastOverCapacity",
+    Case("a peak above the capacity of two shards, without a policy", "ShardclockForecastOverCapacity",
          tables("forecast_peak_timers_per_second", steady(2500)), ("ShardclockForecastOverCapacity",)),
-    Case("a peak that somebody spreads at once", "ShardclockForecastOverCapacity",
+    Case("a peak that is spread at once", "ShardclockForecastOverCapacity",
          tables("forecast_peak_timers_per_second", "500+0x59 2500 500+0x100")),
     Case("a peak that the policy's most can do", "ShardclockForecastOverCapacity",
          tables("forecast_peak_timers_per_second", steady(2500)) | tables("shards_max", steady(4))),
@@ -335,7 +340,7 @@ CASES = [
     Case("a shard lost every other minute, and no worker", "ShardclockWorkersFlapping",
          one("takeovers_total", EVERY_OTHER_MINUTE, role="shard", reason="died"),
          ("ShardclockShardFlapping",)),
-    Case("a handler whose process fails to start again and again", "ShardclockHandlerDoesNotStart",
+    Case("a handler with a process that fails to start again and again", "ShardclockHandlerDoesNotStart",
          workers("handler_start_failures_total", "0+0x50 0+1x10"), ("ShardclockHandlerDoesNotStart",)),
     Case("a process that failed to start once on each node", "ShardclockHandlerDoesNotStart",
          workers("handler_start_failures_total", "0+0x50 1+0x100")),
@@ -381,7 +386,7 @@ CASES = [
     Case("an endpoint that failed last two hours ago, and to which nothing is sent", "ShardclockEndpointFails",
          one("endpoint_breakers_open", "0+0x20 1+0x400"), at="130m"),
 
-    Case("a job whose success is overdue by two hours, with runs of an hour at most", "ShardclockJobNotSucceeding",
+    Case("a job with a success overdue by two hours, with runs of an hour at most", "ShardclockJobNotSucceeding",
          tables("job_success_overdue_seconds", steady(7_200), job_name="refresh"), ("ShardclockJobNotSucceeding",)),
     Case("a run that takes as long as it may, and its attempts", "ShardclockJobNotSucceeding",
          tables("job_success_overdue_seconds", steady(3_600 + 840), job_name="refresh")),
@@ -392,7 +397,7 @@ CASES = [
          | tables("job_max_runtime_seconds", steady(20_000), job_name="report"), ("ShardclockJobNotSucceeding",)),
     Case("a job that is enabled after a month, and then succeeds", "ShardclockJobNotSucceeding",
          tables("job_success_overdue_seconds", "0+0x53 2600000+0x6 0+0x100", job_name="refresh")),
-    Case("a job whose process dies each time", "ShardclockJobCrashes",
+    Case("a job with a process that dies each time", "ShardclockJobCrashes",
          tables("job_consecutive_crashes", "0+0x30 1+0x5 2+0x5 3+0x100", job_name="refresh"),
          ("ShardclockJobCrashes",)),
     Case("two of three jobs that crash", "ShardclockJobCrashes",
@@ -432,7 +437,7 @@ CASES = [
          tables("log_partitions_ahead", steady(2)), ("ShardclockLogPartitionMissing",)),
     Case("today's day of the log missing", "ShardclockLogPartitionMissing",
          tables("log_partitions_ahead", steady(0)), ("ShardclockLogPartitionMissing",)),
-    Case("partitions that somebody makes anew", "ShardclockLogPartitionMissing",
+    Case("partitions that are made anew", "ShardclockLogPartitionMissing",
          tables("log_partitions_ahead", "8+0x40 1+0x21 8+0x100")),
     Case("the hour before the next day is made", "ShardclockLogPartitionMissing",
          tables("log_partitions_ahead", steady(7))),
@@ -478,7 +483,7 @@ CASES = [
          tables("connections", "40+0x57 290+0x2 60+0x100")),
     Case("two thirds of the connections taken", "ShardclockConnectionsNearLimit",
          tables("connections", steady(200))),
-    Case("a log that nobody archives", "ShardclockWalFilling",
+    Case("a log without an archive", "ShardclockWalFilling",
          tables("wal_kept_bytes", "12e9+1e9x60"), ("ShardclockWalFilling",)),
     Case("a log that a bulk load made grow for three minutes", "ShardclockWalFilling",
          tables("wal_kept_bytes", "12e9+0x50 26e9+0x6 16e9+0x100")),

@@ -1,4 +1,4 @@
-"""Write BPMN models in a few lines, and play instances of them by hand."""
+"""Write BPMN models in a few lines, and run instances of them step by step."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from datetime import UTC, datetime
 from shardclock_server.bpmn.model import Definition, read_model
 from shardclock_server.bpmn.step import Instance, advance, begin, read_state, write_state
 from shardclock_server.bpmn.step.effects import (
-    Change,
     ChildOpened,
     Effect,
-    Ended,
     EscalationThrown,
     IncidentRaised,
     IncidentResolved,
+    InstanceEnded,
     MessageOpened,
-    Passed,
     ServiceTaskOpened,
     SignalOpened,
     SignalThrown,
     TaskOpened,
     TimerOpened,
+    TokenChange,
+    TokenChanged,
     WaitClosed,
 )
-from shardclock_server.bpmn.step.signals import Completed, Continued, Happened, Retried, Signal
+from shardclock_server.bpmn.step.signals import ActivityCompleted, Continued, EventOccurred, Retried, Signal
 from shardclock_server.feel import Json
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
@@ -33,19 +33,19 @@ HEAD = (
     '<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"'
     ' xmlns:zeebe="http://camunda.org/schema/zeebe/1.0" xmlns:camunda="http://camunda.org/schema/1.0/bpmn">'
 )
-# What a process can wait for, throw and catch: `beside` it in its model.
+# Messages, signals, errors and escalations of a model, for the argument `beside`.
 SHARED = (
     '<message id="m" name="paid"><extensionElements><zeebe:subscription correlationKey="=order"/></extensionElements>'
     '</message><signal id="g" name="stop"/><error id="x" errorCode="E1"/><error id="y" errorCode="E2"/>'
     '<escalation id="c" escalationCode="C1"/>'
 )
 FLOW = re.compile(r"([^\s>\[]+)>([^\s\[]+)(?:\[([^\]]*)\])?")
-MARKS = {Change.ENTERED: "+", Change.LEFT: "-", Change.TERMINATED: "x"}
+MARKS = {TokenChange.ENTERED: "+", TokenChange.LEFT: "-", TokenChange.TERMINATED: "x"}
 Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOpened | ChildOpened
 
 
 def flows(text: str) -> str:
-    """Write sequence flows, given as `a>b`, with a condition as `a>b[x > 1]`; the id is `a>b` too."""
+    """Write sequence flows, given as `a>b`, or with a condition as `a>b[x > 1]`; the id of the flow is `a-b`."""
     return "".join(_flow(*found) for found in FLOW.findall(text))
 
 
@@ -56,7 +56,7 @@ def _flow(source: str, target: str, condition: str) -> str:
 
 
 def model(elements: str, *, connected: str = "", beside: str = "", process_id: str = "p") -> bytes:
-    """Write a model of one process; `beside` are messages, signals, errors and escalations."""
+    """Write a model of one process; `beside` is the XML of its messages, signals, errors and escalations."""
     process = f'<process id="{process_id}" isExecutable="true">{elements}{flows(connected)}</process>'
     return f"{HEAD}{beside}{process}</definitions>".encode()
 
@@ -67,7 +67,7 @@ def definition(elements: str, *, connected: str = "", beside: str = "") -> Defin
 
 
 def job(node_id: str, inside: str = "", *, tag: str = "serviceTask", retries: str | None = None) -> str:
-    """Write a service task, whose type is its id."""
+    """Write a service task with the same word as type and id."""
     attempts = "" if retries is None else f' retries="{retries}"'
     extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"{attempts}/></extensionElements>'
     return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'
@@ -92,10 +92,10 @@ def timer(kind: str, text: str) -> str:
 
 
 class Played:
-    """An instance that a test plays by hand: each step's state is written and read again.
+    """An instance that a test runs step by step; each step's state is written and read again.
 
-    shape:   `history` has a word for each node entered (`a+`), left (`a-`) or terminated (`ax`). With `by_node`, a step
-             enters one node, and leaves the rest for the next one
+    shape:   `history` has a word for each time that a token entered (`a+`) or left (`a-`) a node, or ended there early
+             (`ax`). With `by_node`, each step enters only one node; the next step enters the next node
     """
 
     def __init__(
@@ -109,32 +109,32 @@ class Played:
         self.incidents: dict[int, IncidentRaised] = {}
         self.thrown: list[SignalThrown] = []
         self.escalated: list[str] = []
-        self.ended: Ended | None = None
-        instance, step = begin(played, variables or {}, now=NOW, goes_on=self._goes_on, **begun)  # type: ignore[arg-type]
+        self.ended: InstanceEnded | None = None
+        instance, step = begin(played, variables or {}, now=NOW, may_continue=self._goes_on, **begun)  # type: ignore[arg-type]
         self.state = write_state(instance)
         self._follow(step.effects)
         self._take_rest()
 
     @property
     def instance(self) -> Instance:
-        """Read the state again, as whoever takes the next signal does."""
+        """Read the written state, as an engine does for each signal."""
         return read_state(self.state)
 
     @property
-    def result(self) -> Ended:
-        """Return how the instance has ended."""
+    def result(self) -> InstanceEnded:
+        """Return the end of the instance."""
         assert self.ended, f"it still waits for {self.waits}"
         return self.ended
 
     @property
     def waits(self) -> list[str]:
-        """List the nodes that wait, in the order in which they began."""
+        """List the waiting nodes, in the order in which their waits began."""
         return [node_id for _, node_id in self.open]
 
     def send(self, signal: Signal) -> bool:
-        """Send a signal; False: it is stale, and has changed nothing."""
+        """Send a signal; return False if the signal is stale and has changed nothing."""
         instance = self.instance
-        step = advance(self.definition, instance, signal, now=NOW, goes_on=self._goes_on)
+        step = advance(self.definition, instance, signal, now=NOW, may_continue=self._goes_on)
         if step.is_stale:
             assert not step.effects
             assert write_state(instance) == self.state
@@ -148,23 +148,23 @@ class Played:
         return not self._by_node
 
     def _take_rest(self) -> None:
-        while (instance := self.instance).rest:
+        while (instance := self.instance).continuation:
             self.parts += 1
-            step = advance(self.definition, instance, Continued(), now=NOW, goes_on=self._goes_on)
+            step = advance(self.definition, instance, Continued(), now=NOW, may_continue=self._goes_on)
             self.state = write_state(instance)
             self._follow(step.effects)
 
     def token(self, node_id: str) -> int:
-        """Find the token for which a node waits."""
+        """Find the token that waits at a node."""
         return next(token for token, waiting in self.open if waiting == node_id)
 
-    def happen(self, node_id: str, **variables: Json) -> bool:
-        """Let a timer, a message or a signal come for which a node waits."""
-        return self.send(Happened(self.token(node_id), node_id, variables))
+    def trigger(self, node_id: str, **variables: Json) -> bool:
+        """Send the timer, message or signal for which a node waits."""
+        return self.send(EventOccurred(self.token(node_id), node_id, variables))
 
     def complete(self, node_id: str, **variables: Json) -> bool:
         """Complete a task."""
-        return self.send(Completed(self.token(node_id), variables))
+        return self.send(ActivityCompleted(self.token(node_id), variables))
 
     def retry(self) -> bool:
         """Resolve the only incident."""
@@ -174,7 +174,7 @@ class Played:
     def _follow(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
             match effect:
-                case Passed(_, node_id, change):
+                case TokenChanged(_, node_id, change):
                     self.history.append(f"{node_id}{MARKS[change]}")
                 case WaitClosed(token, node_id, _):
                     gone = [key for key in self.open if key[0] == token and node_id in (None, key[1])]
@@ -188,7 +188,7 @@ class Played:
                     del self.incidents[token]
                 case SignalThrown():
                     self.thrown.append(effect)
-                case Ended():
+                case InstanceEnded():
                     self.ended = effect
                 case _:
                     self.open[effect.token, effect.node_id] = effect

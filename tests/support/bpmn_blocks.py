@@ -1,7 +1,7 @@
 """Draw processes at random as blocks inside blocks, write them as BPMN, and run them by a second, plain interpreter.
 
-The interpreter knows nothing of BPMN, tokens or flows: a block is started, and calls what follows when it is done. So
-it shares no fault with the engine. Both must wait for the same things after each move.
+The interpreter does not use BPMN, tokens or flows: it starts a block, and calls the next one when the block is done. So
+it shares no fault with the engine. After each move, both interpreters must wait for the same events.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ ERROR = '<error id="error" errorCode="E"/>'
 
 @dataclass
 class Block:
-    """A part of a process. `inside` are its parts; what they are depends on the kind.
+    """A part of a process. `inside` lists the blocks in this block; the meaning of each depends on the kind.
 
-    shape:   kinds are task, timer, row, all, some and sub. For a sub-process, the first part is what it does, the
+    shape:   kinds are task, timer, row, all, some and sub. For a sub-process, the first part is its content, the
              others follow its boundary events, of the kinds in `boundaries`
     """
 
@@ -50,7 +50,7 @@ def drawn(random: Random, *, depth: int, numbers: Iterator[int]) -> Block:
 
 
 class Written:
-    """Write a block as BPMN: the elements, the flows, and where a token comes in and goes out."""
+    """Write a block as BPMN: the elements, the flows, and the nodes where a token enters and leaves."""
 
     def __init__(self, block: Block) -> None:
         first, last, inside = self.write(block)
@@ -102,7 +102,8 @@ class Written:
             boundary = f"{node_id}{kind}"
             text += f'<boundaryEvent id="{boundary}" attachedToRef="{node_id}" cancelActivity="{cancels}">{event}'
             text += "</boundaryEvent>" + body + flows(f"{boundary}>{begun}")
-            # What runs beside has an end of its own; what interrupts goes on where the sub-process would have.
+            # The block after a non-interrupting event has its own end event. After the block of an interrupting event,
+            # the token goes on to the node after the sub-process.
             text += (
                 f'<endEvent id="{boundary}o"/>' + flows(f"{ended}>{boundary}o")
                 if kind == "beside"
@@ -112,11 +113,11 @@ class Written:
 
 
 class Scope:
-    """The process or a sub-process: what waits in it, and how many paths go on in it.
+    """The process or a sub-process: its waits, and the number of its open paths.
 
-    shape:   `beside` are the sub-processes beside which a path has begun. As long as one of them goes on, it could
-             begin the path once more, so a choice in that path waits for it before it joins, unless each part was
-             chosen
+    shape:   `beside` are the sub-processes whose non-interrupting events have begun a path. While one of these goes on,
+             its event could begin the path once more. So a choice in that path waits for the sub-process before
+             the choice joins, unless all branches were chosen
     """
 
     def __init__(self, parent: Scope | None, then: Callable[[], None], caught: Callable[[], None] | None) -> None:
@@ -129,19 +130,19 @@ class Scope:
             parent.inner.append(self)
 
     def run(self, block: Block, beside: tuple[Scope, ...] = ()) -> None:
-        """Begin a path that does a block and ends."""
+        """Begin a path that runs one block; after the block the path ends."""
         self.paths += 1
         self._start(block, self._end_of_path, beside)
 
     def all_waits(self) -> dict[str, tuple[Scope, Callable[[], None]]]:
-        """Gather what waits here and inside."""
+        """Collect the waits of this scope and of the scopes inside it."""
         found = {name: (self, go_on) for name, go_on in self.waits.items()}
         for scope in self.inner:
             found |= scope.all_waits()
         return found
 
     def throw(self) -> bool:
-        """Let an error go up; False: nobody catches it."""
+        """Pass an error to the nearest scope that catches it; return False if no scope does."""
         at: Scope | None = self
         while at and not at.caught:
             at = at.parent

@@ -1,4 +1,4 @@
-"""Run processes on real Postgres, by the statements of production, under a clock that the test moves."""
+"""Run processes on real Postgres, with the statements of production, and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ async def charge(timer: shardclock.Timer) -> dict[str, Any]:
 
 @shardclock.on_timer("flaky")
 async def flaky(timer: shardclock.Timer) -> None:
-    """Fail at each attempt; a handler that is called 20 times if nobody says otherwise."""
+    """Fail at each attempt; a handler that is called 20 times by default."""
     raise RuntimeError("the line is busy")
 
 
 @shardclock.on_timer("bill", max_attempts=2)
 async def bill(timer: shardclock.Timer) -> dict[str, Any]:
-    """Return what JSON can't say."""
+    """Return a value that JSON can't hold."""
     return {"amount": Decimal("1.50")}
 
 
 @dataclass
 class Processes:
-    """A cluster whose clock the test moves, and a client's session."""
+    """A cluster, a clock that the test moves, and a client's session."""
 
     cluster: SteppedCluster
     session: Session
@@ -65,19 +65,19 @@ class Processes:
         return self.cluster._keepers.shard
 
     async def deploy(self, elements: str, **written: str) -> int:
-        """Deploy a model of one process, `p` if nothing else is said; return the definition's key."""
+        """Deploy a model of one process, `p` by default; return the definition's key."""
         process_id = written.get("process_id", "p")
         deployed = await processes.deploy(self.session, model(elements, **written), resource=f"{process_id}.bpmn")
         return deployed[0].definition_key
 
     async def start(self, process_id: str = "p", **variables: Any) -> int:
-        """Start an instance, and let happen what happens at once."""
+        """Start an instance, and process all due work."""
         key = await processes.start(self.session, process_id, variables=variables)
         await self.settle()
         return key
 
     async def settle(self) -> None:
-        """Let happen what is due."""
+        """Process all due work."""
         await self.cluster.advance("PT0S")
 
     async def advance(self, by: str) -> None:
@@ -91,13 +91,13 @@ class Processes:
         return (await self.see(key)).found.state
 
     async def history(self, key: int) -> list[str]:
-        """Tell how tokens went, as `s+`, `s-`, `ax`."""
+        """Return the moves of tokens, as `s+`, `s-`, `ax`."""
         marks = {"entered": "+", "left": "-", "terminated": "x"}
         steps = await instances.steps_of(self.session, key)
         return [f"{node}{marks[change]}" for step in steps for _, node, change in step.passes]
 
     async def stale(self, key: int) -> list[str]:
-        """Name the kinds of the signals that found nobody."""
+        """Name the kinds of the signals without a receiver."""
         steps = await instances.steps_of(self.session, key)
         return [said["kind"] for step in steps for said in step.signals if said.get("stale")]
 
@@ -114,7 +114,7 @@ async def running(app: str = "") -> AsyncIterator[Processes]:
 
 @asynccontextmanager
 async def holding(it: Processes, statement: str, *values: object, commits: bool = False) -> AsyncIterator[None]:
-    """Keep a client's transaction open, with the locks of a statement; in the end it is rolled back, or committed."""
+    """Keep a client's transaction open that has run a statement; at the end roll the transaction back, or commit it."""
     connection = await asyncpg.connect(it.cluster.dsn, timeout=BOUND_S)
     transaction = connection.transaction()
     await transaction.start()

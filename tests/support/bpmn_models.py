@@ -1,21 +1,21 @@
-"""The models of each BPMN element, `tests/engine/models`: what is done with an instance, and how its tokens go then.
+"""The models of each BPMN element, `tests/engine/models`: moves in an instance, and the paths of its tokens.
 
-Each folder has a `histories.toml` with a table for each of its models. A model that runs has `moves`, pairs of what is
-done and of the history that follows from it; one that is refused has the sentence.
+Each folder has a `histories.toml` with a table for each of its models. A model that runs has `moves`, pairs of a move
+and the history after it; a refused model has the sentence.
 
     start {"order": 42}         begin an instance, with variables
     advance PT1H                move the clock
     complete approve {…}        complete a user task
-    do charge {…}               complete a service task, as a program that has taken it
+    do charge {…}               complete a service task, as a program that has claimed it
     fail charge why             fail at it
-    throw charge CODE {…}       throw an error of BPMN there
+    throw charge CODE {…}       throw a BPMN error there
     message paid 42 {…}         publish a message with a correlation key
     signal stop {…}             throw a signal
     set {…}                     set variables
     resolve charge              resolve the incident of a node
 
-A history has `a+` where a token enters the node a, `a-` where it leaves, `ax` where it is terminated. Those of several
-instances are divided by ` | `, in the order in which they began.
+A history has `a+` where a token enters the node a, `a-` where it leaves a, `ax` where it ends early. The histories of
+several instances are divided by ` | `, in the order in which they began.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tests.support import ROOT
 from tests.support.bpmn_cluster import Processes
 
 MODELS = ROOT / "tests" / "engine" / "models"
-# In the order of the page.
+# The order of the folders on the page.
 FOLDERS = (
     "start", "end", "task", "gateway", "sub-process", "boundary", "intermediate", "multi-instance", "data", "refused",
 )  # fmt: skip
@@ -48,10 +48,10 @@ HISTORIES = "histories.toml"
 
 @dataclass(frozen=True, slots=True)
 class ElementModel:
-    """One model, and what is expected of it.
+    """One model, and its expected behavior.
 
-    shape:   `moves` are pairs of a move and the history after it, none if the model is `refused`; `result` are the
-             variables at the end of the first instance, None if nothing is said of them; with `incident`, the first
+    shape:   `moves` are pairs of a move and the history after it, and empty if the model is `refused`; `result` are the
+             variables at the end of the first instance, None if they are not checked; with `incident`, the first
              instance has not ended
     """
 
@@ -66,7 +66,7 @@ class ElementModel:
 
     @property
     def path(self) -> str:
-        """Return where it is, from the folder of models on."""
+        """Return its path, relative to the folder of models."""
         return f"{self.folder}/{self.name}.bpmn"
 
     @property
@@ -95,7 +95,7 @@ def _folder(name: str) -> Folder:
 
 
 class Play:
-    """Make moves in a cluster, and tell the history that follows from each."""
+    """Make moves in a cluster, and return the history after each."""
 
     def __init__(self, it: Processes) -> None:
         self._it = it
@@ -106,7 +106,7 @@ class Play:
         return sorted(one.instance_key for one in await instances.find_instances(self._it.session))
 
     async def move(self, move: str) -> str:
-        """Make a move; return the history that is new."""
+        """Make a move; return the new history."""
         verb, _, said = move.partition(" ")
         words, variables = _read(said)
         await MOVES[verb](self._it, words, variables)

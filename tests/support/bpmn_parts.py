@@ -65,6 +65,6 @@ def refusal(text: bytes) -> list[str]:
 
 
 def choosing(condition: str) -> bytes:
-    """Write a model with a condition at the flow `f`."""
+    """Write a model with a condition on the flow `f`."""
     flow = f'<sequenceFlow id="f" sourceRef="g" targetRef="a">{condition}</sequenceFlow>'
     return model(CHOICE + flow, connected="s>g g>b")

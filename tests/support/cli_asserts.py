@@ -1,9 +1,11 @@
-"""What the tests of the command line share: exit codes, assertions, and a shard's effects."""
+"""Shared parts of the command line's tests: exit codes, assertions, and a shard's effects."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 
+from shardclock.api.codes import RefusalCode
 from tests.support.factories import query, value
 from tests.support.program import Done, Shell
 
@@ -34,9 +36,17 @@ def end_all(shell: Shell, intent: str = "TRIGGERED") -> None:
 
 
 def assert_refused(done: Done, *words: str, code: int = BAD_INPUT) -> None:
-    """Assert one line on stderr that contains the words, and nothing on stdout."""
+    """Assert one line on stderr that contains the words, or with --json an object, and nothing on stdout."""
     assert (done.code, done.out) == (code, ""), done
     assert len(done.err.splitlines()) == 1, done.err
-    assert done.err.startswith("shardclock: ")
+    assert done.err.startswith(("shardclock: ", "{"))
     for word in words:
-        assert word in done.err
+        assert word in (json.loads(done.err)["detail"] if done.err.startswith("{") else done.err)
+
+
+def assert_code(done: Done, code: RefusalCode, **members: object) -> None:
+    """Assert that a command with --json ended with this refusal."""
+    assert (done.code, done.out) == (code.exit_code, ""), done
+    refusal = json.loads(done.err)
+    assert refusal.pop("detail")
+    assert refusal == {"code": code.name, **members}

@@ -1,4 +1,4 @@
-"""Faults of a watched cluster that last for a block: days that are missing, transactions, clocks, rights."""
+"""Faults of a watched cluster that last for a block: missing days, transactions, clocks, rights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def log_without_days(watched: Watched) -> Iterator[None]:
 
 
 def _makes_days(watched: Watched) -> bool:
-    """Make the days ahead; the function waits for no lock, so whoever reads the log just now sends it away."""
+    """Make the days ahead; return False if a reader's lock on the log prevents it."""
     try:
         watched.sql("select shardclock.ensure_log_partitions()")
     except asyncpg.LockNotAvailableError:
@@ -43,7 +43,7 @@ def _makes_days(watched: Watched) -> bool:
 
 @contextmanager
 def transaction_held(watched: Watched, text: str, isolation: Isolation = "read_committed") -> Iterator[None]:
-    """Keep a transaction open after one statement, as a client does that forgets about it."""
+    """Keep a transaction open after one statement, like a client that forgets to end its transaction."""
     loop = asyncio.new_event_loop()
 
     async def begin() -> asyncpg.Connection:
@@ -63,15 +63,15 @@ def transaction_held(watched: Watched, text: str, isolation: Isolation = "read_c
 
 @contextmanager
 def reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
-    """Let one more source report, whose clock is off; the machine's own clock is not ours to move."""
+    """Add a source with a wrong clock; a test can't move the machine's own clock."""
     code = (
         "import sys, time\n"
-        "from shardclock_server.metrics.report import Report, Reporter, Sample\n"
+        "from shardclock_server.metrics.report import MetricsReport, Reporter, Sample\n"
         "reporter = Reporter(sys.argv[1])\n"
         "while True:\n"
         "    clock = [Sample('clock_offset_seconds', (), float(sys.argv[2])),"
         " Sample('clock_round_trip_seconds', (), 0.001)]\n"
-        "    reporter.send(Report('skewed', '7', clock))\n"
+        "    reporter.send(MetricsReport('skewed', '7', clock))\n"
         "    time.sleep(0.5)\n"
     )
     source = subprocess.Popen([sys.executable, "-c", code, watched.socket_path, str(offset_s)], cwd=ROOT)
@@ -84,7 +84,7 @@ def reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
 
 @contextmanager
 def right_missing(watched: Watched, right: str, table: str) -> Iterator[None]:
-    """Take a right from the cluster's roles, as a grant that went wrong does."""
+    """Revoke a right of the cluster's roles, like a wrong grant."""
     roles = watched.sql(
         "select g.grantee from information_schema.role_table_grants g"
         " where g.table_schema = 'shardclock' and g.table_name = $1 and g.privilege_type = upper($2)"

@@ -1,4 +1,4 @@
-"""Run one `shardclock up` as a process, with its children, and leave nothing behind."""
+"""Run one `shardclock up` as a process, with its children, and remove its processes and files at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.factories import holders_of
 from tests.support.processes import kill, processes_with, title
 from tests.support.program import PROGRAM, run, until
 
-STOP_S = 30.0  # generous: a stop takes about 3 s on two idle cores, and Ray may take 15 to miss a raylet
+STOP_S = 30.0  # generous: a stop takes about 3 s on two idle cores, and Ray may need 15 s to notice a lost raylet
 
 
 class ClusterProcess:
@@ -38,16 +38,22 @@ class ClusterProcess:
             "SHARDCLOCK_DATA_DIR": str(place / "data"),
             "TEST_OF_SHARDCLOCK": self.mark,
             "TMPDIR": self._temp,
+            # Most tests are about Ray, and look for the keepers on Ray.
+            "SHARDCLOCK_STANDBY": "false",
             **environment,
         }
-        self.process = subprocess.Popen(
-            [*program, "up"], stdout=subprocess.DEVNULL, stderr=self._said, env=os.environ | self.environment, cwd=cwd
-        )
+        self._command, self._cwd = [*program, "up"], cwd
+        self.process = self._start()
 
     @property
     def said(self) -> str:
-        """Read its stderr."""
+        """Read the stderr of `up`."""
         return (self.place / "said").read_text()
+
+    def start_again(self) -> None:
+        """Wait for the end of the killed `up`, and start another `up` in its place."""
+        self.process.wait(STOP_S)
+        self.process = self._start()
 
     def until_running(self) -> None:
         """Wait until the cluster says that it runs."""
@@ -55,7 +61,7 @@ class ClusterProcess:
         assert self.process.poll() is None, self.said
 
     def processes(self, word: str = "") -> list[psutil.Process]:
-        """Find its living processes whose command lines contain `word`."""
+        """Find its living processes with `word` in their command lines."""
         return [process for process in processes_with("TEST_OF_SHARDCLOCK", self.mark) if word in title(process)]
 
     @property
@@ -68,13 +74,13 @@ class ClusterProcess:
         return Path(self.processes("shardclock_server.cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
 
     def status(self) -> Any:
-        """Return what `shardclock status` says; None if it fails."""
+        """Return the answer of `shardclock status`; None if it fails."""
         done = run("status", "--json", environment=self.environment)
         return done.json if done.code == 0 else None
 
     @property
     def dsn(self) -> str:
-        """Name its database, which may not be there yet."""
+        """Name its database, which may not exist yet."""
         return self.environment.get("SHARDCLOCK_DSN") or EmbeddedPostgres.at(self.place / "data").dsn
 
     def keepers(self, role: str) -> list[Holder]:
@@ -86,29 +92,29 @@ class ClusterProcess:
         return [holder for holder in found if holder.part is not None]
 
     def serving(self) -> list[Holder]:
-        """List the shards if both serve; otherwise return an empty list."""
-        # Asked of the tables: a cluster that comes up needs the cores that each `shardclock status` would keep busy.
+        """List the shards if two shards serve; otherwise return an empty list."""
+        # The list comes from the tables, because a starting cluster needs the cores that `shardclock status` would use.
         shards = self.keepers(SHARD)
         return shards if len(shards) == 2 else []
 
     def working(self) -> list[Holder]:
-        """List the workers if both serve; otherwise return an empty list."""
+        """List the workers if two workers serve; otherwise return an empty list."""
         workers = self.keepers(WORKER)
         return workers if len(workers) == 2 else []
 
     def advancing(self) -> list[Holder]:
-        """List the engines if both serve; otherwise return an empty list."""
+        """List the engines if two engines serve; otherwise return an empty list."""
         engines = self.keepers(ENGINE)
         return engines if len(engines) == 2 else []
 
     def is_whole(self) -> bool:
-        """Say whether each of its processes runs, and both shards that Postgres lists live."""
+        """Return whether the host, Ray and the coordinator run, and both shards in Postgres's list are alive."""
         parts = ("shardclock_server.cluster.host", "gcs_server ", "raylet ", "CoordinatorActor")
         shards = self.serving() if all(map(self.processes, parts)) else []
         return bool(shards) and all(psutil.pid_exists(shard.pid) for shard in shards)
 
     def end(self) -> None:
-        """Stop the cluster and leave nothing behind, whether the test passed or failed."""
+        """Stop the cluster, and remove its processes and files, whether the test passed or failed."""
         self.process.terminate()
         try:
             self.process.wait(STOP_S)
@@ -121,3 +127,12 @@ class ClusterProcess:
             kill(self.processes())
             self._said.close()
             shutil.rmtree(self._temp, ignore_errors=True)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command,
+            stdout=subprocess.DEVNULL,
+            stderr=self._said,
+            env=os.environ | self.environment,
+            cwd=self._cwd,
+        )

@@ -1,7 +1,7 @@
-"""Ask Postgres on connections that stay open from one question to the next.
+"""Run statements on connections that stay open between calls.
 
-To connect takes Postgres and Python several times as long as what a test asks. The connections belong to a thread with
-a loop of its own, so they outlive the loop of the test that asks. No two questions share one at the same time.
+A new connection costs Postgres and Python several times as much as a test's statement. The connections belong to a
+separate thread with a separate loop, so they outlive the loop of the test. No two statements share a connection.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Any, TypeVar
 import asyncpg
 
 T = TypeVar("T")
-BOUND_S = 60.0  # nothing that is asked here takes longer
-KEPT_MAX = 3  # to one database, by one role; a server lets in 200
-# What leaves nothing behind in its session. Anything else is asked on a connection that is closed after it.
+BOUND_S = 60.0  # every statement of these connections ends sooner
+KEPT_MAX = 3  # connections of one role to one database; a server permits 200 in total
+# Statements that don't change their session. Any other statement gets a connection that is then closed.
 LEAVES_NOTHING = re.compile(
     r"(\s|--[^\n]*\n)*(delete|insert|select|truncate|update|with)\b(?!.*(advisory_lock|set_config))", re.DOTALL
 )
-# What counts for sessions that begin later, or needs a database in which there is nobody.
+# Statements that affect later sessions, or need a database without connections.
 FOR_NEW_SESSIONS = re.compile(r"\s*((alter|create|drop)\s+(database|role|system)|select pg_reload_conf)\b")
 
-# What a question raises while Postgres, or what is asked about, is not there.
+# Errors of a statement while Postgres or its objects are missing.
 AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 _idle: defaultdict[str, list[asyncpg.Connection]] = defaultdict(list)
 
 
 async def fetch(dsn: str, text: str, *args: Any) -> list[asyncpg.Record]:
-    """Run one statement on a connection that nobody else uses meanwhile."""
+    """Run one statement on a connection that no other call uses at that time."""
 
     async def ask(connection: asyncpg.Connection) -> list[asyncpg.Record]:
         rows: list[asyncpg.Record] = await connection.fetch(text, *args, timeout=BOUND_S)
@@ -49,7 +49,7 @@ async def fetch(dsn: str, text: str, *args: Any) -> list[asyncpg.Record]:
 
 
 def start(dsn: str, *statements: str) -> Future[None]:
-    """Begin to run statements, one after the other, that leave nothing behind in their session."""
+    """Begin statements, one after the other, that don't change their session."""
 
     async def ask(connection: asyncpg.Connection) -> None:
         for statement in statements:
@@ -59,7 +59,7 @@ def start(dsn: str, *statements: str) -> Future[None]:
 
 
 def close_those_to(dsn: str) -> None:
-    """Close the connections to a database, of whatever role; the caller's loop stands still meanwhile."""
+    """Close the connections of all roles to a database; the call blocks the caller's loop."""
 
     async def close() -> None:
         _close_idle(lambda kept: _database(kept) == _database(dsn))
@@ -86,7 +86,7 @@ async def _open(dsn: str) -> asyncpg.Connection:
         connection = kept.pop()
         if not connection.is_closed():  # its backend or its server may have been killed
             return connection
-    # No statement is kept: a test may change the tables that it is about.
+    # No prepared statement is kept: a test may change its tables.
     settings = {"timezone": "UTC"}
     return await asyncpg.connect(dsn, timeout=BOUND_S, statement_cache_size=0, server_settings=settings)
 

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from shardclock import log
-from shardclock.log.saying import LOGGER
+from shardclock.log.group_log import LOGGER
 from shardclock_server.sql.log.groups import Group, list_groups
 from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, query
@@ -43,7 +43,7 @@ def consume_leased(dsn: str, group: str, work: Any, **more: Any) -> Any:
 async def consume_once(session: Session, group: str, work: Any, **more: Any) -> int:
     """Consume the next records on a session's connection."""
     async with session.connection() as connection:
-        pass  # its own errors come as they are
+        pass  # the connection's own errors are raised unchanged
     return await log.consume_once(connection, group, work, **more)
 
 
@@ -79,7 +79,7 @@ async def append(dsn: str, *keys: int) -> list[int]:
 
 @asynccontextmanager
 async def consuming(*consumers: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Run consumers during a block; the end of the block raises what a consumer has raised."""
+    """Run consumers during a block; the end of the block raises a consumer's exception."""
     tasks = [asyncio.create_task(consumer) for consumer in consumers]
     try:
         yield tasks

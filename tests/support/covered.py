@@ -1,4 +1,4 @@
-"""Print how much of each package was run, as `coverage json` has written it: `make coverage`."""
+"""Print the coverage of each package from the output of `coverage json`: `make coverage`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections import defaultdict
 from tests.support import ROOT
 
 REPORT = ROOT / "build/coverage/report.json"
-CLIENT = "client"  # its package is below it
+CLIENT = "client"  # the package is a folder below this one
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 from hypothesis import strategies as st
 
 from shardclock_server.timers.cron import Cron, parse_cron
-from shardclock_server.timers.occurrence import Occurrence
+from shardclock_server.timers.occurrence import ScheduledOccurrence
 from shardclock_server.timers.zone import zone_of
 
 # Gaps and overlaps of an hour, of half an hour, at midnight, of a whole day, at Ramadan, in winter (Dublin), none.
@@ -19,13 +19,13 @@ zones = st.sampled_from(ZONES).map(zone_of)
 
 
 def moment(text: str) -> datetime:
-    """Read a moment, in UTC if it doesn't say."""
+    """Read a moment, in UTC by default."""
     found = datetime.fromisoformat(text)
     return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def occurrences(cron: Cron, created: datetime) -> Iterator[Occurrence]:
-    """Step through a rule."""
+def occurrences(cron: Cron, created: datetime) -> Iterator[ScheduledOccurrence]:
+    """Yield the occurrences of a rule."""
     occurrence = cron.first(created)
     while occurrence is not None:
         yield occurrence
@@ -44,7 +44,7 @@ MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", 
 
 
 def numbers(low: int, high: int, names: list[str] | None = None) -> st.SearchStrategy[str]:
-    """Write a field of numbers, in each way there is."""
+    """Write a field of numbers, in every notation."""
     number = st.integers(low, high)
     step = st.integers(1, 9)
     some = st.lists(number, min_size=2, max_size=2, unique=True).map(sorted)

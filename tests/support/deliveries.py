@@ -17,7 +17,7 @@ from shardclock_server.sql.deliveries.claim import (
     claim_deliveries,
 )
 from shardclock_server.sql.deliveries.handlers import DeclaredHandler, declare_handlers
-from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
+from shardclock_server.sql.deliveries.settle import SETTLE_PLANS, DeliveryEnding, Settlement, settle_deliveries
 from shardclock_server.sql.session import QUEUE_PLANS, Session
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query
 from tests.support.roles import as_role
@@ -27,13 +27,13 @@ NO_PLACES: Mapping[str, int] = MappingProxyType({})
 
 
 async def declare(dsn: str, *targets: str) -> dict[str, str]:
-    """Declare handlers, as `up --app` does; return what changed."""
+    """Declare handlers, as `up --app` does; return the changes."""
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         return await declare_handlers(session, [DeclaredHandler(target, f"app:{target}", "{}") for target in targets])
 
 
 async def add_worker(dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1) -> None:
-    """Register a worker with its assignment, as the coordinator would."""
+    """Register a worker with its assignment, as the coordinator does."""
     await add_holder(dsn, holder, part, part_count, role=WORKER)
 
 
@@ -46,7 +46,7 @@ async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER,
 
 
 async def let_die(dsn: str, count: int) -> list[int]:
-    """Let deliveries die, one after the other; return their keys."""
+    """Make deliveries dead letters, one after the other; return their keys."""
     await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
     await add_worker(dsn, 11)
@@ -59,7 +59,7 @@ async def let_die(dsn: str, count: int) -> list[int]:
 
 
 async def deliveries(dsn: str) -> list[dict[str, Any]]:
-    """Read the deliveries that there are."""
+    """Read all deliveries."""
     return [dict(row) for row in await query(dsn, "select * from shardclock.deliveries order by timer_key")]
 
 
@@ -85,34 +85,34 @@ class WorkerClient:
     async def scan(
         self, batch: int = 100, *, places: Mapping[str, int] = NO_PLACES, webhooks: int = 0
     ) -> DeliveryScanResult:
-        """Claim, with places for some targets, and so many of each endpoint that has no entry."""
+        """Claim within the places of each target in `places`; each endpoint without an entry has `webhooks` places."""
         scan = DeliveryScan(self.targets, batch, webhooks=webhooks, places=places)
         return await claim_deliveries(self.claims, self.holder, scan, lease_s=10.0, now=self.now)
 
     async def take(self, places: Mapping[str, int] = NO_PLACES, *, batch: int = 100) -> list[ClaimedDelivery]:
-        """Claim, and return what was claimed."""
+        """Claim, and return the claimed deliveries."""
         return (await self.scan(batch, places=places)).claimed
 
     async def settle(self, *settlements: Settlement) -> frozenset[Claim]:
         """Settle attempts; return the claims that were settled."""
         unsettled = await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
-        assert not unsettled.locked, "it was not asked to leave out what is locked"
+        assert not unsettled.locked, "it was not asked to leave out locked ones"
         return frozenset(it.delivery.claim for it in settlements) - unsettled.lost
 
 
 def done(delivery: ClaimedDelivery) -> Settlement:
-    """Say that an attempt succeeded."""
-    return Settlement(delivery, Ending.DELIVERED, duration_s=0.003)
+    """Settle an attempt as successful."""
+    return Settlement(delivery, DeliveryEnding.DELIVERED, duration_s=0.003)
 
 
 def failed(delivery: ClaimedDelivery, delay_s: float = 60.0, reason: str = "it raised") -> Settlement:
-    """Say that an attempt failed, and is made again."""
+    """Settle an attempt as failed; another attempt follows."""
     return Settlement(delivery, None, fails=True, delay_s=delay_s, duration_s=0.003, reason=reason)
 
 
 def dead(delivery: ClaimedDelivery, reason: str = "it raised too often") -> Settlement:
-    """Say that an attempt failed, and was the last."""
-    return Settlement(delivery, Ending.DEAD, fails=True, duration_s=0.003, reason=reason)
+    """Settle the last attempt as failed."""
+    return Settlement(delivery, DeliveryEnding.DEAD, fails=True, duration_s=0.003, reason=reason)
 
 
 async def add_deliveries(dsn: str, count: int, target: str = HANDLER, **columns: str) -> None:

@@ -17,7 +17,7 @@ BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """One block of code, and where it stands."""
+    """One block of code with its page and line; with `reason` it is not run."""
 
     where: str
     kind: str
@@ -26,7 +26,7 @@ class Block:
 
 
 def blocks() -> Iterator[Block]:
-    """Find all blocks that can be run."""
+    """Find all blocks in a language that can run."""
     for file in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = file.read_text(encoding="utf-8")
         for found in BLOCK.finditer(text):

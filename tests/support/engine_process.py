@@ -1,4 +1,4 @@
-"""Run one engine in a process of its own, so that a test can kill or freeze it: python -m tests.support.engine_process.
+"""Run one engine in a separate process, so that a test can kill or freeze it: python -m tests.support.engine_process.
 
 argv:    the holder, the settings as JSON, and the DSN
 exit:    0 after a drain (SIGTERM), 3 when the holder was ended
@@ -27,7 +27,7 @@ HOLDER_ENDED = 3
 
 
 class EngineProcess:
-    """One engine's process, as a test sees it."""
+    """One engine's process, for a test."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class EngineProcess:
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Say whether the process has ended."""
+        """Return whether the process has ended."""
         return self._process.poll() is not None
 
     def kill(self) -> None:

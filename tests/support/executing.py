@@ -1,7 +1,7 @@
-"""Play a worker whose executors are real: python -m tests.support.executing KIND PLACE.
+"""Act as a worker with real executors: python -m tests.support.executing KIND PLACE.
 
-KIND is `local` or `ray`: all scenarios are played with executors that were started in this way. Ray has a process of
-its own here, because it leaves hooks behind. The answer on stdout is one JSON object, by scenario.
+KIND is `local` or `ray`: all scenarios run with executors that were started in this way. Ray runs in this
+separate process, because it leaves hooks in its process. The answer on stdout is one JSON object, by scenario.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from shardclock_server.cluster.ray_cluster import prepare_environment, start_ray
 from shardclock_server.cluster.scratch import Scratch, short_place
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.process import HandlerProcess, LocalHandlerProcess, RayHandlerProcess
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.process import LocalRunProcess, RayRunProcess, RunProcess
 from shardclock_server.workers.user_process import ProcessDied
 from tests.support.handler_queues import running
@@ -34,14 +34,14 @@ APP = """
 import asyncio, ctypes, os, re, sys, time
 import shardclock
 
-def surroundings():
+def environment():
     server = [it for it in sys.modules if it.startswith("shardclock_server")]
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     return {"server": server, "nice": nice, "omp": os.environ.get("OMP_NUM_THREADS"), "stdin": os.read(0, 1).decode()}
 
 @shardclock.on_timer("plain", priority=3)
 def plain(timer):
-    return surroundings()
+    return environment()
 
 @shardclock.on_timer("async")
 async def asynchronous(timer):
@@ -85,7 +85,7 @@ async def blocks(timer):
 
 @shardclock.job(priority=4)
 def looked(run):
-    return surroundings()
+    return environment()
 
 @shardclock.job()
 async def waits(run):
@@ -100,7 +100,7 @@ def ignores(run):
 DEATHS = {"exits": (False, 30.0), "crashes": (True, 30.0), "forks": (True, 30.0), "hangs": (False, 0.5),
           "blocks": (True, 0.5)}  # fmt: skip
 Start = Callable[[HandlerSpec], HandlerProcess]
-StartRuns = Callable[[Needs], RunProcess]
+StartRuns = Callable[[RunResources], RunProcess]
 
 
 async def calls(start: Start) -> object:
@@ -118,7 +118,7 @@ async def calls(start: Start) -> object:
 
 
 async def deaths(start: Start) -> object:
-    """Call handlers for many deliveries, of which one ends the process or hangs; return the attempts that failed."""
+    """Call handlers for many deliveries, of which one ends the process or hangs; return the failed attempts."""
     failed = {}
     for target, (is_async, timeout_s) in DEATHS.items():
         spec = spec_of(target, is_async=is_async, max_attempts=1, timeout_s=timeout_s)
@@ -138,7 +138,7 @@ async def refusals(place: Path, handlers: Callable[..., Any], runs: Callable[...
     for modules in ("raises", "exits_at_import"):
         for process in (
             handlers(spec_of(), modules=modules, directory=str(place)),
-            runs(Needs(), modules=modules, directory=str(place)),
+            runs(RunResources(), modules=modules, directory=str(place)),
         ):
             try:
                 await process.ready()
@@ -150,14 +150,14 @@ async def refusals(place: Path, handlers: Callable[..., Any], runs: Callable[...
 
 async def runs(start: StartRuns) -> object:
     """Make runs in one process, cancel one, and leave one until its time is over."""
-    process = start(Needs(priority=4))
+    process = start(RunResources(priority=4))
     await process.ready()
     first, _ = await process.run(_order("looked"), lives_s=20)
     await process.ready()
     running = asyncio.create_task(process.run(_order("waits"), lives_s=20))
 
     async def is_half() -> bool:
-        return (await process.look(lives_s=20)).progress == 0.5
+        return (await process.poll(lives_s=20)).progress == 0.5
 
     await eventually(is_half)
     await process.cancel()
@@ -206,7 +206,7 @@ def raying() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    # Ray and the app print to stdout, too: only the answer goes to the test.
+    # Ray and the app also print to stdout, so the test gets only the answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     kind, where = sys.argv[1], Path(sys.argv[2])

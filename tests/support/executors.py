@@ -1,4 +1,4 @@
-"""Look at the children of a worker that are executors, from a test that is the worker."""
+"""Find the executors among the children of a test that acts as the worker."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.support.waiting import eventually
 
 
 def child_of(process: UserProcess) -> psutil.Process:
-    """Return the process as the system sees it."""
+    """Return the operating system's process."""
     return psutil.Process(_popen(process).pid)
 
 
 async def until_reaped(process: UserProcess) -> int:
-    """Wait until the worker has taken the end of the process; return its exit code."""
+    """Wait until the worker has reaped the process; return its exit code."""
     popen = _popen(process)
     await eventually(lambda: popen.returncode is not None)
     assert popen.returncode is not None

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shardclock_server.cluster.families import REPORTED
 from shardclock_server.metrics.exporter import Exporter, ExporterConfig
-from shardclock_server.metrics.report import BYTES_MAX, Report, Reporter, decode
+from shardclock_server.metrics.report import BYTES_MAX, MetricsReport, Reporter, decode
 from shardclock_server.sql.dsn import Dsn
 from tests.support.factories import BOUND_S
 from tests.support.program import until
@@ -66,7 +66,7 @@ async def ask(address: str, path: str = "/metrics", **headers: str) -> Page:
 
 @contextmanager
 def short_dir() -> Iterator[Path]:
-    """Make a directory whose path is short enough for a socket in it."""
+    """Make a directory with a path that is short enough for a socket in it."""
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
     try:
         yield path
@@ -89,11 +89,11 @@ class Exporting:
         return self.exporter.address
 
     def get(self, path: str = "/metrics", **headers: str) -> Page:
-        """Ask for a page, once the exporter has received all that was sent."""
+        """Ask for a page, after the exporter has received all reports."""
         until(lambda: self._heard() >= self.told, "the exporter to hear what it was told")
         return get(self.address, path, **headers)
 
-    def tell(self, *reports: Report) -> None:
+    def tell(self, *reports: MetricsReport) -> None:
         """Send reports as a shard does."""
         reporter = Reporter(self.socket_path)
         for report in reports:
@@ -133,9 +133,9 @@ class ReportReceiver:
 
     socket_path: str
     _socket: socket.socket
-    reports: list[Report] = field(default_factory=list)
+    reports: list[MetricsReport] = field(default_factory=list)
 
-    def received(self) -> list[Report]:
+    def received(self) -> list[MetricsReport]:
         """Return all reports received so far."""
         try:
             while True:
@@ -153,7 +153,7 @@ def listening() -> Iterator[ReportReceiver]:
         yield ReportReceiver(str(place / "receiver.sock"), receiver)
 
 
-def value_of(report: Report, name: str, *labels: str) -> float:
+def value_of(report: MetricsReport, name: str, *labels: str) -> float:
     """Read one number of a report."""
     return {(sample.name, *sample.labels): sample.value for sample in report.samples}[name, *labels]
 

@@ -1,4 +1,4 @@
-"""Put timers and holders into a database as tests need them, and read what became of them."""
+"""Put timers and holders into a database, and read their rows and records."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import asyncpg
 from shardclock_server.shards.firing import firing_of
 from shardclock_server.sql.claims.claim import Scan, ScanResult, Scope, claim_due
 from shardclock_server.sql.claims.fire import Fired, Firing, fire_due
+from shardclock_server.sql.claims.handed import NO_GRANTS, Grants
 from shardclock_server.sql.claims.scan_window import ScanWindow
 from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.session import QUEUE_PLANS, Session
@@ -25,11 +26,11 @@ from tests.support.roles import as_role
 
 T = TypeVar("T")
 BOUND_S = 30.0  # no test waits longer than this for anything
-ANCHOR = datetime(2026, 3, 29, 12, tzinfo=UTC)  # a summer time begins on this day
+ANCHOR = datetime(2026, 3, 29, 12, tzinfo=UTC)  # summer time begins on this day in Europe
 
 
 async def query(dsn: str, text: str, *args: Any) -> list[asyncpg.Record]:
-    """Run one statement on a connection that nobody else uses meanwhile."""
+    """Run one statement on a connection that no other call uses at that time."""
     return await connections.fetch(dsn, text, *args)
 
 
@@ -39,7 +40,7 @@ async def value(dsn: str, text: str, *args: Any) -> Any:
 
 
 async def holders_of(dsn: str, role: str | None = None) -> list[Holder]:
-    """List the holders that have not ended, of one role or of all, by part; those without slots come last."""
+    """List the holders that have not ended, of one role or of all, by part; holders without slots come last."""
     rows = await query(dsn, *statement("list_holders").with_values({"role": role}))
     return [Holder(**dict(row)) for row in rows]
 
@@ -51,18 +52,18 @@ async def intents(dsn: str) -> Counter[tuple[int, str]]:
 
 
 async def pending_keys(dsn: str) -> list[int]:
-    """List the timers that are still to fire."""
+    """List the pending timers."""
     rows = await query(dsn, "select timer_key from shardclock.timers order by timer_key")
     return [row["timer_key"] for row in rows]
 
 
 async def pending_rows(dsn: str) -> list[dict[str, Any]]:
-    """Read the timers that are still to fire."""
+    """Read the pending timers."""
     return [dict(row) for row in await query(dsn, "select * from shardclock.timers order by timer_key")]
 
 
 async def only_timer(hand: HolderClient) -> dict[str, Any]:
-    """Read the one timer that there is, as the hand's transaction sees it."""
+    """Read the only timer, as the client's transaction sees it."""
     async with hand.session.connection() as connection:
         (row,) = await connection.fetch("select * from shardclock.timers")
     return dict(row)
@@ -77,7 +78,7 @@ async def recorded(dsn: str) -> list[tuple[int, str]]:
 async def add_holder(
     dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1, *, role: str = SHARD
 ) -> None:
-    """Register a holder with its assignment, as the coordinator would."""
+    """Register a holder with its assignment, as the coordinator does."""
     await query(
         dsn,
         "with registered as ("
@@ -94,7 +95,7 @@ async def add_holder(
 async def add_timers(dsn: str, count: int, due: str = "now() - interval '1 second'", **columns: str) -> list[int]:
     """Insert timers and return their keys; the columns are SQL expressions, in which i counts from 1.
 
-    By default an overdue timer was created before it was due, as if an outage had left it.
+    By default an overdue timer was created before its due date, as after an outage.
     """
     columns = {"created_at": f"least(now(), {due})"} | columns
     names = ", ".join(["due_date", *columns])
@@ -106,7 +107,7 @@ async def add_timers(dsn: str, count: int, due: str = "now() - interval '1 secon
 async def add_schedule(
     dsn: str, schedule: str = "R/PT1H", due: str = "now() - interval '1 second'", **more: str
 ) -> int:
-    """Insert the first occurrence of a schedule, which is due already; its name is 'beat'."""
+    """Insert the first occurrence of a schedule, which is already due; its name is 'beat'."""
     rule = {"name": "'beat'", "schedule": f"'{schedule}'", "anchor": "now() - interval '1 hour 1 second'"}
     columns = rule | {"repetitions": "-1"} | more
     return (await add_timers(dsn, 1, due, **columns))[0]
@@ -129,8 +130,8 @@ def ended_rule() -> str:
 
 @asynccontextmanager
 async def old_snapshot(dsn: str) -> AsyncIterator[None]:
-    """Hold a snapshot open during a block: vacuum can't remove the rows of timers that fire meanwhile."""
-    # Not in a session of ours: those end a transaction after a while.
+    """Hold a snapshot open during a block, so that vacuum can't remove the rows of timers that fire in the block."""
+    # Not in one of our sessions, because a `Session` ends a transaction after some time.
     reader = await asyncpg.connect(as_role(dsn, "reader"), timeout=BOUND_S)
     try:
         async with reader.transaction(isolation="repeatable_read"):
@@ -155,7 +156,7 @@ async def live_through(dsn: str, days_ago: int) -> None:
 
 @dataclass(eq=False)
 class HolderClient:
-    """One connection that a test controls statement by statement, in a transaction that it can keep open.
+    """One connection that a test controls statement by statement, with transactions that stay open.
 
     With a holder, the connection has the rights of a shard, otherwise those of a scheduler, unless a role is given.
     """
@@ -186,7 +187,7 @@ class HolderClient:
             return await connection.fetchval(text, *args)
 
     async def begin(self) -> None:
-        """Open a transaction: only `commit` commits what follows."""
+        """Open a transaction: only `commit` commits the next statements."""
         self.connection = await self._stack.enter_async_context(self.session.transaction())
 
     async def commit(self) -> None:
@@ -209,6 +210,7 @@ class HolderClient:
         after_tenant: str = "",
         window: ScanWindow | None = None,
         slot: int | None = None,
+        grants: Grants = NO_GRANTS,
     ) -> ScanResult:
         """Claim due timers, at `self.now` if it is set; overdue timers are fired at once only with `fire_overdue`."""
         return await claim_due(
@@ -217,14 +219,21 @@ class HolderClient:
             Scan(scope, horizon_s, batch, floor_s, after_tenant, window, slot),
             lease_s=10.0,
             fire_overdue=fire_overdue,
+            grants=grants,
             now=self.now,
         )
 
-    async def fire(self, timers: Sequence[ClaimedTimer], *, now: datetime | None = None) -> Fired:
+    async def fire(
+        self, timers: Sequence[ClaimedTimer], *, now: datetime | None = None, grants: Grants = NO_GRANTS
+    ) -> Fired:
         """Fire timers and schedule their next occurrences, as a shard does."""
         moment = now or self.now or await self.value("select now()")
         return await fire_due(
-            self.session, self.holder, [firing_of(timer, moment) for timer in timers], now=now or self.now
+            self.session,
+            self.holder,
+            [firing_of(timer, moment) for timer in timers],
+            grants=grants,
+            now=now or self.now,
         )
 
     async def send(self, firings: Sequence[Firing]) -> frozenset[int]:
@@ -232,11 +241,11 @@ class HolderClient:
         return (await fire_due(self.session, self.holder, firings, now=self.now)).timer_keys
 
     async def cancel(self, **which: Any) -> str:
-        """Call `cancel_timer`, as any client may."""
+        """Call `cancel_timer`, as a client."""
         return str(await self.call("cancel_timer", which))
 
     async def reschedule(self, **which: Any) -> str:
-        """Call `reschedule_timer`, as any client may."""
+        """Call `reschedule_timer`, as a client."""
         return str(await self.call("reschedule_timer", which))
 
     async def call(self, function: str, arguments: dict[str, Any]) -> Any:
@@ -252,20 +261,20 @@ class _Undo(Exception):
 
 
 def later(hand: HolderClient, seconds: float) -> None:
-    """Move a hand's clock on, or back; it must have one."""
+    """Move a client's own clock forward or back; it must have one."""
     assert hand.now is not None
     hand.now += timedelta(seconds=seconds)
 
 
 async def until_blocked(dsn: str, pid: int, task: asyncio.Task[Any]) -> None:
-    """Wait until a backend waits for the lock of another one; its task must not end before."""
+    """Wait until a backend waits for the lock of another backend; the waiting task must not end earlier."""
     async with asyncio.timeout(BOUND_S):
         while not await value(dsn, "select cardinality(pg_blocking_pids($1)) > 0", pid):
-            assert not task.done(), "it was to wait for somebody's lock"
+            assert not task.done(), "it was to wait for a lock"
 
 
 async def waits(hand: HolderClient, work: Awaitable[T]) -> asyncio.Task[T]:
-    """Start work on a client's connection, and wait until it waits for the lock of another one."""
+    """Start work on a client's connection, and wait until another connection's lock blocks the work."""
     task = asyncio.ensure_future(work)
     assert isinstance(task, asyncio.Task)
     await until_blocked(hand.dsn, hand.pid, task)
@@ -273,16 +282,16 @@ async def waits(hand: HolderClient, work: Awaitable[T]) -> asyncio.Task[T]:
 
 
 async def ends(task: asyncio.Task[T]) -> T:
-    """Wait for the end of work that no lock blocks any more."""
+    """Wait for the end of such work after the lock is released."""
     async with asyncio.timeout(BOUND_S):
         return await task
 
 
 def plain(timer_key: int, due_date: datetime = ANCHOR) -> ClaimedTimer:
-    """Make a timer without a schedule, as a claim gives it."""
+    """Make a timer without a schedule, as a claim returns it."""
     return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, False, None, 0, 1)
 
 
 def seconds(number: float) -> timedelta:
-    """Return a timedelta of so many seconds."""
+    """Return a timedelta of `number` seconds."""
     return timedelta(seconds=number)

@@ -1,17 +1,20 @@
-"""Run reconcilers on a fleet that only records, and play the holders whose actors it would have started."""
+"""Run reconcilers on a fake fleet that only records, and act as the holders of the actors that it would start."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from shardclock_server.coordinator.failure_detector import UNSEEN_S
 from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperHandle
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.coordinator.settings import CoordinatorSettings
-from shardclock_server.sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
+from shardclock_server.sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
 from shardclock_server.sql.cluster.leadership import Leadership, lead
 from shardclock_server.sql.session import Session
+from tests.support.clock import Clock
 from tests.support.roles import as_role
+from tests.support.waiting import eventually
 
 LEASE_S = 60.0
 BLUE, GREEN = "blue", "green"
@@ -26,10 +29,12 @@ def incarnation(holder: int, *, cluster_id: str = BLUE, actor_name: str = "shard
 
 
 class FakeActor:
-    """Records that it was drained and killed, and is watched until it dies."""
+    """A fake actor that records drains and kills; a watcher waits for its death. Without `may_drain`, a drain hangs."""
 
     def __init__(self, fleet: FakeFleet) -> None:
         self.drained = 0
+        self.may_drain = asyncio.Event()
+        self.may_drain.set()
         self.dies = asyncio.Event()
         self._fleet = fleet
 
@@ -39,6 +44,7 @@ class FakeActor:
 
     async def drain(self) -> None:
         self.drained += 1
+        await self.may_drain.wait()
 
     async def kill(self) -> None:
         self._fleet.answer()
@@ -46,7 +52,7 @@ class FakeActor:
 
 
 class FakeFleet:
-    """Records what was spawned and killed; an actor registers when the test says so."""
+    """A fake fleet: it records spawns and kills; a test decides when an actor registers."""
 
     def __init__(self, names: str = "shard") -> None:
         self.role, self.kind = SHARD, LOCAL
@@ -72,6 +78,12 @@ class FakeFleet:
         self.placed.append(node_id)
         return actor_name, actor
 
+    async def drained(self) -> list[int]:
+        """Wait until the drains that have begun are over, and say how often each actor was drained."""
+        drains = [task for task in asyncio.all_tasks() if task.get_name().startswith("drain ")]
+        await asyncio.gather(*drains)
+        return [actor.drained for actor in self.there.values()]
+
     async def ask_for_nodes(self, shards: int) -> None:
         self.asked_for.append(shards)
 
@@ -80,16 +92,33 @@ class FakeFleet:
             raise FleetUnavailable("it does not answer")
 
 
-def reconciler_of(dsn: str, fleet: FakeFleet, leader: int = 1, cluster_id: str = BLUE, **more: float) -> Reconciler:
+def reconciler_of(
+    dsn: str,
+    fleet: FakeFleet,
+    leader: int = 1,
+    cluster_id: str = BLUE,
+    beside: str | None = None,
+    *,
+    node_id: str = "node",
+    **more: float,
+) -> Reconciler:
     settings = CoordinatorSettings(leader_lease_s=LEASE_S, **more)
     fleet.reconcilers.append(
-        Reconciler(settings, dsn=as_role(dsn, "shard"), cluster_id=cluster_id, incarnation=leader, fleets=[fleet])
+        Reconciler(
+            settings,
+            dsn=as_role(dsn, "shard"),
+            cluster_id=cluster_id,
+            incarnation=leader,
+            fleets=[fleet],
+            node_id=node_id,
+            beside=beside,
+        )
     )
     return fleet.reconcilers[-1]
 
 
 async def serving(session: Session, reconciler: Reconciler) -> list[int]:
-    """Let the two actors that a first turn spawns register, and the next turn assign them."""
+    """Register the two actors of the first turn, and assign their slots in the next turn."""
     await reconciler.turn()
     await register_holder(session, incarnation(11, actor_name="shard-1"))
     await register_holder(session, incarnation(12, actor_name="shard-2"))
@@ -100,9 +129,28 @@ async def serving(session: Session, reconciler: Reconciler) -> list[int]:
 
 
 async def kept(session: Session) -> dict[int, int | None]:
-    """Say which shard each living holder keeps."""
+    """Return the shard of each living holder."""
     return {holder.holder: holder.part for holder in await list_holders(session)}
 
 
 async def living(session: Session) -> list[int]:
     return sorted(holder.holder for holder in await list_holders(session))
+
+
+async def until_left(
+    session: Session,
+    turn: Callable[[], Awaitable[None]],
+    clock: Clock,
+    *holders: int,
+    heard: bool = True,
+) -> None:
+    """Take turns, a second apart by the clock, until only these holders live; no other holder sends heartbeats."""
+
+    async def are_left() -> bool:
+        clock.now_s += UNSEEN_S
+        for holder in holders if heard else ():
+            await beat(session, holder, held=0)
+        await turn()
+        return await living(session) == [*holders]
+
+    await eventually(are_left)

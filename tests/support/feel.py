@@ -10,11 +10,11 @@ NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
 
 
 def value_of(text: str, **variables: object) -> FeelValue:
-    """Evaluate a text with variables that are given as JSON has them."""
+    """Evaluate a text with variables given as JSON values."""
     expression = compile_expression(text)
     return expression.evaluate({name: from_json(value) for name, value in variables.items()}, now=NOW)
 
 
 def json_of(text: str, **variables: object) -> object:
-    """Evaluate a text, and return the value as JSON has it."""
+    """Evaluate a text, and return the value as JSON."""
     return to_json(value_of(text, **variables))

@@ -1,4 +1,4 @@
-"""What must set off each alert about gateways, and what must not: as in `alert_cases`, beside a healthy cluster."""
+"""Series that must or must not set off each alert about gateways, added to the healthy series of `alert_cases`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CASES = [
     Case("Postgres back since two minutes", "ShardclockRequestsUnavailable",
          requests("2xx", "0+100x40 4000+0x15 4000+100x100") | requests("503", "0+0x40 0+100x15 1500+0x100")
          | tables("store_up", "1+0x40 0+0x14 1+0x100")),
-    Case("probes of a gateway without Postgres that nobody asks", "ShardclockRequestsUnavailable",
+    Case("probes of a gateway without Postgres and without clients", "ShardclockRequestsUnavailable",
          QUIET | requests("503", growing(3), "readyz")),
     Case("eight answered 503 in a quiet night", "ShardclockRequestsUnavailable",
          QUIET | requests("503", "3+0x52 6+0x2 7+0x100")),
@@ -64,7 +64,7 @@ CASES = [
 
     Case("three keys that expire soon, as two gateways count them", "ShardclockKeysExpire",
          tables("keys_expiring", steady(3)), ("ShardclockKeysExpire",)),
-    Case("a key that somebody is about to replace", "ShardclockKeysExpire",
+    Case("a key that is replaced soon", "ShardclockKeysExpire",
          tables("keys_expiring", "0+0x40 1+0x100")),
     Case("a gateway that can't count keys", "ShardclockKeysExpire", without="keys_expiring"),
 
@@ -75,15 +75,15 @@ CASES = [
     Case("a gateway that has caught up after minutes", "ShardclockWaitersBehind",
          one("waiters_behind_seconds", "0+0x30 0+30x10 0+0x100")),
 
-    Case("19,000 of 20,000 who wait at one gateway", "ShardclockGatewayNearlyFull",
+    Case("19,000 of 20,000 waiting clients at one gateway", "ShardclockGatewayNearlyFull",
          one("waiters", steady(19_000)), ("ShardclockGatewayNearlyFull",)),
-    Case("190 of 200 who follow the log at both gateways", "ShardclockGatewayNearlyFull",
+    Case("190 of 200 followers of the log at both gateways", "ShardclockGatewayNearlyFull",
          tables("log_streams", steady(190)), ("ShardclockGatewayNearlyFull", "ShardclockGatewayNearlyFull")),
     Case("both kinds of places taken at one gateway", "ShardclockGatewayNearlyFull",
          one("log_streams", steady(190)) | one("waiters", steady(19_000)), ("ShardclockGatewayNearlyFull",)),
     Case("450 of 500 programs that wait for service tasks at one gateway", "ShardclockGatewayNearlyFull",
          one("task_waits", steady(450)), ("ShardclockGatewayNearlyFull",)),
-    Case("30,000 who wait on a node with two gateways", "ShardclockGatewayNearlyFull",
+    Case("30,000 waiting clients on a node with two gateways", "ShardclockGatewayNearlyFull",
          one("waiters", steady(30_000)) | one("waiters_max", steady(40_000))),
     Case("places that have been taken for three minutes", "ShardclockGatewayNearlyFull",
          one("waiters", "400+0x54 19000+0x100")),

@@ -1,4 +1,4 @@
-"""One gateway in a process of its own."""
+"""One gateway in a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = [*PROGRAM, "gateway"]
 def gateway_process(
     dsn: str, *, command: Sequence[str] = COMMAND, **environment: str
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run a gateway on any free port; give its URL once it says it, and kill it at the end."""
+    """Run a gateway on any free port; yield its URL after it has printed it, and kill the gateway at the end."""
     with (
         short_dir() as place,
         subprocess.Popen(
@@ -27,7 +27,7 @@ def gateway_process(
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # Without a socket of its own for metrics, one that is killed would leave a directory behind.
+            # The gateway gets no metrics socket, because a killed gateway would leave the socket's directory behind.
             env=os.environ
             | {
                 "SHARDCLOCK_DSN": dsn,

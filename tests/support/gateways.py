@@ -1,4 +1,4 @@
-"""A gateway in the test's own process, on loopback, and a client that asks it."""
+"""A gateway in the test's own process, on loopback, and a client for it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ import uvicorn
 from fastapi import FastAPI
 from yarl import URL
 
+from shardclock.api.codes import PREFIX
+from shardclock.api.refusals import code_of
 from shardclock_server.cluster.testing.api import QuickServer
 from shardclock_server.gateway.app import make_app
 from shardclock_server.gateway.connections import Connections
@@ -39,49 +41,54 @@ def _operations() -> list[tuple[str, re.Pattern[str], frozenset[str]]]:
     paths = json.loads(REFERENCE.read_text())["paths"]
     return [
         (method.upper(), re.compile(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path))), frozenset(said["x-problems"]))
-        # A path without names comes before one whose name might be its last word.
+        # A path without parameters comes before a path with a parameter at its end.
         for path in sorted(paths, key=lambda path: path.count("{"))
         for method, said in paths[path].items()
     ]
 
 
 def problems_told(method: str, path: str) -> frozenset[str] | None:
-    """Say which problems the reference tells of; None: it has no such operation."""
+    """Return the problems that the reference lists for an operation; None if the operation is not in the reference."""
     found = (told for its, pattern, told in _operations() if its == method and pattern.fullmatch(path))
     return next(found, None)
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a gateway answered."""
+    """The answer of a gateway."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    problems: frozenset[str] | None = None  # those that the reference tells of; None: it does not know what was asked
+    problems: frozenset[str] | None = None  # problems in the reference; None: no such operation
 
     @property
     def json(self) -> Any:
-        """Read its body."""
+        """Read the body of the answer as JSON."""
         return json.loads(self.body)
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        """Read its body as lines of JSON."""
+        """Read the body of the answer as lines of JSON."""
         return [json.loads(line) for line in self.body.splitlines()]
 
-    def assert_problem(self, kind: str, status: int, *words: str) -> None:
-        """Assert that it is a problem of that kind, whose sentence has these words."""
+    def assert_problem(self, code: str, status: int, *words: str) -> None:
+        """Assert that the answer is a problem with this code, general or specific, and these words in its sentence."""
         assert (self.status, self.headers["Content-Type"]) == (status, MEDIA_TYPE), self
         problem = self.json
-        assert (problem["type"], problem["status"]) == (f"urn:shardclock:problem:{kind}", status)
-        assert self.problems is None or kind in self.problems, f"docs/openapi.json tells of {sorted(self.problems)}"
+        found = code_of(problem["type"].removeprefix(PREFIX))
+        assert found is not None, problem
+        assert code in (found.name, found.general), problem
+        assert (problem["status"], found.status) == (status, status)
+        assert self.problems is None or found.general in self.problems, (
+            f"docs/openapi.json tells of {sorted(self.problems)}"
+        )
         for word in words:
             assert word in problem["detail"]
 
 
 class Api:
-    """Ask one gateway; `headers` go with each request."""
+    """A client of one gateway; `headers` go with each request."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, app: FastAPI, headers: Mapping[str, str] = {}) -> None:
         self.url = url
@@ -91,16 +98,16 @@ class Api:
 
     @property
     def gateway(self) -> Gateway:
-        """Look inside."""
+        """Return the gateway object."""
         gateway: Gateway = self.app.state.gateway
         return gateway
 
     def stop(self) -> None:
-        """Let nobody wait any longer, as the gateway does when it is told to stop."""
+        """End all current waits, as the gateway does at its stop."""
         self.gateway.stop_waits()
 
     def with_headers(self, **headers: str) -> Api:
-        """Ask the same gateway with other headers; an underscore stands for a hyphen."""
+        """Return a client of the same gateway with other headers; an underscore stands for a hyphen."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         return Api(self._session, self.url, self.app, given)
 
@@ -117,14 +124,14 @@ class Api:
             return Said(answer.status, answer.headers.copy(), await answer.read(), told)
 
     async def ask_raw(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Said:
-        """Send a request whose path is quoted already, with headers as they are."""
+        """Send a request with a path that is already quoted, and with unchanged headers."""
         url = URL(self.url + path, encoded=True)
         async with self._session.request(method, url, data=body, headers=headers) as answer:
             return Said(answer.status, answer.headers.copy(), await answer.read())
 
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Read an answer that does not end, as it comes."""
+        """Read an endless answer piece by piece."""
         async with self._session.get(self.url + path, headers=self._headers) as answer:
             yield answer.content.iter_any()
 
@@ -155,14 +162,22 @@ async def serving(
     connections: int = 10_000,
     **settings: Any,
 ) -> AsyncIterator[Api]:
-    """Run a gateway on a database, with the rights of a role; who asks nothing is kept for `idle_s`."""
-    app = make_app(GatewaySettings(**settings), as_role(dsn, role) if role else dsn, needs_keys=needs_keys)
+    """Run a gateway on a database, with the rights of a role; an idle connection is kept for `idle_s`."""
+    given = GatewaySettings(**settings)
+    app = make_app(given, as_role(dsn, role) if role else dsn, needs_keys=needs_keys)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     app.state.connections = Connections(connections)
     protocol = partial(BoundedProtocol, connections=app.state.connections)
-    config = uvicorn.Config(app, http=protocol, ws="none", log_config=None, access_log=False)  # type: ignore[arg-type] # it only calls it
-    config.timeout_keep_alive = idle_s  # type: ignore[assignment] # it is only added to a moment
+    config = uvicorn.Config(
+        app,
+        http=protocol,  # type: ignore[arg-type] # it only calls it
+        ws="none",
+        log_config=None,
+        access_log=False,
+        root_path=given.root_path,
+    )
+    config.timeout_keep_alive = idle_s  # type: ignore[assignment] # uvicorn only adds it to a moment
     server = QuickServer(config)
     task = asyncio.create_task(server.serve([listener]))
     try:
@@ -181,7 +196,7 @@ async def serving(
 
 @contextmanager
 def serving_beside(dsn: str) -> Iterator[str]:
-    """Run a gateway in a thread, with the rights of the DSN, for a test that blocks this one; give its URL."""
+    """Run a gateway in a thread, with the rights of the DSN, for a test that blocks its own thread; yield the URL."""
     ready: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
@@ -201,13 +216,13 @@ def serving_beside(dsn: str) -> Iterator[str]:
 
 
 async def reads_log(dsn: str) -> bool:
-    """Say whether a gateway reads the log of a database, because somebody waits there."""
+    """Return whether a gateway reads the log of a database for a waiting caller."""
     asked = "select exists (select from pg_stat_activity where application_name = 'shardclock gateway log')"
     return bool(await value(dsn, asked))
 
 
 async def canceled(api: Api, *names: str, tenant: str = "default") -> None:
-    """Leave a record for each name."""
+    """Write a CANCELED record for each name."""
     for name in names:
         await api.post("/v1/timers", {"delay": "PT1H", "name": name}, Shardclock_Tenant=tenant)
         await api.post(f"/v1/timers/by-name/{name}/cancel", Shardclock_Tenant=tenant)

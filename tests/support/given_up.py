@@ -1,10 +1,10 @@
-"""Write starts of instances that no engine could take, as engines leave them."""
+"""Write starts of instances that were given up, as engines leave them."""
 
 from __future__ import annotations
 
 from tests.support.factories import query
 
-# Of two tenants; one has two processes.
+# The processes of two tenants; one tenant has two.
 DEFINITIONS = """
     insert into shardclock.definitions (
         definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
@@ -14,8 +14,8 @@ DEFINITIONS = """
         (2, 'default', 'q', 4, 'q', 'q.bpmn', sha256('2'), '', '[]'),
         (3, 'other', 'p', 1, 'p', 'p.bpmn', sha256('3'), '', '[]')
 """
-# Of each three one is a start, one a signal to an instance, and one has another target. The largest key died last. Of
-# ten starts one is the other tenant's, four are of p, and five of q.
+# Of each three dead letters, one is a start, one is a signal to an instance, and one has another target. The dead
+# letter with the largest key is the newest. Of ten starts, one is the other tenant's, four are of p, and five are of q.
 GIVEN_UP = """
     insert into shardclock.dead_letters (
         timer_key, process_instance_key, due_date, created_at, fired_at, died_at, occurrence, claims, failed_attempts,
@@ -32,6 +32,6 @@ GIVEN_UP = """
 
 
 async def give_up_starts(dsn: str, count: int) -> None:
-    """Write that many dead letters, of which every third is a start."""
+    """Write `count` dead letters; every third is a start."""
     await query(dsn, DEFINITIONS)
     await query(dsn, GIVEN_UP, count)

@@ -1,4 +1,4 @@
-"""The queue of one handler's deliveries, which runs, with processes that a test plays."""
+"""A running queue of one handler's deliveries, with fake processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from shardclock import Completed, Outcome
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
-from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.workers.context import WorkerContext
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.handler_queue import HandlerQueue
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 
 class Running:
-    """A queue that runs, and what it has settled."""
+    """A running queue, and its settlements."""
 
     def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess]) -> None:
         self.settled: list[Settlement] = []
@@ -36,7 +36,7 @@ class Running:
             claims=self,
             clock=self,
             stats=self.stats,
-            broken=self.broken.append,
+            on_fault=self.broken.append,
             jitter=random.uniform,
         )
         self.queue = HandlerQueue(spec, context, start=start)
@@ -47,14 +47,14 @@ class Running:
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         return [it for it in deliveries if it.claim not in self.lost]
 
-    def go_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+    def move_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         self.claimed_again.extend(deliveries)
 
     def now(self) -> datetime:
         return NOON + timedelta(seconds=1)
 
-    def ends(self) -> dict[int, Ending | None]:
-        """Say how each delivery ended."""
+    def ends(self) -> dict[int, DeliveryEnding | None]:
+        """Return the end of each delivery."""
         return {it.delivery.timer_key: it.ending for it in self.settled}
 
 
@@ -62,7 +62,7 @@ class Running:
 async def running(
     spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, up: bool = True
 ) -> AsyncIterator[Running]:
-    """Run a queue, whose process is up."""
+    """Run a queue with a started process."""
     it = Running(spec, start)
     task = asyncio.create_task(it.queue.run())
     try:

@@ -1,4 +1,4 @@
-"""Handlers' processes that a test plays itself: they record what they are asked, and answer as they are told."""
+"""Fake handler processes: they record their calls, and answer as the test tells them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
-# The policy of a handler that declares nothing.
+# The default policy of a handler.
 NUMBERS: dict[str, Any] = {
     "max_attempts": 20, "timeout_s": 30.0, "retry_min_s": 1.0, "retry_max_s": 3_600.0, "give_up_after_s": None,
     "expires_after_s": None, "concurrency": None, "rate_per_s": None, "batch": 1, "priority": 2,
@@ -27,7 +27,7 @@ Play = Callable[[ClaimedDelivery], Outcome]
 
 
 def policy_of(**numbers: Any) -> Policy:
-    """Give the policy of a handler that declares only these numbers."""
+    """Return the policy of a handler that declares only these numbers."""
     return Policy(**NUMBERS | numbers)
 
 
@@ -39,7 +39,7 @@ def spec_of(target: str = "order.expired", *, is_async: bool = True, **policy: A
 
 
 def delivery(timer_key: int = 1, **fields: Any) -> ClaimedDelivery:
-    """Make a delivery as a claim gives it: due, fired and claimed at noon."""
+    """Make a delivery as a claim returns it: due, fired and claimed at noon."""
     made = ClaimedDelivery(
         timer_key,
         None,
@@ -64,40 +64,40 @@ def delivery(timer_key: int = 1, **fields: Any) -> ClaimedDelivery:
 
 
 class Died(Exception):
-    """Raised by a play: the process dies of this delivery."""
+    """Raised by a play if its delivery kills the process."""
 
 
 class Hangs(Exception):
-    """Raised by a play: this delivery never ends."""
+    """Raised by a play if the call of its delivery never ends."""
 
 
 @dataclass
 class FakeProcess:
-    """Answer calls as the play says; record each chunk of keys."""
+    """A fake process: it answers calls by its play, and records each chunk of keys."""
 
     play: Play
     chunks: list[list[int]] = field(default_factory=list)
     comes_up: bool = True
     killed: bool = False
     gate: asyncio.Event | None = None
-    answers: bool = True  # while a call hangs
+    answers: bool = True  # whether the process answers while a call hangs
     hangs: bool = False
-    slow_after: int | None = None  # of a chunk it calls no more than these
-    is_cut_off: bool = False  # nothing reaches it any more, and nobody says yet how it ended
+    slow_after: int | None = None  # the limit of calls in a chunk
+    is_cut_off: bool = False  # the process is unreachable, and its end is not known yet
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def gone(self) -> None:
-        """Tell that the process has ended: it was killed, has died of a delivery or, as `die` says, by itself."""
+        """Wait for the end of the process: it was killed, died of a delivery, or ended by itself (`die`)."""
         await self.ended.wait()
         raise ProcessDied("the handler's process ended: exit code 1")
 
     def die(self) -> None:
-        """End by itself: whoever calls it learns of that by an error."""
+        """End without a kill: the next call of this process gets an error."""
         self.play = _dies
         self.ended.set()
 
     async def ready(self) -> None:
-        """Come up, or not; a loop that a call blocks doesn't answer."""
+        """Start, or fail to start; a loop that a call blocks doesn't answer."""
         if not self.comes_up:
             raise ProcessDied("the handler's process ended: no module named app")
         if self.hangs and not self.answers:
@@ -105,7 +105,7 @@ class FakeProcess:
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Play each delivery in order."""
-        assert not self.killed, "nobody calls a process that was killed"
+        assert not self.killed, "a process that was killed is not called"
         if self.is_cut_off:
             raise NotCalled
         deliveries = deliveries[: self.slow_after]
@@ -124,7 +124,7 @@ class FakeProcess:
             raise AssertionError("never") from None
 
     def kill(self) -> None:
-        """End."""
+        """End the process."""
         self.killed = True
         self.ended.set()
 
@@ -140,7 +140,7 @@ def completes(_: ClaimedDelivery) -> Outcome:
 
 @dataclass
 class Processes:
-    """Start fake processes, all with one play, and keep them."""
+    """Start fake processes, all with one play, and record them."""
 
     play: Play = completes
     started: list[FakeProcess] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Read a page of HTML as a browser would: its links, its ids, its text, and what it would fetch."""
+"""Read a page of HTML as a browser would: links, ids, text, and the addresses that the browser would fetch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HtmlPage(HTMLParser):
         self.fetched: list[str] = []
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
-        self.texts: dict[str, str] = {}  # of each article, by its id
+        self.texts: dict[str, str] = {}  # the text of each article, by the article's id
         self.styles: list[str] = []
         self._open: list[str] = []
         self._article = ""

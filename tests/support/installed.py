@@ -1,4 +1,4 @@
-"""Tell a Python that this tree's server is installed, whatever its environment was made from."""
+"""Make Python treat this tree's server as installed, in any environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support import ROOT
 
 
 def tell_installed(folder: Path) -> None:
-    """Write what an installation writes about the server's entry points into a folder of a Python path."""
+    """Write the entry points of the server into a folder of the Python path, as an installation does."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = [
         line

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from shardclock_server.jobs.ending import Ending
+from shardclock_server.jobs.ending import RunEnding
 from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.declare import declare_jobs
@@ -19,11 +19,11 @@ from shardclock_server.sql.jobs.runs import (
     DUE_MAX,
     Begun,
     BegunRun,
-    DuePlace,
     EndedRun,
     How,
-    Look,
-    RunsInHand,
+    OwnRuns,
+    StartCursor,
+    StartPage,
     begin_runs,
     end_runs,
 )
@@ -44,7 +44,7 @@ async def declare(dsn: str, *specs: JobSpec) -> dict[str, list[str]]:
 async def job_of(dsn: str, name: str = "refresh") -> Job:
     """Read a job."""
     async with Session(dsn, application="test", timeout_s=BOUND_S) as session:
-        (job,) = await find_jobs(session, name)
+        (job,) = await find_jobs(session, names=[name])
     return job
 
 
@@ -63,19 +63,19 @@ async def said_of(dsn: str, name: str = "refresh") -> list[str]:
 
 
 async def last_detail(dsn: str, intent: str) -> dict[str, Any]:
-    """Read what the last record with an intent says."""
+    """Read the detail of the last record with an intent."""
     text = "select detail from shardclock.command_log where intent = $1 order by position desc limit 1"
     detail: dict[str, Any] = json.loads((await query(dsn, text, intent))[0]["detail"])
     return detail
 
 
 async def fire(shard: HolderClient) -> int:
-    """Let all timers fire that are due and have no rule; lease none that falls due soon."""
+    """Fire all due timers that have no rule; lease no timer that is due later."""
     return (await shard.take(fire_overdue=True, horizon_s=0.0)).fired
 
 
 async def is_whole(dsn: str) -> list[str]:
-    """Say what is wrong: a job with a rule must have what starts it, a mark its delivery, a state its reason."""
+    """List the faults: a job without its timer or start, a mark without its delivery, a state without its reason."""
     text = """
         select j.name || ' has a mark without a delivery'
         from shardclock.jobs j
@@ -107,7 +107,7 @@ async def is_whole(dsn: str) -> list[str]:
 
 
 async def outcomes(dsn: str, name: str = "refresh") -> Counter[str]:
-    """Count the runs of a job by how they ended."""
+    """Count the runs of a job by outcome."""
     return Counter(run.outcome or "going" for run in await runs_of(dsn, name))
 
 
@@ -137,35 +137,36 @@ class JobWorker:
         running: Sequence[int] = (),
         ending: Sequence[int] = (),
         look: int = DUE_MAX,
-        after: DuePlace | None = None,
+        after: StartCursor | None = None,
+        machine: str | None = None,
     ) -> Begun:
-        """Begin what is due."""
+        """Begin the due starts."""
         return await begin_runs(
             self.session,
             self.holder,
             places=places,
             reserving=reserving,
             lease_s=LEASE_S,
-            hand=RunsInHand(running, ending),
-            look=Look(look, after),
+            own=OwnRuns(running, ending),
+            page=StartPage(look, after, machine),
             now=self.now,
         )
 
     async def one(self) -> BegunRun:
-        """Begin the one run that is due."""
+        """Begin the only due start."""
         (run,) = (await self.begin()).runs
         return run
 
     async def end(self, run: BegunRun, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> How:
-        """End a run; `fails` unless told otherwise, if it failed."""
+        """End a run; `fails` is true by default for a failed one."""
         fails = outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED)
         said = {name: how.pop(name, None) for name in ("log", "progress", "message", "called_s")}
-        ending = Ending(outcome, **{"fails": fails, **how})
+        ending = RunEnding(outcome, **{"fails": fails, **how})
         ended = await end_runs(self.session, self.holder, [EndedRun(run, ending, 0.5, **said)], now=self.now)
         return ended[run.claim]
 
     async def wait(self, seconds: float) -> None:
-        """Move this worker's clock on, from Postgres's."""
+        """Move this worker's clock forward from Postgres's."""
         if self.now is None:
             async with self.session.connection() as connection:
                 self.now = await connection.fetchval("select now()")

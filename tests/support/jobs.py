@@ -12,12 +12,12 @@ RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config"
 
 
 def job_policy(**numbers: Any) -> JobPolicy:
-    """Give the policy of a job that declares only these numbers."""
+    """Return the policy of a job that declares only these numbers."""
     return JobPolicy(**{**DEFAULTS, **numbers})
 
 
 def job_spec(name: str = "refresh", **said: Any) -> JobSpec:
-    """Describe a job that declares only this; without a rule it runs on request."""
+    """Describe a job with only these values; without a rule it runs on request."""
     described: dict[str, Any] = {
         "reference": f"app:{name}", "every_s": None, "schedule": None, "zone": "UTC",
         "missed": "fire_once", "overlap": "skip", "priority": 2, "config": None,

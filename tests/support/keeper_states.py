@@ -1,4 +1,4 @@
-"""Make the keepers of a fleet as a plan sees them: shards that serve, start, or are silent."""
+"""Make the keepers of a fleet as a plan sees them: serving, starting and silent shards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def serving(*nodes: str) -> list[KeeperState]:
 
 
 def silent(one: KeeperState, *, suspended: bool = False) -> KeeperState:
-    """Make a keeper suspect; a suspended one has no slots."""
+    """Make a keeper silent; a suspended keeper has no slots."""
     if suspended:
         return replace(one, suspect=True, suspended=True, part=None, part_count=None)
     return replace(one, suspect=True)

@@ -1,4 +1,4 @@
-"""A `kubectl` that records what it is asked, and a Kubernetes that is files."""
+"""A fake `kubectl` that records its calls, and a Kubernetes that consists of files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.manifests import K8S, OVERLAYS
 
 RUN_S = 60
 
-# It answers from files, so that a test says what is there; `applied` and `switched` change what it answers.
+# The fake answers from files that a test writes; `applied` and `switched` change these answers.
 KUBECTL = """
 import json, os, pathlib, sys
 place = pathlib.Path(os.environ["FAKE"])
@@ -37,17 +37,21 @@ elif words[:2] == ["create", "namespace"]:
     state["namespace"] = {}
     keep()
 elif words == ["apply", "--filename=-"]:
-    state["namespace"] = {}  # a namespace without labels: those that were applied before are taken away
+    state["applied"] = sys.stdin.read()
     keep()
 elif " get secret " in line:
     name, key = words[4], words[-1].partition(".data.")[2].rstrip("}")
     print("x" if [name, key] in state["secrets"] else "", end="")
+elif " get raycluster " in line and "replicas" in line:
+    print(state["replicas"], end="")
 elif " get raycluster " in line and "image" in line:
     print(state["image"], end="")
 elif words[0] == "kustomize":
     print(state["manifests"])
 elif " get raycluster " in line:
     print(f"raycluster/{words[4]}" if words[4] in state["clusters"] else "", end="")
+elif " get pods " in line:
+    print(state["head"])
 elif " get networkpolicy " in line:
     print(f"networkpolicy/{words[4]}" if words[4].rpartition("-")[2] in state["policies"] else "", end="")
 elif " get deployment " in line:
@@ -67,6 +71,8 @@ elif words[0] == "delete":
     keep()
 elif " wait job/" in line and state["migration"] == "fails":
     sys.exit("error: timed out waiting for the condition")
+elif "status" in words and "--json" in words and state["exec"] == "fails":
+    sys.exit("error: Internal error occurred: unable to upgrade connection: pod does not exist")
 elif "status" in words and "--json" in words:
     warm = [name for name in state["clusters"] if name not in state["cold"]]
     leader = state["leader"] if state["leader"] in warm else (warm or [None])[0]
@@ -88,22 +94,23 @@ elif "switch" in words and state["switch"] == "fails":
     sys.exit("shardclock: nothing was switched")
 elif "switch" in words:
     state["leader"] = words[words.index("switch") + 1]
+    state["head"] = state["head_after"] or state["head"]
     keep()
 """
 
 
 @dataclass
 class Place:
-    """Where a fake Kubernetes keeps what it is and what it was asked."""
+    """The directory of a fake Kubernetes: its state and its recorded calls."""
 
     path: Path
 
     @classmethod
     def made_in(cls, path: Path) -> Place:
-        """Make one with every secret, and no Ray cluster."""
+        """Make a Kubernetes with every secret, and without a Ray cluster."""
         program = path / "bin" / "kubectl"
         program.parent.mkdir()
-        program.write_text(f"#!{sys.executable} -IS\n{KUBECTL}")  # without `site`, which it doesn't need
+        program.write_text(f"#!{sys.executable} -IS\n{KUBECTL}")  # the fake needs no module `site`
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         (path / "asked").touch()
         secrets = [line.split() for overlay in OVERLAYS for line in secrets_of(overlay)]
@@ -122,6 +129,11 @@ class Place:
             "engines": {},
             "engines_wanted": 0,
             "cold": [],
+            "head": "head-1/true/",  # its UID, whether Ray runs in it, and since when it ends
+            "head_after": "",  # the same after the switch, if it changes
+            "replicas": "",
+            "applied": "",
+            "exec": "works",
             "leader": None,
             "migration": "completes",
             "switch": "works",
@@ -143,16 +155,16 @@ class Place:
 
     @property
     def state(self) -> dict[str, Any]:
-        """Read what is there."""
+        """Read the state."""
         state: dict[str, Any] = json.loads((self.path / "state").read_text())
         return state
 
     def becomes(self, **parts: Any) -> None:
-        """Say what is there."""
+        """Change the state."""
         (self.path / "state").write_text(json.dumps(self.state | parts))
 
     def asked(self) -> list[str]:
-        """List what was asked that changes something."""
+        """List the recorded calls that change the state."""
         lines = [" ".join(json.loads(line)) for line in (self.path / "asked").read_text().splitlines()]
         looks = re.compile(r" get |config |status --json|^kustomize ")
         return [line for line in lines if not looks.search(line)]

@@ -42,13 +42,13 @@ class Running:
     process: subprocess.Popen[bytes]
     log: Path
     environment: Mapping[str, str]
-    ports: Mapping[int, int]  # the manifest's ports, each with the one used here
+    ports: Mapping[int, int]  # the manifest's ports, each with the port that replaces it here
     address: str = "127.0.0.1"
     wrapped: bool = False  # `process` only waits for its child, which is the container's program
 
     @property
     def said(self) -> str:
-        """Read its output."""
+        """Read the container's output."""
         return self.log.read_text(errors="replace")
 
     def answers(self, container: Object, probe: Object) -> bool:
@@ -74,13 +74,13 @@ class Running:
             return 0, ""
 
     def kill(self) -> None:
-        """Kill it and its children at once, as when their machine is lost."""
+        """Kill the container and its children at once, as at the loss of their machine."""
         kill(self.family())
         psutil.wait_procs(self.family(), timeout=STOP_S)
         self.process.wait()
 
     def stop(self) -> int:
-        """Stop it as the kubelet does, and return its exit code."""
+        """Stop the container as the kubelet does, and return its exit code."""
         family = self.family()
         if self.process.poll() is None:
             family[int(self.wrapped)].send_signal(signal.SIGTERM)
@@ -94,7 +94,7 @@ class Running:
         return code
 
     def family(self) -> list[psutil.Process]:
-        """Find its process and all children."""
+        """Find the container's process and all children."""
         try:
             parent = psutil.Process(self.process.pid)
             return [parent, *parent.children(recursive=True)]
@@ -108,7 +108,7 @@ class Machine:
 
     dsn: str
     overlay: str = "dev"
-    by_tcp: bool = False  # otherwise Postgres is reached by its Unix socket, without TLS
+    by_tcp: bool = False  # false: Postgres is reached by its Unix socket, without TLS
     place: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="shardclock-k8s-")))
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     running: list[Running] = field(default_factory=list)
@@ -126,7 +126,12 @@ class Machine:
             "shardclock-ray-auth/auth_token": self.token,
             "shardclock-redis/password": self.token,
         }
-        fields = {"status.podIP": ip, "metadata.labels['ray.io/cluster']": CLUSTER}
+        fields = {
+            "metadata.name": name,
+            "status.podIP": ip,
+            "metadata.labels['ray.io/cluster']": CLUSTER,
+            "metadata.labels['ray.io/node-type']": "head",
+        }
         found = environment(container, self.objects, secrets=secret, fields=fields)
         (self.place / name / "ray").mkdir(parents=True, exist_ok=True)
         found |= {
@@ -164,7 +169,7 @@ class Machine:
         return self.running[-1]
 
     def start(self, each: Pod, name: str, **given: str) -> Running:
-        """Run one of our containers as its manifest says, on its own port; it can't see other containers' processes."""
+        """Run one of our containers as its manifest says, on its own port, in a process namespace of its own."""
         container = each.container(name)
         (port,) = free_ports(1)
         env = self.environment(container, f"{each.labels['app.kubernetes.io/component']}-{name}")
@@ -200,7 +205,7 @@ class Machine:
             dashboard_agent_listen_port=str(agent),
             min_worker_port=str(first),
             max_worker_port=str(first + 399),
-            # A new pod does not find the files of the pod that it replaces.
+            # A new pod starts without the files of the pod that it replaces.
             **({"temp_dir": str(self.place / name / f"ray-{len(self.running)}")} if is_head else {}),
         )
         node = self.run([*on_host(name), "/bin/bash", "-c", "--", command], name, env, ports)
@@ -219,7 +224,7 @@ class Machine:
         return pod(self.objects, component)
 
     def close(self) -> None:
-        """Kill everything at once: in an orderly stop, a Ray node would wait half a minute for its shards to leave."""
+        """Kill all containers at once: in an orderly stop, a Ray node would wait half a minute for its shards."""
         for each in self.running:
             each.kill()
         shutil.rmtree(self.place, ignore_errors=True)
@@ -243,7 +248,7 @@ def on_host(name: str) -> list[str]:
 def _unshare(*namespaces: str) -> list[str]:
     words = ["unshare", *namespaces, *([] if os.geteuid() == 0 else ["--map-root-user"])]
     if shutil.which("unshare") is None or subprocess.run([*words, "--fork", "true"], check=False).returncode != 0:
-        pytest.skip(f"this machine gives nobody namespaces of their own ({' '.join(words)})")
+        pytest.skip(f"this machine gives a user no namespaces ({' '.join(words)})")
     return words
 
 

@@ -1,4 +1,4 @@
-"""Lease batches of records, and work on them as a member does."""
+"""Lease batches of records, and process the records as a member does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ session = partial(sql_client.session, role="consumer")
 
 
 class Work:
-    """Note the keys that came; some raise."""
+    """Record the keys of the work; some keys raise."""
 
     def __init__(self, *bad: int, acknowledges: bool = False) -> None:
         self.bad = set(bad)
@@ -33,7 +33,7 @@ class Work:
 
 
 async def lease(member: Session, *, limit: int = 100, lease_s: float = 30.0) -> Batch:
-    """Lease a batch, which must be there."""
+    """Lease a batch, which must exist."""
     batch = await lease_batch(member, "g", limit=limit, lease_s=lease_s)
     assert batch is not None
     return batch
@@ -45,7 +45,7 @@ def keys(batch: Batch) -> list[int]:
 
 
 async def die(dsn: str, *, limit: int) -> Batch:
-    """Lease a batch as one who is never heard of again."""
+    """Lease a batch as a member that then vanishes."""
     async with session(dsn) as client:
         await open_group(client, "g")
         while (batch := await lease_batch(client, "g", limit=limit, lease_s=0.001)) is None:

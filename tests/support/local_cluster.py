@@ -1,4 +1,4 @@
-"""Run one `shardclock up --local` as a process, on a database that is there, in a Python that has no Ray."""
+"""Run one `shardclock up --local` as a process, on an existing database, in a Python without Ray."""
 
 from __future__ import annotations
 
@@ -27,31 +27,10 @@ def without_ray(place: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(place / "hidden")}
 
 
-class LocalCluster(ClusterProcess):
-    """One `shardclock up --local`, and the records of its database."""
+class Records:
+    """The records of a database, and the timers that a test schedules there."""
 
-    def __init__(self, place: Path, dsn: str, cwd: Path | None = None, **environment: str) -> None:
-        self.admin_dsn = dsn
-        named = {"SHARDCLOCK_DSN": as_role(dsn, "shard"), "SHARDCLOCK_LOCAL": "true", **without_ray(place)}
-        super().__init__(place, program=PROGRAM, cwd=cwd, **named, **environment)
-
-    def host(self) -> psutil.Process:
-        """Find its host."""
-        return until(lambda: self.processes(HOST), "the host")[0]  # type: ignore[no-any-return]
-
-    def shards(self, count: int) -> list[Holder]:
-        """Wait until so many shards have all slots, and return them."""
-
-        def found() -> list[Holder]:
-            shards = self.keepers(SHARD)
-            return shards if [it.part_count for it in shards] == [count] * count else []
-
-        return until(found, f"{count} shards")  # type: ignore[no-any-return]
-
-    @property
-    def operator_dsn(self) -> str:
-        """Name its database for an operator."""
-        return as_role(self.admin_dsn, OPERATOR)
+    admin_dsn: str
 
     def why_ended(self, holder: int) -> str | None:
         """Say why a holder was ended; None if it lives."""
@@ -72,11 +51,70 @@ class LocalCluster(ClusterProcess):
         """Count the records of firings."""
         return int(asyncio.run(query(self.admin_dsn, COUNT))[0][0])
 
+    def until_fired(self, count: int) -> None:
+        """Wait until this number of timers has fired."""
+        until(lambda: self.fired() == count, f"{count} timers to fire")
+
     def worst_lag_s(self) -> float:
         """Return how late the latest firing was."""
         return float(asyncio.run(query(self.admin_dsn, LAG))[0][0])
 
+    def term(self) -> int:
+        """Return the term of leadership, a number that grows when the lead moves."""
+        return int(asyncio.run(query(self.admin_dsn, "select term from shardclock.leadership"))[0][0])
 
+    def verdict(self) -> tuple[int, int, float]:
+        """Return the number of firings, the number of fired timers, and the smallest lag, negative if too early."""
+        fired, timers, earliest_s = asyncio.run(query(self.admin_dsn, VERDICT))[0]
+        return fired, timers, float(earliest_s)
+
+
+class RecordedCluster(ClusterProcess, Records):
+    """One `shardclock up` on an existing database, and the records of this database."""
+
+    def __init__(self, place: Path, dsn: str, cwd: Path | None = None, **environment: str) -> None:
+        self.admin_dsn = dsn
+        named = {"SHARDCLOCK_DSN": as_role(dsn, "shard")}
+        super().__init__(place, program=PROGRAM, cwd=cwd, **named | environment)
+
+    def host(self) -> psutil.Process:
+        """Find the process of the cluster's host."""
+        return until(lambda: self.processes(HOST), "the host")[0]  # type: ignore[no-any-return]
+
+    def shards(self, count: int) -> list[Holder]:
+        """Wait until this number of shards has all slots, and return the shards."""
+
+        def found() -> list[Holder]:
+            shards = self.keepers(SHARD)
+            return shards if [it.part_count for it in shards] == [count] * count else []
+
+        return until(found, f"{count} shards")  # type: ignore[no-any-return]
+
+    @property
+    def operator_dsn(self) -> str:
+        """Return the database's DSN for an operator."""
+        return as_role(self.admin_dsn, OPERATOR)
+
+
+class LocalCluster(RecordedCluster):
+    """One `shardclock up --local`."""
+
+    def __init__(self, place: Path, dsn: str, cwd: Path | None = None, **environment: str) -> None:
+        super().__init__(place, dsn, cwd, **{"SHARDCLOCK_LOCAL": "true", **without_ray(place)} | environment)
+
+    @contextmanager
+    def again(self) -> Iterator[LocalCluster]:
+        """Start another `up` on the same database, as a supervisor would after the first was killed."""
+        place = self.place / "again"
+        place.mkdir()
+        with local_cluster(place, self.admin_dsn) as successor:
+            yield successor
+
+
+VERDICT = """
+    select count(*), count(distinct timer_key), min(extract(epoch from recorded_at - due_date))
+    from shardclock.command_log where intent = 'TRIGGERED'
+"""
 COUNT = "select count(*) from shardclock.command_log where intent = 'TRIGGERED'"
 LAG = (
     "select coalesce(max(extract(epoch from recorded_at - due_date)), 0) from shardclock.command_log"
@@ -86,7 +124,7 @@ LAG = (
 
 @contextmanager
 def local_cluster(place: Path, dsn: str, cwd: Path | None = None, **environment: str) -> Iterator[LocalCluster]:
-    """Run one for the length of a block."""
+    """Run one `shardclock up --local` during a block."""
     up = LocalCluster(place, dsn, cwd, **environment)
     try:
         up.until_running()
@@ -97,13 +135,13 @@ def local_cluster(place: Path, dsn: str, cwd: Path | None = None, **environment:
 
 
 def kill(pid: int) -> None:
-    """End a process with -9, and wait until it is gone."""
+    """Kill a process with -9, and wait for its end."""
     psutil.Process(pid).kill()
     until(lambda: not lives(pid), f"process {pid} to end")
 
 
 def lives(pid: int) -> bool:
-    """Say whether a process runs."""
+    """Return whether a process runs."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Put records on days of the log, and see in which day's partition they lie."""
+"""Put records on days of the log, and find their partitions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORDS = """
 
 
 def day_ahead(ahead: int) -> date:
-    """Name a day by how far ahead it is."""
+    """Return the day that is `ahead` days from today."""
     return datetime.now(UTC).date() + timedelta(days=ahead)
 
 
@@ -44,13 +44,13 @@ async def partitions(dsn: str) -> list[str]:
 
 
 async def homes(dsn: str) -> dict[str, int]:
-    """Count the records in each partition that has any."""
+    """Count the records in each non-empty partition."""
     text = "select tableoid::regclass::text, count(*) from shardclock.command_log group by 1 order by 1"
     return {row[0].removeprefix("shardclock.command_log_"): row[1] for row in await query(dsn, text)}
 
 
 async def add_records(dsn: str, ahead: int, count: int = 3, *, partition: bool = True) -> None:
-    """Write down what happened on a past day, into its own partition or where the log finds room."""
+    """Write records of a past day, into a separate partition or into the default."""
     if partition:
         text = f"create table shardclock.command_log_{days_ahead(ahead, ahead)[0]} partition of shardclock.command_log"
         await query(
@@ -68,9 +68,9 @@ async def lose(dsn: str, *names: str) -> None:
 
 
 async def read_keys(reader: Session) -> list[int]:
-    """Read the whole log: the timers' keys, in its order."""
+    """Read the timers' keys from the full log, in the log's order."""
     return [record.timer_key for record in await read_log(reader)]
 
 
 async def nothing(connection: Connection, records: Sequence[LogRecord]) -> None:
-    """Work on records by having read them."""
+    """Do nothing with the records."""

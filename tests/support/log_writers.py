@@ -1,4 +1,4 @@
-"""Write to the command log as nobody else does, and read back the keys in its order."""
+"""Write to the command log in unusual ways, and read the keys in its order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.factories import HolderClient
 from tests.support.sql_client import session
 
 LOG_COLUMNS = "timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target"
-# A writer of somebody else's, who knows nothing of marks.
+# A writer that sets no marks.
 INSERT = (
     f"insert into shardclock.command_log ({LOG_COLUMNS})"
     " select i, now(), now(), 1, 'TRIGGERED', 'default', 'USER', 'log'"
@@ -19,19 +19,19 @@ INSERT = (
 
 
 async def keys_in(reader: Session, after: int = 0) -> list[int]:
-    """Read the keys of what is readable."""
+    """Read the keys of the readable records."""
     return [record.timer_key for record in await read_log(reader, after, limit=10_000)]
 
 
 async def told(dsn: str, key: int) -> list[str]:
-    """Read what happened to a timer, in the log's order."""
+    """Read the intents of a timer's records, in the log's order."""
     async with session(dsn) as reader:
         return [record.intent for record in await read_log(reader) if record.timer_key == key]
 
 
 @asynccontextmanager
 async def foreign_write(dsn: str) -> AsyncIterator[None]:
-    """Keep a transaction open that has written, but nothing to the log."""
+    """Keep a transaction open that has written, but not to the log."""
     async with HolderClient(dsn) as stranger:
         await stranger.begin()
         await stranger.value("select pg_current_xact_id()")
@@ -39,5 +39,5 @@ async def foreign_write(dsn: str) -> AsyncIterator[None]:
 
 
 async def fire_leased(shard: HolderClient) -> None:
-    """Let a shard fire what it leases."""
+    """Let a shard fire the timers that it leases."""
     await shard.fire((await shard.take()).claimed)

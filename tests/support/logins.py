@@ -1,4 +1,4 @@
-"""Roles of which alone the tests' server asks a password."""
+"""Roles with a password; the tests' server asks no other role for one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST = "first-word"
 
 @dataclass(frozen=True)
 class Login:
-    """A role that gets in by its password only."""
+    """A role that logs in only with its password."""
 
     dsn: str
     user: str
@@ -29,7 +29,7 @@ class Login:
         return USER.sub(f"{self.user}:{password}" if password else self.user, self.dsn)
 
     async def gets_in(self, password: str) -> bool:
-        """Say whether Postgres lets it in."""
+        """Return whether Postgres accepts the login."""
         try:
             await (await asyncpg.connect(self.named(password))).close()
         except asyncpg.InvalidAuthorizationSpecificationError:
@@ -37,7 +37,7 @@ class Login:
         return True
 
     async def change(self, password: str) -> None:
-        """Give it another password, and end all its sessions."""
+        """Change the role's password, and end all its sessions."""
         await query(self.dsn, f"alter role {self.user} password '{password}'")
         ended = "select count(pg_terminate_backend(pid, 10000)) from pg_stat_activity where usename = $1"
         assert await value(self.dsn, ended, self.user) > 0
@@ -45,7 +45,7 @@ class Login:
 
 @asynccontextmanager
 async def guarded(dsn: str, role: str) -> AsyncIterator[Login]:
-    """Make a role with the rights of another one, and the password `FIRST`, during a block."""
+    """Make a role with the password `FIRST` and the rights of another role, for a block."""
     one = Login(dsn, f"guarded_{secrets.token_hex(4)}")
     await query(dsn, f"create role {one.user} login in role {role} password '{FIRST}'")
     try:
@@ -64,7 +64,7 @@ async def guarded(dsn: str, role: str) -> AsyncIterator[Login]:
 
 @contextmanager
 def _first_rule(rules: Path, rule: str) -> Iterator[None]:
-    """Put one rule before those by which a server lets people in."""
+    """Put one rule before the server's other rules for logins."""
     before = rules.read_text()
     rules.write_text(f"{rule}\n{before}")
     try:

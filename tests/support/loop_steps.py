@@ -1,4 +1,4 @@
-"""Measure the longest step of an event loop: how long one callback kept all others waiting."""
+"""Measure the longest step of an event loop: the time in which one callback kept all others waiting."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from unittest import mock
 
 @dataclass
 class Longest:
-    """The longest step so far, and what it ran.
+    """The longest step so far, and its callback.
 
-    units:   seconds of this thread's processor time: what other processes take of a busy machine does not count
+    units:   seconds of this thread's processor time: the time of other processes on a busy machine does not count
     """
 
     step_s: float = 0.0
@@ -23,7 +23,7 @@ class Longest:
 
 @contextmanager
 def longest_step() -> Iterator[Longest]:
-    """Measure the steps of the loops that run in this process, during a block."""
+    """Record the longest step of this process's event loops while the `with` block runs."""
     longest, run = Longest(), asyncio.events.Handle._run
 
     def measured(self: asyncio.Handle) -> None:

@@ -1,4 +1,4 @@
-"""What stands between a client and a gateway: a proxy that loses answers, and a server that answers as it is told."""
+"""Stand-ins between a client and a gateway: a proxy that loses answers, and a server with scripted answers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def losing(upstream: str, *, answers: int) -> AsyncIterator[LossyProxy]:
 
 @dataclass
 class Stub:
-    """Give one answer after the other, the last one again and again, and keep what was asked."""
+    """Give one answer after the other, repeat the last one, and keep the requests."""
 
     answers: Sequence[bytes]
     url: str = ""
@@ -95,7 +95,7 @@ def raw(status: int, body: str = "", media_type: str = "application/json", **hea
 
 @asynccontextmanager
 async def answering(*answers: bytes) -> AsyncIterator[Stub]:
-    """Run a server that answers as it is told; an empty answer closes the connection."""
+    """Run a server with scripted answers; an empty answer closes the connection."""
     stub = Stub(answers)
     server = await asyncio.start_server(stub.serve, "127.0.0.1", 0)
     try:
@@ -106,5 +106,5 @@ async def answering(*answers: bytes) -> AsyncIterator[Stub]:
 
 
 def url_of(server: asyncio.Server) -> str:
-    """Return where a server listens."""
+    """Return the URL of a server."""
     return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

@@ -21,8 +21,8 @@ from tests.support import ROOT
 
 K8S = ROOT / "k8s"
 OVERLAYS = ["dev", "prod"]
-# The overlay `prod` with all choices that it has as commented-out lines, Redis and autoscaling; overlays with an app as
-# well, which is one more such line; and overlays that have pods for workers by another, without an app.
+# The overlay `prod` with all its optional lines, Redis and autoscaling, which are commented out in the file; overlays
+# with the optional line for an app; and overlays with the optional line for pods of workers, without an app.
 CHOSEN = "prod with every choice"
 WITH_APP = ["dev with an app", "prod with every choice and an app"]
 WITHOUT_APP = ["dev with workers", "prod with workers"]
@@ -33,11 +33,11 @@ CHOICE = re.compile(r"^( *)# (?=- (?:\.\./)+components/|shardclock-\S+ \S+$)", r
 APP = re.compile(r"^( *)# (?=- \.\./app$)", re.MULTILINE)
 WORKERS = re.compile(r"^( *)# (?=- \.\./workers$)", re.MULTILINE)
 COLOURS = ["blue", "green"]
-# For each overlay: what its two Ray clusters share, and each of the two clusters.
+# For each overlay: the objects that its two Ray clusters share, and each of the two clusters.
 BUILDS = [f"overlays/{overlay}{part}" for overlay in VARIANTS for part in ("", *(f"/{c}" for c in COLOURS))]
 BUILD_S = 60
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in Python alone it takes longer to read than kubectl to build
-# What the overlays name: ours, and an app's that is made from it.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the pure Python loader takes longer than kubectl's build
+# The images in the overlays: ours, and an app's that is made from it.
 IMAGE = f"shardclock:{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}"
 APP_IMAGE = "shardclock-app:1.0.0"
 
@@ -67,7 +67,7 @@ def _with_choices(variant: str) -> Path:
 
 @cache
 def build(path: str) -> list[Object]:
-    """Build a kustomization under `k8s/`, or anywhere else by its full path."""
+    """Build a kustomization under `k8s/`, or in another folder by its full path."""
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on PATH, which builds the manifests")
     variant, _, within = path.removeprefix("overlays/").partition("/")
@@ -92,7 +92,7 @@ def of_kind(objects: list[Object], kind: str, name: str = "") -> list[Object]:
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod as it will run: its labels and its containers, also those that KubeRay adds."""
+    """A pod as it will run: its labels and its containers, KubeRay's included."""
 
     where: str
     labels: Mapping[str, str]
@@ -187,7 +187,7 @@ def environment(
 ) -> dict[str, str]:
     """Resolve a container's environment as the kubelet does.
 
-    shape:  `secrets` by "name/key", `fields` by their path; a missing one is a KeyError
+    shape:  `secrets` by "name/key", `fields` by their path; a missing secret or field is a KeyError
     """
     resolved: dict[str, str] = {}
     for source in container.get("envFrom", []):

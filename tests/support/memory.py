@@ -1,4 +1,4 @@
-"""Where tests put a server's files: in memory, if there is a file system in memory with room for them."""
+"""The directory of a test server's files: in memory, if a file system in memory has enough space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IN_MEMORY = find_memory()
 
 @contextmanager
 def directory() -> Iterator[Path]:
-    """Give a directory that a server may use, and remove it."""
+    """Give a directory for a server, and remove it."""
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     try:
         yield path

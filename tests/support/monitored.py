@@ -32,12 +32,12 @@ insert into shardclock.timers (due_date, timer_type, tenant_id)
 select now() + interval '1 s' + n * interval '1 s' / $1::integer, (array['USER', 'BOUNDARY'])[1 + n % 2], 'acme'
 from generate_series(0, $1::integer - 1) as n
 """
-# These timers were created an hour ago and fell due half a second ago, so they are late when they fire.
+# These timers were created an hour ago and due half a second ago, so they are late when they fire.
 LATE = """
 insert into shardclock.timers (due_date, created_at)
 select now() - interval '0.5 s', now() - interval '1 hour' from generate_series(1, $1::integer)
 """
-# What clients do besides scheduling: each verb once, and a schedule that a shard has to plan.
+# Other acts of clients: each verb once, and a schedule that a shard must plan.
 VERBS = """
 select
     shardclock.schedule_timer(delay => 'PT1H', name => 'moved'),
@@ -48,7 +48,7 @@ select
     shardclock.schedule_timer(schedule => 'R2/PT1S', zone => 'Europe/Berlin'),
     shardclock.schedule_timer(delay => 'PT1S', target => 'nothing')
 """
-# Once its file is there, a handler's process that is to start can't import the app, or a job begins to fail.
+# Each of these files breaks the app: with one, a starting handler process can't import it; with the other, a job fails.
 APP = """
 import os
 from pathlib import Path
@@ -94,7 +94,7 @@ STUCK = model(
 
 
 class Load:
-    """Clients that schedule `per_s` timers a second on time, and `late_per_s` that are late, until stopped."""
+    """Clients that schedule `per_s` punctual timers and `late_per_s` late timers a second, until stopped."""
 
     def __init__(self, dsn: str, *, per_s: int) -> None:
         self._dsn = dsn
@@ -132,7 +132,7 @@ class Load:
 
 
 class Callers:
-    """Callers of the HTTP API: a timer is created and the list asked for, twice a second, until stopped."""
+    """Callers of the HTTP API: create a timer and read the list, twice a second, until stopped."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -149,7 +149,7 @@ class Callers:
         create = Request(f"{self._url}/v1/timers", b'{"delay":"PT0S"}', {"Content-Type": "application/json"})
         while not self._stopping.wait(0.5):
             for ask in (create, Request(f"{self._url}/v1/timers?limit=1")):
-                with suppress(OSError), urlopen(ask, timeout=5) as answer:  # Postgres is away now and then
+                with suppress(OSError), urlopen(ask, timeout=5) as answer:  # Postgres is sometimes away
                     answer.read()
 
 
@@ -181,7 +181,7 @@ class Watched:
         try:
             self.up.until_running()
             until(self.up.serving, "two shards")
-            until(lambda: self.sql(RAN), "its job to run, whose process has to come up")
+            until(lambda: self.sql(RAN), "its job to run, after its process has come up")
             self.load = Load(as_role(self.dsn, "scheduler"), per_s=per_s)
             self.callers = Callers(_said(self.up, r"HTTP API at (http://[^\s,]+)", "the gateway's address"))
             self.address = _said(self.up, r"metrics at (http://\S+)/metrics", "the exporter's address")
@@ -200,19 +200,19 @@ class Watched:
         assert done.code == 0, done
 
     def raise_incident(self) -> None:
-        """Let a token come to a call of a process that nobody has deployed."""
+        """Send a token to a call of a process that is not deployed."""
         file = self.place / "stuck.bpmn"
         file.write_bytes(STUCK)
         self.command("deploy", file)
         self.command("processes", "start", "stuck")
-        # The engine has reported no incident before it reports one: Prometheus sees a count rise only from what it saw.
+        # First the engine must report zero incidents: Prometheus sees a rise only from an earlier value.
         (task,) = until(
             lambda: self.sql("select task_key from shardclock.tasks where process_id = 'stuck'"), "the task"
         )
         self.command("tasks", "complete", task["task_key"])
 
     def give_up_a_signal(self) -> None:
-        """Let a task's completion come to an instance whose state no engine can read."""
+        """Send a task's completion to an instance with a state that no engine can read."""
         self.command("processes", "start", "stuck")
         (task,) = until(
             lambda: self.sql(
@@ -225,7 +225,7 @@ class Watched:
         self.command("tasks", "complete", task["task_key"])
 
     def kill_a_shard(self) -> None:
-        """Kill the oldest shard's process with -9; a young shard would count as one that failed to start."""
+        """Kill the oldest shard's process with -9; a young shard would count as a failed start."""
         _kill_oldest(until(self.up.serving, "two shards"))
 
     def kill_a_worker(self) -> None:
@@ -252,5 +252,5 @@ def _kill_oldest(keepers: list[Holder]) -> None:
     min((psutil.Process(keeper.pid) for keeper in keepers), key=psutil.Process.create_time).kill()
 
 
-def _said(up: ClusterProcess, pattern: str, what: str) -> str:
-    return str(until(lambda: re.search(pattern, up.said), what)[1])
+def _said(up: ClusterProcess, pattern: str, subject: str) -> str:
+    return str(until(lambda: re.search(pattern, up.said), subject)[1])

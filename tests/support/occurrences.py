@@ -1,4 +1,4 @@
-"""Plan and fire the schedules of a test by hand, and read which occurrences there were."""
+"""Plan and fire the schedules of a test step by step, and read their occurrences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.factories import HolderClient, query
 
 
 async def serve(shard: HolderClient, at: datetime | None = None) -> None:
-    """Plan and fire the timers that are due, by Postgres's clock or at a moment, until none is."""
+    """Plan and fire the timers that are due, by Postgres's clock or at a moment, until none is left."""
     shard.now = at
     while timers := (await shard.take(horizon_s=0.0)).claimed:
         now = at or await shard.value("select now()")
@@ -28,6 +28,6 @@ async def numbers(dsn: str) -> list[tuple[str, int]]:
 
 
 async def row(dsn: str) -> dict[str, Any]:
-    """Read the one timer that there is."""
+    """Read the only timer."""
     (found,) = await query(dsn, "select * from shardclock.timers")
     return dict(found)

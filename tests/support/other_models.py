@@ -1,11 +1,11 @@
-"""Models with which other engines are tested: they lie beside the project, if they are there."""
+"""Models from the tests of other engines, in a directory beside the project's; the directory may be missing."""
 
 from tests.support import ROOT
 
 MODELS = ROOT.parent / "shared" / "cases" / "bpmn"
-# Which words of the refusal tell the author what to change; the others run.
+# The words of a refusal that name the needed change; the other models run.
 REFUSED = {
-    "04_": ("no condition; write one", "no start events"),  # drawn, never meant to run
+    "04_": ("no condition; write one", "no start events"),  # a drawing that was not meant to run
     "12_": ("a start event in a sub-process has no trigger", "2 start events"),
     "24_": ("not a timeCycle", "not after a timeDuration", "exactly one start event, with a trigger"),
     "34_": ("its language is 'groovy'",),
@@ -18,5 +18,5 @@ REFUSED = {
 
 
 def names() -> list[str]:
-    """Name the files, in their order; none if they are not there."""
+    """Name the files, in order; none if they don't exist."""
     return sorted(path.name for path in MODELS.glob("*") if path.suffix in {".bpmn", ".bpmn2", ".xml"})

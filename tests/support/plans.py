@@ -1,9 +1,9 @@
-"""Count what a prepared statement reads of the timers, with many pending."""
+"""Count the rows that a prepared statement reads from the timers, with many pending."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,13 +16,13 @@ from tests.support.factories import add_holder
 
 SLOTS = 840
 FAR = 300_000
-DUE = 4_200  # five in each slot
-UNLIMITED = 8_400  # ten for each slot: more than there are
+DUE = 4_200  # five due timers in each slot
+UNLIMITED = 8_400  # ten timers for each slot: more than exist
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a statement read of one table, as EXPLAIN counted it; the pages are those of all tables."""
+    """The rows that a statement read from one table, and the pages that it read from all tables, by EXPLAIN."""
 
     rows: float
     indexes: set[str]
@@ -32,13 +32,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One statement, prepared as a shard's session does, on a connection of its own."""
+    """One statement, prepared as a shard's session does, on a separate connection."""
 
     connection: asyncpg.Connection
     name: str
 
     async def explain(self, *literals: str, touched: bool = False, table: str = "timers") -> Reading:
-        """Run it, on due rows written anew unless they may be touched; count what it read, and undo what it did."""
+        """Run the statement on due rows, rewritten before unless `touched`; count the read rows, and roll back."""
         arguments = f"({', '.join(literals)})" if literals else ""
         call = f"explain (analyze, buffers, timing off, format json) execute {self.name} {arguments}"
         transaction = self.connection.transaction()
@@ -59,25 +59,25 @@ class Prepared:
 
 
 def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Walk a plan."""
+    """Yield the nodes of a plan."""
     yield plan
     for part in plan.get("Plans", []):
         yield from nodes_of(part)
 
 
 def is_scan(node: dict[str, Any]) -> bool:
-    """Tell what reads a table from what changes it, and from what was never begun."""
+    """Return whether a node reads a table; a node that changes a table, or never began, does not count."""
     return bool(node["Node Type"].endswith("Scan") and node["Actual Loops"])
 
 
 def rows_read(node: dict[str, Any]) -> float:
-    """Count what a scan gave and what it threw away."""
+    """Count the rows that a scan returned and the rows that it filtered out."""
     removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
     return float((node["Actual Rows"] + removed) * node["Actual Loops"])
 
 
 async def prepare(dsn: str, name: str, **plans: str) -> Prepared:
-    """Open a session as a shard does, and prepare a statement."""
+    """Open a session like a shard's, and prepare a statement."""
     return await prepare_as(dsn, name, QUEUE_PLANS | plans)
 
 
@@ -89,7 +89,7 @@ async def prepare_as(dsn: str, name: str, plans: dict[str, str]) -> Prepared:
 
 
 def arguments_of(name: str, **given: object) -> list[str]:
-    """Write a statement's arguments in their order; what is not given is null."""
+    """Write a statement's arguments in order; missing ones are null."""
     values = dict.fromkeys(statement(name).parameters) | given
     return ["null" if it is None else f"'{it}'" for it in values.values()]
 
@@ -103,17 +103,30 @@ def taking(
     fire_overdue: bool = False,
     floor: str | None = None,
     window: tuple[str, int, int] | None = None,
+    grants: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Write the arguments of claim_due, or, for the scope `outage`, of claim_outage."""
     recent, full_from, full_count = window_values(window)
     values = {
         "holder": str(holder), "horizon": f"'{horizon}'", "lease": "'10 s'", "batch": str(batch), "scope": f"'{scope}'",
         "floor": "null" if floor is None else f"'{floor}'", "fire_overdue": str(fire_overdue), "ramp_after": "'10 s'",
-        "after_tenant": "''", "lag_edges": EDGES, "now": "null", "slot": "null",
+        **(grants or GRANTS), "after_tenant": "''", "lag_edges": EDGES, "now": "null", "slot": "null",
         "recent": recent, "full_from": full_from, "full_count": full_count,
     }  # fmt: skip
     name = "claim_outage" if scope == "outage" else "claim_due"
     return [values[parameter] for parameter in statement(name).parameters]
+
+
+def granting(workers: Sequence[int], targets: Sequence[str], places: int) -> dict[str, str]:
+    """Write the arguments that say how many places each worker grants to each target."""
+    each = [(worker, target) for worker in workers for target in targets]
+    columns = zip(*each, strict=True)
+    by, of = (", ".join(map(repr, column)) for column in columns)
+    return GRANTS | {
+        "granted_by": f"array[{by}]::bigint[]",
+        "granted_targets": f"array[{of}]",
+        "granted_places": f"array_fill({places}, array[{len(each)}])",
+    }
 
 
 def counting(edges: Sequence[timedelta], now: str = "null", *, window: tuple[str, int, int] | None = None) -> list[str]:
@@ -123,10 +136,15 @@ def counting(edges: Sequence[timedelta], now: str = "null", *, window: tuple[str
 
 
 def window_values(window: tuple[str, int, int] | None = None) -> list[str]:
-    """Write the arguments that say how far back to look; those of measure_cluster are no others."""
+    """Write the arguments of a scan window; measure_cluster has no other arguments."""
     return [str(it) for it in window or ("null", "null", "null")]
 
 
+# No worker has granted a place.
+GRANTS = {
+    "granted_by": "'{}'::bigint[]", "granted_targets": "'{}'::text[]", "granted_places": "'{}'::integer[]",
+    "granted_lease": "'5 s'",
+}  # fmt: skip
 EDGES = "'{0.001 s, 0.1 s, 10 s}'::interval[]"
 # A thousand timers that are due, leased to holder 9.
 LEASE = """
@@ -137,12 +155,12 @@ with held as (
 )
 select array_agg(timer_key) from held
 """
-# Versions of the due timers that nobody has locked.
+# New versions of the due timers that no transaction has locked.
 REWRITE = "update shardclock.timers set payload = null where due_date < now()"
 
 
 async def version_of(connection: asyncpg.Connection, keys: Sequence[int]) -> int:
-    """Read the version of timers that one statement wrote."""
+    """Read the row version that all timers of one statement share."""
     (row,) = await connection.fetch("select distinct xmin from shardclock.timers where timer_key = any ($1)", keys)
     return int(row["xmin"])
 
@@ -153,7 +171,21 @@ def firing(keys: Sequence[int], version: int = 0) -> list[str]:
     versions, zeros, fires = filled.format(f"'{version}'::xid"), filled.format("0::bigint"), filled.format("true")
     numbers, moments = filled.format("null::bigint"), filled.format("null::timestamptz")
     keys_text = f"'{{{', '.join(map(str, keys))}}}'::bigint[]"
-    return ["9", keys_text, versions, fires, zeros, numbers, moments, moments, numbers, EDGES, "null"]
+    return [
+        "9",
+        keys_text,
+        versions,
+        fires,
+        zeros,
+        numbers,
+        moments,
+        moments,
+        numbers,
+        numbers,
+        *GRANTS.values(),
+        EDGES,
+        "null",
+    ]
 
 
 async def fill(dsn: str) -> None:
@@ -170,7 +202,7 @@ async def fill(dsn: str) -> None:
         await add_holder(dsn, shard_count, 0, shard_count)
 
 
-# Each asked of one timer: $1 is its key.
+# Statements for one timer: $1 is its key.
 VERBS = (
     "select shardclock.reschedule_timer(timer_key => $1, delay => 'PT1H')",
     "select shardclock.reschedule_timer(name => 'n', shift => 'PT1H')",

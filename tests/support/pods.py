@@ -1,4 +1,4 @@
-"""A Ray head with its boot container, and workers, run on one machine as pods on Kubernetes would run them."""
+"""A Ray head with its boot container, and workers, on one machine, like pods on Kubernetes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Pods:
         return json.loads(done.stdout) if "--json" in words else done.stdout
 
     def ask(self, text: str, *values: object) -> list[tuple[Any, ...]]:
-        """Ask the database, which costs the machine less than a command that asks it."""
+        """Query the database, which costs less than a command."""
         return [tuple(row) for row in asyncio.run(query(self.machine.dsn, text, *values))]
 
     def keepers(self, role: str) -> list[Holder]:
@@ -69,14 +69,14 @@ class Pods:
         return [it for it in asyncio.run(holders_of(self.machine.dsn, role)) if it.part is not None]
 
     def serving(self) -> list[Holder]:
-        """List the shards that serve; while their number is not the wanted one, list none."""
+        """List the serving shards; an empty list while their number is not the wanted one."""
         shards = self.keepers(SHARD)
         return shards if self.ask(WANTED) == [(len(shards),)] else []
 
     def until_serving(self, host: str = "") -> list[Any]:
-        """Wait until as many shards as wanted serve, and at least one of them on the host if one is named.
+        """Wait until the wanted number of shards serves, and at least one shard on the given host.
 
-        shape:   what `shardclock status` says of each, all or those on that host
+        shape:   the entry of each shard in `shardclock status`: all shards, or only the shards on that host
         """
         until(lambda: any(host in ("", it.host) for it in self.serving()), "the shards to serve", within_s=COME_UP_S)
         shards = [shard for shard in self.run("status", "--json")["shards"] if shard["shard"] is not None]

@@ -1,4 +1,4 @@
-"""Give each test a migrated database of its own on a real Postgres, in a few hundredths of a second."""
+"""Give each test a migrated database of its own, on a real Postgres, in a few hundredths of a second."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Server:
 
     def __init__(self, version: int) -> None:
         self._version = version
-        # Not pytest's tmp_path: another pytest session would take away the server user's access to its parents again.
+        # Not pytest's tmp_path: another pytest session would remove the server user's access to its parents.
         self._drops: list[Future[None]] = []
         self._data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
         try:
@@ -39,25 +39,27 @@ class Server:
             self._configure()
             with ThreadPoolExecutor(1) as thread:  # the test that needs the fixture may have a running event loop
                 thread.submit(asyncio.run, migrate_with_roles(self._dsn(TEMPLATE), wall=True)).result()
-            self._day = _today()  # a midnight within the migration would be seen by the tests of the log's days
+            self._day = _today()  # the tests of the log's days would notice a midnight during the migration
         except BaseException:
             self.close()
             raise
 
     def clone(self, of: str | None = None) -> str:
         """Make a migrated database, or a copy of another one that tests have filled, and return its DSN."""
-        self._server.restart_if_dead()  # a test may have killed it
+        self._server.restart_if_dead()  # a test may have killed the server
         self._turn_day()
         if of is not None:
-            connections.close_those_to(of)  # or it could not be cloned
+            connections.close_those_to(of)  # an open connection prevents a clone of the database
         name, template = f"t_{uuid4().hex}", TEMPLATE if of is None else _name_in(of)
         self._execute(f"create database {name} template {template} strategy file_copy")
-        wait(self._drops)  # or sessions of the last test would still end while this one counts sessions
+        wait(
+            self._drops
+        )  # without this wait, sessions of the last test might still end while this test counts sessions
         self._drops.clear()
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Drop a clone, even if somebody is still connected to it, while the next one is made."""
+        """Drop a clone, even if it still has connections, while the next one is made."""
         self._server.restart_if_dead()
         connections.close_those_to(dsn)
         self._drops.append(connections.start(self._server.dsn, f"drop database {_name_in(dsn)} with (force)"))
@@ -84,7 +86,7 @@ class Server:
         self._execute(f"create database {TEMPLATE}")
 
     def _turn_day(self) -> None:
-        """After midnight, give the template the days of the log that a new database has."""
+        """After midnight, give the template the partitions of a new database."""
         if self._day == _today():
             return
         statements = (
@@ -92,7 +94,7 @@ class Server:
             "select shardclock.ensure_log_partitions()",
         )
         connections.start(self._dsn(TEMPLATE), *statements).result()
-        connections.close_those_to(self._dsn(TEMPLATE))  # or it could not be cloned
+        connections.close_those_to(self._dsn(TEMPLATE))  # an open connection prevents a clone of the database
         self._day = _today()
 
     def _dsn(self, database: str) -> str:

@@ -1,4 +1,4 @@
-"""What must set off each alert about processes, and what must not: as in `alert_cases`, beside a healthy cluster."""
+"""Series that must or must not set off each alert about processes, added to the healthy series of `alert_cases`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.support.alert_cases import EVERY_OTHER_MINUTE, Case, growing, one, st
 
 
 def signals(fate: str, values: str) -> dict[str, str]:
-    """Let the engines of both nodes have so many signals that met one fate."""
+    """Give the engines of both nodes a number of signals with the same outcome."""
     return tables("instance_signals_total", values, signal_fate=fate)
 
 

@@ -1,4 +1,4 @@
-"""Waiting instances, and the rows that the statements of engines read of them."""
+"""Fill a database with waiting instances, and count the rows that engines' statements read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAITING = 3_000
 FEW = list(range(1, 11))
 CHANGED = ("timers", "deliveries", "tasks", "subscriptions", "instances", "incidents")
 # Each instance has two tokens: the first waits for a timer, a task and a message, the second for a service task. A
-# signal to each instance is put off. The tables were never analyzed.
+# signal to each instance is deferred. The tables were never analyzed.
 WAIT = """
 with def as (
     insert into shardclock.definitions (
@@ -89,7 +89,7 @@ def _literal(value: Any) -> str:
 
 
 async def reading(of: Prepared, arguments: Sequence[str]) -> tuple[dict[str, float], set[str]]:
-    """Tell how many rows of each table a statement reads, and by which indexes."""
+    """Count the rows that a statement reads from each table, and name its indexes."""
     readings = {table: await of.explain(*arguments, table=table) for table in CHANGED}
     rows = {table: it.rows for table, it in readings.items()}
     return rows, set().union(*(it.indexes for it in readings.values()))
@@ -107,8 +107,8 @@ def applying(**written: Any) -> list[str]:
 ALL_LANES: dict[str, Any] = {
     "tenants": [], "ahead_s": [], "after_tenant": "", "behind_tenants": [], "behind_at": [], "behind_key": [],
 }  # fmt: skip
-# Starts, and signals to instances that have begun; before these come cancellations of instances of which another signal
-# was put off. Signals of 3,000 other instances were put off, too.
+# Cancellations of instances with a deferred signal are due first, then starts, and signals to instances that have
+# begun. Signals to 3,000 other instances are deferred, too.
 DUE = """
 insert into shardclock.deliveries (
     timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,

@@ -1,4 +1,4 @@
-"""Processes of the system: find, freeze and kill them, though each of them may end by itself meanwhile."""
+"""Find, freeze and kill processes of the system; a process may end by itself at any time."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,14 +25,14 @@ def title(process: psutil.Process) -> str:
 
 
 def freeze(processes: Iterable[psutil.Process]) -> None:
-    """Stop processes where they stand (SIGSTOP)."""
+    """Suspend processes (SIGSTOP)."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.suspend()
 
 
 def thaw(processes: Iterable[psutil.Process]) -> None:
-    """Let frozen processes go on."""
+    """Resume frozen processes."""
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.resume()
@@ -40,7 +40,7 @@ def thaw(processes: Iterable[psutil.Process]) -> None:
 
 @contextmanager
 def frozen(processes: Sequence[psutil.Process]) -> Iterator[None]:
-    """Keep processes from doing anything during a block."""
+    """Keep processes frozen during a block."""
     freeze(processes)
     try:
         yield
@@ -56,7 +56,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def kill_all(find: Callable[[], list[psutil.Process]]) -> None:
-    """Kill what is found, until nothing more is: a process may have started another before it died."""
+    """Kill the found processes until none is left: a process may have started another one before it died."""
     while found := find():
         kill(found)
         psutil.wait_procs(found, timeout=1)

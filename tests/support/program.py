@@ -1,4 +1,4 @@
-"""Run the command line as a user does, in this process for speed or in one of its own."""
+"""Run the command line as a user does, in this process for speed, or in a separate process."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Done:
 
 @dataclass(frozen=True)
 class Shell:
-    """Run commands in this process, on one database, each with the least role that may run it."""
+    """Run commands in this process, on one database, each with the role of least rights."""
 
     dsn: str
     capsys: pytest.CaptureFixture[str]
 
     def __call__(self, *arguments: object, stdin: bytes = b"", tty: bool = False, **environment: str) -> Done:
-        """Run `shardclock` with these arguments, to its end; with `tty` its standard input claims to be a terminal."""
+        """Run `shardclock` with these arguments, to its end; with `tty` its standard input looks like a terminal."""
         words = ["shardclock", *map(str, arguments)]
         dsn = for_command(self.dsn, words[1]) if words[1:] else self.dsn
         self.capsys.readouterr()
@@ -75,7 +75,7 @@ def run(
     timeout_s: float = 4 * BOUND_S,
     cwd: Path | None = None,
 ) -> Done:
-    """Run `shardclock` in a process of its own, to its end."""
+    """Run `shardclock` in a separate process, to its end."""
     done = subprocess.run(
         [*PROGRAM, *map(str, arguments)],
         input=stdin,
@@ -89,12 +89,12 @@ def run(
 
 
 def until(holds: Callable[[], Any], what: str, *, within_s: float = 2 * BOUND_S) -> Any:
-    """Wait until `holds` returns a true value, and return it; in the end fail with what was waited for."""
+    """Wait until `holds` returns a true value, and return it; after `within_s` fail with the name of the condition."""
     deadline = time.monotonic() + within_s
     while True:
         looked_at = time.monotonic()
         if found := holds():
             return found
         assert time.monotonic() < deadline, f"waited {within_s:.0f} s for {what}"
-        # What is waited for needs the processors, too: to look takes half of the time at most.
+        # The processes under test need processor time, too, so the checks use at most half of the time.
         time.sleep(max(LOOK_S, time.monotonic() - looked_at))

@@ -20,7 +20,7 @@ from tests.support.program import until
 
 ABSENT = "Prometheus is not installed here: `make prometheus` installs Debian's"
 ANSWER_S = 10.0
-PROMTOOL_S = 300.0  # to try all cases of the rules takes it most of a minute
+PROMTOOL_S = 300.0  # testing all cases of the rules takes most of a minute
 
 
 def program(name: str) -> str:

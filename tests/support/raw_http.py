@@ -1,4 +1,4 @@
-"""Ask over a socket, byte by byte: clients of HTTP write no header twice, and no forbidden letters."""
+"""Send requests over a socket: HTTP clients write no duplicate headers, and no forbidden characters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Give tests a real Ray of several nodes, in a process of its own. A test sends it commands, one JSON line each.
+"""Give tests a real Ray of several nodes, in a separate process. A test sends it commands, each one a JSON line.
 
-Ray reads the environment while it is imported, prints to stdout and leaves hooks behind. A process of its own keeps
-that away from the tests, and lets one test run two Rays. The driver ends when its input ends, so it does not outlive a
-test session that is killed.
+Ray reads the environment at its import, prints to stdout and leaves hooks behind. A process of its own keeps
+that away from the tests, and lets one test run two Rays. The driver ends at the end of its input, so it can't
+outlive a killed test session.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.processes import kill, title
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
-ANSWER_S = 60.0  # Ray may notice only after 20 s that a node was killed
+ANSWER_S = 60.0  # Ray may notice a killed node only after 20 s
 NODE = {
     "num_cpus": 1,
     "node_ip_address": "127.0.0.1",
@@ -68,7 +68,7 @@ class RayOfNodes:
         await self._ask("coordinate", dsn=dsn, cluster_id=cluster_id, node_id=node_id, settings=settings)
 
     async def coordinator_node(self) -> str | None:
-        """Return the node that the coordinator runs on; None while it is being started."""
+        """Return the coordinator's node; None while it is starting."""
         found = await self._ask("coordinator_node")
         return None if found is None else str(found)
 
@@ -105,7 +105,7 @@ class RayOfNodes:
         return list(await self._ask("asked_resources"))
 
     async def module_path(self) -> list[str]:
-        """Read where a worker looks for modules."""
+        """Read a worker's module search path."""
         return list(await self._ask("module_path"))
 
     async def clear(self) -> None:
@@ -113,7 +113,7 @@ class RayOfNodes:
         await self._ask("clear")
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find its processes whose command lines contain a word."""
+        """Find its processes with a word in their command lines."""
         family = psutil.Process(self._driver.pid).children(recursive=True)
         return [it for it in family if word in title(it)]
 
@@ -158,7 +158,7 @@ class _Driver:
         start_ray(load_settings(), temp_dir)
         self._ray: Any = ray
         self._cluster: Any = ray.cluster_utils.Cluster()
-        # Ray would look for a cluster that is joined at 127.0.0.1 at the host's public address. So we start the head
+        # Ray would search a cluster that is joined at 127.0.0.1 at the host's public address. So we start the head
         # ourselves, and the test cluster adds only the other nodes.
         self._cluster.head_node = ray._private.worker._global_node
 
@@ -256,7 +256,7 @@ class _Driver:
             try:
                 self._ray.kill(self._ray.get_actor(name), no_restart=True)
             except ValueError:
-                continue  # it has just died
+                continue  # the actor has just died
         return not self._actors()
 
     def _until(self, condition: Any) -> None:

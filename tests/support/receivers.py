@@ -1,4 +1,4 @@
-"""Receive webhooks on loopback, well or badly, and keep what came."""
+"""Receive webhooks on loopback, with good and bad answers, and keep the requests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from shardclock_server.webhooks.endpoint import Endpoint
-from shardclock_server.webhooks.sender import Message
+from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.webhooks.signing import check_secret
 
 SECRET = "whsec_" + "c2hhcmRjbG9jayBzaGFyZGNsb2NrIHNoYXJkY2xvY2s="
-DELIVERY = Message("timer_7", b'{"type":"timer.fired"}')
+DELIVERY = WebhookMessage("timer_7", b'{"type":"timer.fired"}')
 LINGER_NONE = struct.pack("ii", 1, 0)
 
 
 @dataclass
 class Request:
-    """One request, as it came."""
+    """One received request."""
 
     line: str
     headers: dict[str, str]
@@ -33,7 +33,7 @@ class Request:
 
 @dataclass
 class Receiver:
-    """What a receiver has got."""
+    """A receiver's requests."""
 
     host: str
     port: int = 0
@@ -44,7 +44,7 @@ class Receiver:
     def endpoint(
         self, host: str = "", *, timeout_s: float = 5.0, headers: tuple[tuple[str, str], ...] = ()
     ) -> Endpoint:
-        """Make an endpoint that leads here, by this host or another name for it."""
+        """Make an endpoint of this receiver, with this host or another name for it."""
         url = URL(f"{self.scheme}://{host or self.host}:{self.port}/hook")
         return Endpoint(url, headers, (check_secret(SECRET),), timeout_s)
 
@@ -89,7 +89,7 @@ def answering(status: str, *headers: str, body: bytes = b"") -> Behave:
 
 
 def saying(answer: bytes) -> Behave:
-    """Say these bytes to each request."""
+    """Answer each request with these bytes."""
 
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -115,7 +115,7 @@ async def resetting(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def without_end(head: bytes, piece: bytes, *, pause_s: float = 0.0) -> Behave:
-    """Say a piece again and again."""
+    """Send a piece of an answer again and again."""
 
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(head)
@@ -128,7 +128,7 @@ def without_end(head: bytes, piece: bytes, *, pause_s: float = 0.0) -> Behave:
 
 
 class Zone(AbstractResolver):
-    """Give names their addresses from a script: the last one stays."""
+    """Resolve names by a script: each lookup returns the next addresses, and the last addresses are repeated."""
 
     def __init__(self, **addresses: list[list[str]]) -> None:
         self.addresses = {f"{name}.test": script for name, script in addresses.items()}
@@ -148,7 +148,7 @@ class Zone(AbstractResolver):
         return [_result(host, address, port) for address in found]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 def _result(host: str, address: str, port: int) -> ResolveResult:

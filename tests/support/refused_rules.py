@@ -1,4 +1,4 @@
-"""Rules that are refused, each with a part of the sentence, and rules drawn at random, most of which are."""
+"""Refused rules, each with a part of its sentence, and random rules, most of them refused."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ RARE_WEEKDAYS = ("*", "?", "MON", "MON#5", "5L", "SAT", "SUN#1", "1-5", "MON#5,T
 
 
 def drawn_rule(draw: Random) -> str:
-    """Draw a rule that may be refused for any reason, or read, or never occur."""
+    """Draw a rule that may be valid, may never occur, or may be refused for any reason."""
     return draw.choice((_drawn_cron, _drawn_rare_cron, _drawn_repeat, _drawn_repeat))(draw)
 
 

@@ -1,4 +1,4 @@
-"""Make idempotent requests, begin them, and answer them, each time in a transaction that does nothing else."""
+"""Make idempotent requests, begin them, and answer them, each time in a separate transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def begin(session: Session, *requests: IdempotentRequest, now: datetime | 
 async def answer(
     session: Session, *requests: IdempotentRequest, now: datetime | None = None, stored: Stored = CREATED
 ) -> None:
-    """Do requests that nobody has done, and store the answer to each."""
+    """Do the requests without an answer, and store their answers."""
     async with session.transaction() as connection:
         assert await begin_requests(connection, requests, now=now) == [None] * len(requests)
         await store_requests(connection, [(it, stored) for it in requests], now=now)

@@ -1,4 +1,4 @@
-"""A gateway that is killed, and started again where it was."""
+"""A gateway that is killed, and started again at the same port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.roles import as_role
 
 
 class RestartingGateway:
-    """Run a gateway in a process of its own, always on the same port."""
+    """Run a gateway in a separate process, always on the same port."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = as_role(dsn, "gateway")
@@ -32,7 +32,7 @@ class RestartingGateway:
         self._stack.close()
 
     def restart(self) -> None:
-        """Kill it with -9, and return when the next one serves."""
+        """Kill the gateway with -9, start another one, and return when the new one serves."""
         self._process.kill()
         self._process.wait(BOUND_S)
         self._start()

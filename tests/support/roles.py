@@ -1,4 +1,4 @@
-"""Let tests connect with the least role that is enough: for each group role there is a login role."""
+"""Let tests connect with the role of least rights: each group role has a login role."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from shardclock_server.sql.migrate import migrate
 
 ANSWER_S = 60
 ROLES = ("owner", "shard", "scheduler", "consumer", "reader", "gateway")
-# The operator has several group roles, for tests that need them in one session. The superuser makes what only tests
-# need.
+# The operator is a member of several group roles, because some tests need all these rights in one session. The
+# superuser makes objects that only tests need.
 OPERATOR, SUPERUSER = "operator", "superuser"
 
 MADE = (
     *(f"create role test_{role} login in role shardclock_{role}" for role in ROLES),
     f"create role test_{OPERATOR} login in role shardclock_shard, shardclock_scheduler, shardclock_consumer",
-    # What this role makes belongs to the group role, as with `shardclock migrate`.
+    # The group role owns the objects of this role, as with `shardclock migrate`.
     "alter role test_owner set role = shardclock_owner",
     # As docs/operate/monitoring.md advises for an exporter; the exporter of `up` connects with the shards' role.
     "grant pg_monitor to test_reader, test_shard",
 )
-USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))})):?(?=@)")  # of a test server
+USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))})):?(?=@)")  # the DSN of a test server
 
-# The commands that each role may run: docs/operate/security.md says the same.
+# The commands that each role may run: docs/operate/security.md has the same list.
 COMMANDS = {
     "owner": ("migrate", "keys"),
     "shard": (
@@ -56,7 +56,7 @@ COMMANDS = {
         "tasks",
     ),
     "gateway": ("gateway",),
-    "reader": ("exporter", "list", "show", "explain", "tail", "status", "targets", "forecast", "preview"),
+    "reader": ("exporter", "list", "show", "explain", "tail", "status", "targets", "schedules", "forecast", "preview"),
 }
 
 
@@ -74,7 +74,7 @@ async def migrate_with_roles(dsn: str, *, wall: bool = False) -> None:
 
 
 async def ask_for_wall(dsn: str, *, wall: str = "on") -> None:
-    """Let the next migration of a database make the policies of row-level security, or take them away."""
+    """Let the next migration of a database make the policies of row-level security, or remove them."""
     connection = await asyncpg.connect(as_role(dsn, SUPERUSER), timeout=ANSWER_S)
     try:
         name = await connection.fetchval("select quote_ident(current_database())")

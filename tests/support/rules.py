@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tests.support.manifests import LOADER
 
 RULES = ROOT / "k8s/monitoring/prometheusrule.yaml"
-RUNBOOKS = "docs/operate/runbooks/"  # what every runbook_url begins with
+RUNBOOKS = "docs/operate/runbooks/"  # the beginning of every runbook_url
 
 UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DURATION = r"(\d+)(ms|s|m|h|d|w)"
@@ -53,8 +53,8 @@ def of_group(name: str) -> frozenset[str]:
 def sped_up(text: str, factor: int, *, longer: Mapping[str, int] = MappingProxyType({})) -> str:
     """Divide every wait, window, offset and age in minutes by a factor; keep counts, ratios and seconds unchanged.
 
-    shape:   `longer` says of alerts, by their names, how many times longer their windows are all the same: what they
-             count takes a time of its own
+    shape:   `longer` maps an alert's name to a factor for its windows: the counted events of this alert can't be made
+             faster
     """
     for alert, times in longer.items():
         of_alert = re.compile(rf"- alert: {alert}\n.*?(?=\n *- (?:alert|record): |\Z)", re.DOTALL)
@@ -71,15 +71,15 @@ def rule_tests(*tests: dict[str, Any]) -> str:
     return json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
 
 
-def rule_test(what: str, series: dict[str, str], *, at: str, firing: dict[str, int]) -> dict[str, Any]:
-    """Make one of them: which alerts these series (a sample every 30 s) set off by a moment."""
+def rule_test(title: str, series: dict[str, str], *, at: str, firing: dict[str, int]) -> dict[str, Any]:
+    """Make one test: the alerts that these series (a sample every 30 s) set off by a moment."""
     return {
         "interval": "30s",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "promql_expr_test": [
             {
-                # promtool names a test that fails by its expression alone.
-                "expr": f'count by (alertname) (ALERTS{{alertstate="firing"}}) # {what}',
+                # promtool names a failed test only by its expression.
+                "expr": f'count by (alertname) (ALERTS{{alertstate="firing"}}) # {title}',
                 "eval_time": at,
                 "exp_samples": [
                     {"labels": f'{{alertname="{name}"}}', "value": count} for name, count in firing.items()

@@ -1,4 +1,4 @@
-"""Runs' processes that a test plays itself: they record what they are asked, and answer as they are told."""
+"""Fake processes of runs: they record their calls, and answer as the test tells them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shardclock import CallOutcome, Canceled, Completed, RunOrder, Seen
+from shardclock import CallOutcome, Canceled, Completed, ReportSnapshot, RunOrder
 from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.sql.cluster.holders import WORKER, Incarnation
 from shardclock_server.sql.jobs.runs import BegunRun
-from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.dependencies import Dependencies, any_node_fits
+from shardclock_server.workers.machine import Machine
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.settings import WorkerSettings
-from shardclock_server.workers.surroundings import Surroundings, any_has_it
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 from shardclock_server.workers.worker import Worker
 from tests.support.handlers import Processes
@@ -30,7 +31,7 @@ QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
 
 
 def begun_run(**fields: Any) -> BegunRun:
-    """Make a run as a begin gives it."""
+    """Make a run as `begin_runs` returns it."""
     return BegunRun("refresh", "app:refresh", 7, 1, 1, 1, NOON, None, "{}", timedelta(0))._replace(**fields)
 
 
@@ -41,34 +42,34 @@ def completes(_: RunOrder) -> CallOutcome:
 
 @dataclass
 class FakeRunProcess:
-    """Make runs as the play says, once the gate is open; it ends when it is told to, unless it heeds nothing."""
+    """A fake process: it makes runs by its play once the gate is open, and obeys or ignores a request to end."""
 
     play: Callable[[RunOrder], CallOutcome] = completes
     gate: asyncio.Event | None = None
     heeds: bool = True
     comes_up: bool = True
-    is_slow: bool = False  # it never comes up
-    may_live: bool = False  # when it has died
-    answers_looks: bool = True
-    is_closed: bool = False  # it ended between `ready` and `run`
-    seen: Seen = field(default_factory=Seen)
+    is_slow: bool = False  # the process never starts
+    may_live: bool = False  # whether the process may still live after its reported death
+    answers_polls: bool = True
+    is_closed: bool = False  # the process ended between `ready` and `run`
+    seen: ReportSnapshot = field(default_factory=ReportSnapshot)
     orders: list[RunOrder] = field(default_factory=list)
-    of_all: list[RunOrder] = field(default_factory=list)  # shared by all processes of a worker
+    of_all: list[RunOrder] = field(default_factory=list)  # all processes of a worker share this list
     lives_s: list[float] = field(default_factory=list)
     killed: bool = False
     told: asyncio.Event = field(default_factory=asyncio.Event)
     died: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ready(self) -> None:
-        """Come up, or not."""
+        """Start, or fail to start."""
         if self.is_slow:
             await self.died.wait()
         if not self.comes_up or self.killed:
             raise ProcessDied("the run's process ended: no module named app")
 
-    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
-        """Wait for the gate, for the word to end, or for the death of this process."""
-        assert not self.killed, "nobody calls a process that was killed"
+    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
+        """Wait for the gate, for the request to end, or for the death of this process."""
+        assert not self.killed, "a process that was killed is not called"
         if self.is_closed:
             raise NotCalled
         self.orders.append(order)
@@ -88,45 +89,45 @@ class FakeRunProcess:
             return Canceled("it ended when it was told to"), self.seen
         return self.play(order), self.seen
 
-    async def look(self, *, lives_s: float) -> Seen:
-        """Say what the test wants it to say, or nothing as long as it lives."""
+    async def poll(self, *, lives_s: float) -> ReportSnapshot:
+        """Return the progress that the test has set, or wait until the end of the process."""
         self.lives_s.append(lives_s)
-        if not self.answers_looks:
+        if not self.answers_polls:
             await self.died.wait()
             raise ProcessDied("the run's process ended: exit code 9", may_live=self.may_live)
         return self.seen
 
     async def cancel(self) -> None:
-        """Take the word to end."""
+        """Note the request to end."""
         self.told.set()
 
     def kill(self) -> None:
-        """End."""
+        """End the process."""
         self.killed = True
         self.died.set()
 
 
 @dataclass
 class RunProcesses:
-    """Start fake processes, all alike, and keep them with what they were asked for; `orders` is in time's order."""
+    """Start equal fake processes, and keep each with its needed resources; `orders` has the oldest order first."""
 
     play: Callable[[RunOrder], CallOutcome] = completes
     gate: asyncio.Event | None = None
     heeds: bool = True
     comes_up: bool = True
-    answers_looks: bool = True
-    fits: Callable[[Needs], bool] = lambda _: True  # whether a node has what a process asks for
-    started: list[tuple[Needs, FakeRunProcess]] = field(default_factory=list)
+    answers_polls: bool = True
+    fits: Callable[[RunResources], bool] = lambda _: True  # whether a node has the resources that a process needs
+    started: list[tuple[RunResources, FakeRunProcess]] = field(default_factory=list)
     orders: list[RunOrder] = field(default_factory=list)
 
-    def __call__(self, needs: Needs) -> FakeRunProcess:
+    def __call__(self, needs: RunResources) -> FakeRunProcess:
         """Start one."""
         process = FakeRunProcess(
             self.play,
             self.gate,
             heeds=self.heeds,
             comes_up=self.comes_up,
-            answers_looks=self.answers_looks,
+            answers_polls=self.answers_polls,
             is_slow=not self.fits(needs),
             of_all=self.orders,
         )
@@ -137,11 +138,12 @@ class RunProcesses:
 @asynccontextmanager
 async def running_jobs(
     dsn: str,
-    start: Callable[[Needs], FakeRunProcess],
+    start: Callable[[RunResources], FakeRunProcess],
     specs: Sequence[JobSpec],
     settings: WorkerSettings = QUICK,
     *,
-    has_node: Callable[[Needs], bool] = any_has_it,
+    has_node: Callable[[RunResources], bool] = any_node_fits,
+    machine: Machine | None = None,
 ) -> AsyncIterator[Worker]:
     """Run a worker that keeps all slots and has these jobs, and drain it."""
     holder = secrets.randbits(62)
@@ -154,7 +156,7 @@ async def running_jobs(
         start=Processes(),
         jobs=specs,
         start_run=start,
-        surroundings=Surroundings(has_node=has_node),
+        dependencies=Dependencies(has_node=has_node, machine=machine),
     )
     run = asyncio.create_task(worker.run())
     try:

@@ -1,4 +1,4 @@
-"""Of a test with many cases that is slow, or in a file that takes long, `make test` runs a few; `make test-all` all."""
+"""`make test` runs a sample of the cases of slow tests and of tests in long files; `make test-all` runs all."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TypeVar
 import pytest
 
 CASES_MAX = 3
-# What the pages show is run whole: a page is changed more often than what it tells of.
+# All blocks of the pages run: pages change more often than the code that they describe.
 WHOLE = frozenset({"test_docs.py"})
 
 T = TypeVar("T")
 
 
 class Sampling:
-    """A plugin that marks what is left out as `exhaustive`, before pytest chooses by marks."""
+    """A plugin that marks the left-out cases as `exhaustive`, before pytest selects by marks."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -36,7 +36,7 @@ def _takes_long(item: pytest.Item) -> bool:
 
 
 def left_out(cases: Sequence[T], *, most: int = CASES_MAX) -> list[T]:
-    """List the cases that are no part of an even sample; the first and the last one are."""
+    """List the cases outside an even sample; the first and the last case are in the sample."""
     if len(cases) <= most:
         return []
     kept = {round(number * (len(cases) - 1) / (most - 1)) for number in range(most)}

@@ -1,4 +1,4 @@
-"""Schedule one timer in the two ways there are: by the SQL function, and in a batch."""
+"""Schedule one timer in both ways: by the SQL function, and in a batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shardclock_server.sql.clients.outcomes import Scheduled
-from shardclock_server.sql.clients.scheduling import Batch
+from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.timers.model import NewTimer
 from tests.support.factories import (
     HolderClient,
@@ -37,12 +37,12 @@ async def by_sql(hand: HolderClient, **fields: Any) -> tuple[int, str]:
 
 async def by_batch(hand: HolderClient, **fields: Any) -> tuple[int, str]:
     """Schedule as the command line does."""
-    (outcome,) = await Batch([timer(**fields)]).send(hand.session)
+    (outcome,) = await ScheduleBatch([timer(**fields)]).send(hand.session)
     assert isinstance(outcome, Scheduled), outcome
     return outcome.timer_key, outcome.outcome
 
 
 def timer(**fields: Any) -> NewTimer:
-    """Ask for a timer of the name; in an hour, unless told otherwise."""
+    """Make a timer with the name, due in an hour by default."""
     when = {} if fields.keys() & {"due_date", "schedule"} else {"delay": "PT1H"}
     return NewTimer.from_fields({"name": "n", **when, **fields})

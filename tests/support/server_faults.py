@@ -1,4 +1,4 @@
-"""Bring a Postgres near its limits: all connections taken, a write-ahead log that is kept for a lost replica."""
+"""Bring a Postgres near its limits: all connections taken, a write-ahead log for a lost replica."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.support.factories import BOUND_S
 from tests.support.monitored import Watched
 
 TAKEN = 0.95
-SEGMENTS = 70  # of 16 MiB: together more than 1 GiB, which sets off the alert
+SEGMENTS = 70  # WAL segments of 16 MiB: together more than 1 GiB, which sets off the alert
 
 
 @contextmanager
 def connections_taken(watched: Watched) -> Iterator[None]:
-    """Take nearly all connections that clients may make, as a pool that is too large does."""
+    """Take nearly all connections of clients, like a pool that is too large."""
     loop = asyncio.new_event_loop()
     (server,) = watched.sql(
         "select current_setting('max_connections')::int"

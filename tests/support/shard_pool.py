@@ -1,4 +1,4 @@
-"""Run several shards in the test's own process, each as its actor would, and end them in every way."""
+"""Run several shards in the test's own process, each as its actor would, and end the shards in every way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.cluster.holders import SHARD, Incarnation, end_holders
 from shardclock_server.sql.session import Session
-from tests.support.factories import BOUND_S, add_holder
+from tests.support.factories import BOUND_S, add_holder, add_timers
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
@@ -38,6 +38,17 @@ class ShardPool:
         await add_holder(self.dsn, made.holder, shard, of)
         self.work[made] = asyncio.create_task(made.run())
         return made
+
+    async def until_ready(self, shard: Shard) -> None:
+        """Wait until a shard is registered and connected, so that timers that are due soon don't wait for its start."""
+        await eventually(lambda: shard._is_prepared)
+
+    async def lease(self, shard: Shard, count: int, due: str) -> list[int]:
+        """Add timers that are due soon once a shard is ready, and wait until the shard holds the timers in memory."""
+        await self.until_ready(shard)
+        keys = await add_timers(self.dsn, count, due)
+        await self.until_held(shard, count)
+        return keys
 
     async def drain(self, *shards: Shard) -> None:
         """Drain shards as the coordinator does; they hand back their timers."""
@@ -85,7 +96,7 @@ class ShardPool:
         await eventually(empty, within_s=within_s)
 
     async def until_told(self, count: int, *shards: Shard) -> None:
-        """Wait until these shards together know of `count` firings of theirs, which Postgres knows before."""
+        """Wait until these shards have received the answers for `count` firings, which Postgres has recorded before."""
         await eventually(lambda: sum(shard.stats.fired for shard in shards) >= count)
 
     async def until_held(self, shard: Shard, count: int) -> None:
@@ -93,7 +104,7 @@ class ShardPool:
         await eventually(lambda: len(shard) >= count)
 
     async def close(self) -> None:
-        """Drain every remaining shard, and fail if one has failed."""
+        """Drain every remaining shard, and raise the error of a failed shard."""
         for shard in self.work:
             await shard.drain()
         ends = await asyncio.gather(*self.work.values(), return_exceptions=True)

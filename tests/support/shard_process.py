@@ -1,4 +1,4 @@
-"""Run one shard in a process of its own, so that a test can kill or freeze it: python -m tests.support.shard_process.
+"""Run one shard in a separate process, so that a test can kill or freeze it: python -m tests.support.shard_process.
 
 argv:    the holder, the settings as JSON, and the DSN
 stdout:  the shard's stats as JSON, at the end
@@ -32,7 +32,7 @@ JUMP_S = 1.5
 
 
 class ShardProcess:
-    """One shard's process, as a test sees it."""
+    """One shard's process, for a test."""
 
     def __init__(
         self, holder: int, settings: ShardSettings, dsn: str, *, build: Path | None = None, log: IO[bytes] | None = None
@@ -52,7 +52,7 @@ class ShardProcess:
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Say whether the process has ended."""
+        """Return whether the process has ended."""
         return self._process.poll() is not None
 
     def kill(self) -> None:
@@ -78,7 +78,7 @@ class ShardProcess:
 
 @asynccontextmanager
 async def shard_process(dsn: str, shard: int = 0, of: int = 1, **tuning: Any) -> AsyncIterator[ShardProcess]:
-    """Start a shard with its assignment in a process of its own; it does not outlive the block."""
+    """Start a shard with its assignment in a separate process; it does not outlive the block."""
     holder = incarnation().holder
     await add_holder(dsn, holder, shard, of)
     process = ShardProcess(holder, ShardSettings(**tuning), as_role(dsn, "shard"))
@@ -89,7 +89,7 @@ async def shard_process(dsn: str, shard: int = 0, of: int = 1, **tuning: Any) ->
 
 
 def _jump(shard: Shard) -> None:
-    """Move the shard's own clock ahead and leave it there, as on a machine that has slept."""
+    """Move the shard's own clock ahead for good, as after a sleep of its machine."""
     clock, ahead_s = shard._clock, JUMP_S
     before = clock._monotonic
     clock._monotonic = lambda: before() + ahead_s

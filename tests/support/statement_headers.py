@@ -11,7 +11,7 @@ from tests.support import ROOT
 
 FILES = {path.stem: path for subject in SUBJECTS for path in (ROOT / "sql" / subject).glob("*.sql")}
 NAMES = sorted(FILES)
-TYPE = "text|bytea|xid|bigint|integer|boolean|interval|timestamptz|date|jsonb|double precision"
+TYPE = r"text|bytea|xid|record(?=\[\])|bigint|integer|boolean|interval|timestamptz|date|jsonb|double precision"
 PARAMETER = re.compile(rf":(\w+) ((?:{TYPE})(?:\[\])?)(?![\w\[])")
 COLUMN = re.compile(rf"\b(\w+) ((?:{TYPE})(?:\[\])?)(?![\w\[])")
 SAME = re.compile(r"the columns of (\w+)")
@@ -19,7 +19,7 @@ SAME = re.compile(r"the columns of (\w+)")
 
 @dataclass(frozen=True)
 class Header:
-    """What a statement's opening comment says, by section."""
+    """The parts of a statement's opening comment, by section."""
 
     sentence: str
     sections: dict[str, str]
@@ -40,12 +40,12 @@ class Header:
 
     @property
     def parameters(self) -> list[tuple[str, str]]:
-        """Give the name and type of each parameter, in the order in which they are numbered."""
+        """Return the name and type of each parameter, in the order of their numbers."""
         return PARAMETER.findall(self.sections["in"])
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """Give the name and type of each column."""
+        """Return the name and type of each column."""
         if same := SAME.match(self.sections["out"]):
             return Header.of(same[1]).columns
         return COLUMN.findall(self.sections["out"])

@@ -1,4 +1,4 @@
-"""Schedule real timers at a steady pace, and hold the log against them at the end."""
+"""Schedule real timers at a steady pace, and compare the log with them at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACE_S = 0.1
 
 
 class SteadyLoad:
-    """Schedules a batch of timers each tenth of a second; `batch` is told how many were scheduled before."""
+    """Schedule a batch of timers each tenth of a second; `batch` gets the number of timers scheduled before."""
 
     def __init__(self, dsn: str, batch: Callable[[int], list[NewTimer]]) -> None:
         self.kill: Kill | None = None
@@ -41,8 +41,8 @@ class SteadyLoad:
             await tick
 
     async def verdict(self, *, patience_s: float) -> Verdict:
-        """Wait until all that was scheduled has ended, and judge; timers that are lost end the wait too."""
-        with suppress(AssertionError):  # the verdict says what is missing
+        """Wait until all scheduled timers have ended, and judge; a time limit ends the wait if timers are lost."""
+        with suppress(AssertionError):  # the verdict names the missing timers
             await eventually(self._all_ended, within_s=patience_s)
         await self._session.close()
         return judge(self._scheduled, self.records, self.kill)

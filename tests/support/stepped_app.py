@@ -1,4 +1,4 @@
-"""An app for tests that move the clock: it writes down what it was called for, and does what a test has told it."""
+"""An app for tests that move the clock: it records its calls, and acts as the test tells it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Told = Callable[[shardclock.Timer[Any]], Awaitable[Any]]
 
 
 async def nothing(_: shardclock.Timer[Any]) -> None:
-    """Do nothing more."""
+    """Do nothing."""
 
 
 @dataclass
 class Book:
-    """What the app was called for: payloads, attempts and moments; and what it does."""
+    """The recorded calls of the app (payloads, attempts, moments), and its behavior."""
 
     called: list[tuple[Any, int, datetime]] = field(default_factory=list)
     starts: list[datetime] = field(default_factory=list)
@@ -32,26 +32,26 @@ book = Book()
 
 
 def clear() -> None:
-    """Begin a new page."""
+    """Clear the records."""
     book.__init__()  # type: ignore[misc]
 
 
 @shardclock.on_timer("stepped.noted", max_attempts=3, retry_min="PT10S", retry_max="PT10M")
 async def note(timer: shardclock.Timer[Any]) -> Any:
-    """Write down a call, and do what the test has told."""
+    """Record a call, and act as the test has set."""
     book.called.append((timer.payload, timer.attempt, timer.fired_at))
     return await book.does(timer)
 
 
 @shardclock.on_timer("stepped.plain", rate_per_s=0.001)
 def note_plainly(timer: shardclock.Timer[Any]) -> None:
-    """Write down in which thread a plain function runs."""
+    """Record the thread in which a plain function runs."""
     book.called.append((timer.payload, timer.attempt, timer.fired_at))
     book.plain_was_in_main_thread = current_thread() is main_thread()
 
 
 @shardclock.job("stepped.refreshed", every="PT15M", max_runtime="PT1M", max_retries=2, retry_period="PT1M")
 def refresh(run: shardclock.Run[Any]) -> Any:
-    """Write down a start."""
+    """Record a start."""
     book.starts.append(run.scheduled_at)
     return book.run_does()

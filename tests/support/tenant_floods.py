@@ -1,7 +1,7 @@
-"""Flood each resource of the table in docs/operate/tenants.md as one tenant, and ask for it as another one.
+"""Flood each resource of the table in docs/operate/tenants.md as one tenant, and use it as another one.
 
-To add a row: write it into the table, and add its flood to `FLOODS`; or, if it is no gateway's resource, the test that
-floods it to `ELSEWHERE`.
+To add a row: write it into the table, and add its flood to `FLOODS`; or, for a resource outside of the gateway, add the
+test that floods it to `ELSEWHERE`.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def rows_of_table() -> list[str]:
 
 
 def of(api: Api, tenant: str) -> Api:
-    """Ask as a tenant."""
+    """Return a client of a tenant."""
     return api.with_headers(Shardclock_Tenant=tenant)
 
 
 def assert_share(flooded: list[Said], *, answered: int, word: str = "its share") -> None:
-    """Assert that one tenant got so many answers, and that the others told it to ask again."""
+    """Assert that one tenant got `answered` answers, and that all its other requests were told to retry later."""
     refused = [said for said in flooded if said.status == 429]
     assert len(flooded) - len(refused) == answered
     assert refused
@@ -81,7 +81,7 @@ async def _streams(dsn: str) -> None:
         headers = {"Shardclock-Tenant": "flood"}
         done = [await session.get(f"{api.url}/v1/log/stream?after=0", headers=headers) for _ in range(6)]
         assert [it.status for it in done] == [200] * 3 + [429] * 3
-        (await of(api, "flood").get("/v1/log/stream")).assert_problem("over-quota", 429, "share of 4 places")
+        (await of(api, "flood").get("/v1/log/stream")).assert_problem("over_quota", 429, "share of 4 slots")
         other = await session.get(f"{api.url}/v1/log/stream?after=0", headers={"Shardclock-Tenant": "other"})
         assert other.status == 200
         for it in (*done, other):
@@ -118,17 +118,17 @@ async def _held(dsn: str) -> None:
         waits += [flood.post(f"/v1/service-tasks/activate?{WAIT}", taking) for _ in range(10)]
         async with asking(*waits) as asked:
             await eventually(lambda: sum(it.done() for it in asked) == 8)
-            await eventually(lambda: len(api.app.state.connections) == 12)  # the refused callers hold none
+            await eventually(lambda: len(api.app.state.connections) == 12)  # refused callers hold no connection
             assert (await of(api, "other").get("/v1/timers")).status == 200
             assert (await of(api, "other").post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
             followed = await flood.get("/v1/log/stream")
-            followed.assert_problem("over-quota", 429, "its share of 16 places")
+            followed.assert_problem("over_quota", 429, "its share of 16 slots")
             api.stop()
         assert_share([it.result() for it in asked], answered=12)
 
 
 class Held:
-    """A function that notes the order of its calls, and waits in each until the test lets it go."""
+    """A function that notes the order of its calls; each call waits for the test's permission to go on."""
 
     def __init__(self, work: Callable[..., Any], name_of: Callable[..., str]) -> None:
         self.let_go = threading.Event()
@@ -144,12 +144,12 @@ class Held:
 
 
 async def _takes_turns(held: Held, ask: Callable[[Api], Awaitable[Said]], dsn: str, status: int) -> None:
-    """Flood a thread as one tenant: the other one's request is the second that is worked on."""
+    """Flood a thread as one tenant: the other tenant's request is the second one to run."""
     async with serving(dsn) as api:
         async with asking(*(ask(of(api, "flood")) for _ in range(8))) as asked:
             await eventually(lambda: sum(it.done() for it in asked) == 2)
             async with asking(ask(of(api, "other"))) as others:
-                await eventually(lambda: api.gateway.models.places.taken + api.gateway.previews.places.taken == 7)
+                await eventually(lambda: api.gateway.models.limit.in_use + api.gateway.previews.limit.in_use == 7)
                 held.let_go.set()
         assert_share([it.result() for it in asked], answered=6)
         assert others[0].result().status == status
@@ -172,8 +172,8 @@ async def _previews(dsn: str) -> None:
         count = {"flood": 2, "other": 3}[api._headers["Shardclock-Tenant"]]
         return await api.get(f"/v1/schedules/preview?rule=R/P1D&count={count}")
 
-    held = Held(schedules._foreseen, lambda _rule, _created, count: {2: "flood", 3: "other"}[count])
-    with mock.patch.object(schedules, "_foreseen", held):
+    held = Held(schedules._preview, lambda _rule, _created, count: {2: "flood", 3: "other"}[count])
+    with mock.patch.object(schedules, "_preview", held):
         await _takes_turns(held, ask, dsn, 200)
 
 
@@ -187,15 +187,15 @@ async def _sessions(dsn: str) -> None:
 
 async def _bodies(dsn: str) -> None:
     async with serving(dsn) as api:
-        intake = api.gateway.intake
-        async with intake.hold("flood", intake._share, within_s=BOUND_S):
+        body_budget = api.gateway.body_budget
+        async with body_budget.reserve("flood", body_budget._share, within_s=BOUND_S):
             body = json.dumps(HOUR).encode()
             other = await of(api, "other").post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
             assert other.lines[0]["outcome"] == "created"
 
 
 async def _keys(dsn: str) -> None:
-    """While unknown keys wait to be looked up, they have no session of other requests."""
+    """Send requests with unknown keys: while they wait for the lookup, they take no session from other requests."""
     unknown = [f"Bearer sck_aaaaaa{one}{other}_{'A' * 43}" for one, other in product("abcdefgh", repeat=2)]
     async with (
         serving(dsn, needs_keys=True, gateway_sessions=2, gateway_timeout_s=BOUND_S) as api,
@@ -215,7 +215,7 @@ async def _keys(dsn: str) -> None:
     assert {it.result().status for it in asked} == {401}
 
 
-# One change of each sort, by the subject of its path.
+# One change of each kind, by the subject of its path.
 CHANGES = [
     ("POST", "/v1/timers"), ("POST", "/v1/endpoints"), ("PATCH", "/v1/endpoints/n"), ("POST", "/v1/deliveries/retry"),
     ("POST", "/v1/dead-letters/redrive"), ("POST", "/v1/incidents/resolve"), ("DELETE", "/v1/processes/7"),
@@ -227,22 +227,22 @@ async def _rate(dsn: str) -> None:
     async with serving(dsn, gateway_rate_per_s=0.01) as api:
         for tenant, (method, path) in enumerate(CHANGES):
             done = [await of(api, f"flood-{tenant}").ask(method, path, {}) for _ in range(3)]
-            done[-1].assert_problem("too-many", 429, "may write 0.01 a second")
+            done[-1].assert_problem("too_many", 429, "may write 0.01 a second")
             assert done[0].status != 429
         assert (await of(api, "other").post("/v1/timers", HOUR)).status == 201
 
 
 @asynccontextmanager
 async def at_once(acts: int) -> AsyncIterator[None]:
-    """Let a tenant do so many things at once that are recorded."""
-    with mock.patch.object(quotas, "ACTS_AT_ONCE", acts):
+    """Allow a tenant `acts` recorded acts at once."""
+    with mock.patch.object(quotas, "AUDITED_AT_ONCE", acts):
         yield
 
 
 async def _acts(dsn: str) -> None:
     async with (
         at_once(2),
-        serving(dsn, needs_keys=True, gateway_acts_per_hour=1) as api,
+        serving(dsn, needs_keys=True, gateway_audited_per_hour=1) as api,
         session_of(dsn, "owner") as owner,
     ):
         flood, other, all_tenants = [
@@ -259,7 +259,7 @@ async def _acts(dsn: str) -> None:
         assert {it.status for it in done} == {422}
         done = [await api.ask(method, path, {}, **flood) for method, path in CHANGES[1:]]
         assert {it.status for it in done} == {429}
-        done[-1].assert_problem("too-many", 429, "1 requests an hour", "record in the audit", "ask again in")
+        done[-1].assert_problem("too_many", 429, "1 requests an hour", "record in the audit", "ask again in")
         assert int(done[-1].headers["Retry-After"]) > 1
         assert await value(dsn, "select count(*) from shardclock.audit where tenant_id = 'flood'") == 2
         assert (await api.post("/v1/endpoints", {"name": "e", "url": URL}, **other)).status == 201
@@ -268,7 +268,7 @@ async def _acts(dsn: str) -> None:
 
 
 def _quota(path: str, body: Callable[[int], Mapping[str, object]], **setting: Any) -> Flood:
-    """Flood a quota that is 2, by requests of which two are done."""
+    """Flood a quota of 2 with requests; two of them succeed."""
 
     async def flood(dsn: str) -> None:
         async with serving(dsn, **setting) as api:
@@ -286,11 +286,11 @@ async def _waiters(dsn: str) -> None:
             await eventually(lambda: sum(it.done() for it in asked) == 2)
             assert (await of(api, "other").post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
             api.stop()
-        assert_share([it.result() for it in asked], answered=2, word="may have 2 callers")
+        assert_share([it.result() for it in asked], answered=2, word="has a quota of 2 callers")
 
 
 async def _creates(dsn: str) -> None:
-    """Hold the writers while one tenant floods their queue: the other one's timer is in the next batch."""
+    """Hold the writers while one tenant floods their queue: the other tenant's timer is in the next batch."""
     let_go, batches, send = asyncio.Event(), list[list[str]](), Combiner._send
 
     async def held(self: Combiner, wishes: list[Any]) -> None:
@@ -307,7 +307,7 @@ async def _creates(dsn: str) -> None:
             async with asking(*(of(api, "flood").post("/v1/timers", HOUR) for _ in range(20))) as asked:
                 await eventually(lambda: sum(it.done() for it in asked) == 8)
                 async with asking(of(api, "other").post("/v1/timers", HOUR)) as others:
-                    await eventually(lambda: api.gateway.combiner._places.taken == 13)
+                    await eventually(lambda: api.gateway.combiner._limit.in_use == 13)
                     let_go.set()
             assert_share([it.result() for it in asked], answered=12)
             assert others[0].result().status == 201
@@ -327,7 +327,7 @@ async def _unread(dsn: str) -> None:
             await eventually(lambda: [it.statuses for it in readers].count([429]) == 2)
             await eventually(lambda: api.gateway.unsent.bytes == 4 * size)
             over = await of(api, "flood").get("/v1/timers")
-            over.assert_problem("too-many", 429, f"{4 * size:,} bytes of answers to tenant 'flood' are not read yet")
+            over.assert_problem("too_many", 429, f"{4 * size:,} bytes of answers to tenant 'flood' are not read yet")
             assert (await of(api, "other").get("/v1/timers")).status == 200
             for reader in readers:
                 reader.reads.set()
@@ -337,7 +337,7 @@ async def _unread(dsn: str) -> None:
 
 
 class Reader:
-    """A client that reads the first piece of an answer, and the others when it is told to."""
+    """A client that reads the first piece of an answer, and further pieces on request."""
 
     def __init__(self, api: Api, tenant: str, path: str) -> None:
         self.reads = asyncio.Event()
@@ -370,7 +370,7 @@ class Reader:
 
 
 async def _connections(dsn: str) -> None:
-    """Let one address open connections on which nothing is sent, or which wait, and another one ask."""
+    """Let one address open silent and waiting connections, and let another address ask."""
     async with serving(dsn, connections=16) as api, AsyncExitStack() as stack:
         port = int(api.url.rpartition(":")[2])
         connector = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0), force_close=True)
@@ -379,7 +379,7 @@ async def _connections(dsn: str) -> None:
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
             await eventually(lambda: len(api.app.state.connections) == 12)
             assert (await elsewhere.get("/v1/timers")).status == 200
-        # The oldest ones were closed for the others.
+        # The gateway closed the oldest connections to admit new ones.
         assert [await reader.read() for reader, _ in silent[:28]] == [b""] * 28
         for _, writer in silent:
             writer.close()
@@ -401,40 +401,34 @@ FLOODS: dict[str, Flood] = {
     "Endpoints": _quota("/v1/endpoints", lambda number: {"name": f"e{number}", "url": URL}, gateway_endpoints_max=2),
     "Changes a second": _rate,
     "Requests that leave a record in the [audit](audit.md)": _acts,
-    "Callers that wait or follow the log": _waiters,
-    "Places to follow the log, or to wait for its records or for a run": _streams,
-    "Places to wait for an end": _waits,
-    "Places to wait for service tasks": _task_waits,
-    "The three kinds of places together": _held,
-    "Models that are read": _models,
+    "Requests that wait or follow the log": _waiters,
+    "Slots to follow the log, or to wait for its records or for a run": _streams,
+    "Slots to wait for an end": _waits,
+    "Slots to wait for service tasks": _task_waits,
+    "The three kinds of slots together": _held,
+    "Models in parsing": _models,
     "Previews of schedules, and explanations of a moment beyond a year": _previews,
     "Sessions on Postgres": _sessions,
-    "API keys that are looked up": _keys,
+    "Look-ups of API keys": _keys,
     "Connections of clients": _connections,
-    "Bytes of long answers that are not read": _unread,
+    "Unread bytes of long answers": _unread,
     "Bodies of many lines": _bodies,
-    "Timers that wait to be written, one request each": _creates,
+    "Single timers that wait to be written": _creates,
 }
 # The tests of other resources, each as its file and its name.
 ELSEWHERE: dict[str, str] = {
-    "Webhooks in the hands of a worker": (
-        "tests/sql/test_due_lanes.py"
-        "::test_of_the_new_endpoints_of_a_tenant_that_has_its_share_in_hand_nothing_is_claimed"
+    "Webhooks in a worker's memory": (
+        "tests/sql/test_due_lanes.py::test_nothing_is_claimed_of_new_endpoints_of_a_tenant_that_has_used_its_share"
     ),
-    "Endpoints that a worker learns of at once, while there are very many": (
+    "New endpoints that a worker reads at once, while there are very many": (
         "tests/workers/test_lane_finder.py"
-        "::test_the_first_webhook_of_a_tenant_is_claimed_soon_beside_very_many_endpoints_of_another"
+        "::test_the_first_webhook_of_a_tenant_is_claimed_soon_among_many_endpoints_of_another"
     ),
-    "Instances of processes": (
-        "tests/engine/test_quotas.py::test_of_instances_that_nobody_starts_by_hand_as_many_begin_as_there_is_room_for"
-    ),
-    "Open tasks": (
-        "tests/engine/test_quotas.py::test_a_running_instance_without_room_has_an_incident_until_there_is_room"
-    ),
+    "Instances of processes": ("tests/engine/test_quotas.py::test_instances_that_events_start_begin_up_to_the_quota"),
+    "Open tasks": ("tests/engine/test_quotas.py::test_a_running_instance_over_a_quota_has_an_incident_until_it_fits"),
     "Kept messages": "tests/engine/test_quotas.py::test_messages_and_definitions_are_refused_at_a_full_quota",
     "Versions of processes": "tests/engine/test_quotas.py::test_messages_and_definitions_are_refused_at_a_full_quota",
     "Timers of instances": (
-        "tests/engine/test_quotas.py"
-        "::test_a_start_that_would_open_more_timers_than_its_tenant_may_have_waits_and_then_goes_on"
+        "tests/engine/test_quotas.py::test_a_start_over_the_quota_of_timers_waits_and_then_goes_on"
     ),
 }

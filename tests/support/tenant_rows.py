@@ -1,12 +1,12 @@
-"""A row of each of two tenants in each table that holds what is a tenant's: what one must never see of the other."""
+"""A row of each of two tenants in each table of tenants' data; one tenant must never see the other's."""
 
 from __future__ import annotations
 
 from tests.support.factories import query
 
 KEYS = {"ada": 7, "eve": 8}
-SECRET = "of-eve"  # stands in her rows, and nowhere else
-# How a row of a tenant gets into each table. Those of the second group have no tenant_id, and belong to a row that has.
+SECRET = "of-eve"  # only the rows of the tenant eve contain it
+# The inserts for each table. The tables of the second group have no tenant_id; their rows belong to a row that has one.
 ROWS = {
     "timers": """(timer_key, due_date, tenant_id, name, payload)
         values ({key}, '2099-01-01Z', '{tenant}', 'n', '"of-{tenant}"')""",
@@ -21,8 +21,10 @@ ROWS = {
         values ({key}, now(), now(), now(), 1, 1, 1, {key}, '{tenant}', 'USER', 'webhook:n', 'of-{tenant}')""",
     "endpoints": """(tenant_id, name, url, secrets)
         values ('{tenant}', 'n', 'https://of-{tenant}.invalid', '{{secret}}')""",
+    "endpoint_attempts": """(tenant_id, name, timer_key, ended_at, attempt, duration_ms, body)
+        values ('{tenant}', 'n', {key}, '2099-01-01Z', 1, 1, 'of-{tenant}')""",
     "tenants": "(tenant_id) values ('{tenant}')",
-    "audit": """(role, interface, tenant_id, verb, what, outcome)
+    "audit": """(role, interface, tenant_id, verb, parameters, outcome)
         values ('r', 'api', '{tenant}', 'cancel', '{{}}', 'done')""",
     "idempotent_requests": """(created_at, slot, status, tenant_id, idempotency_key, fingerprint, body)
         values (now(), shardclock.request_slot(now()), 201, '{tenant}', 'k', sha256('k'), '{{}}')""",
@@ -43,9 +45,9 @@ ROWS = {
 PARTS = {
     "instance_steps": "(instance_key, version, holder, signals, passes) values ({key}, 1, 1, '[]', '[]')",
     "incidents": "(instance_key, token, node_id, sentence) values ({key}, 1, 'n', 'of-{tenant}')",
-    "task_acts": "(task_key, instance_key, act, who) values ({key}, {key}, 'CREATED', 'w')",
+    "task_acts": "(task_key, instance_key, act, actor) values ({key}, {key}, 'CREATED', 'w')",
 }
-# They hold what is any tenant's, and are seen by whoever serves all tenants.
+# Tables with rows of any tenant; only a session for all tenants sees them.
 OPERATORS = {
     "records_aside": "(group_name, position, attempts, record) values ('{tenant}', {key}, 1, '{{}}')",
     "job_runs": "(timer_key, claims, job, attempt, scheduled_at, started_at) values ({key}, 1, 'j', 1, now(), now())",
@@ -58,11 +60,11 @@ async def add_rows(dsn: str) -> None:
     for tenant, key in KEYS.items():
         for table, row in TABLES.items():
             await query(dsn, f"insert into shardclock.{table} {row.format(tenant=tenant, key=key)}")
-    await query(dsn, "select setval('shardclock.timer_key_seq', $1)", max(KEYS.values()))  # as if it had drawn the keys
+    await query(dsn, "select setval('shardclock.timer_key_seq', $1)", max(KEYS.values()))  # as if already drawn
 
 
 async def rows_of_eve(dsn: str) -> dict[str, list[str]]:
-    """Read all that she has, but the audit, in which what others try is recorded."""
+    """Read all rows of the tenant eve, except the audit, which also records other tenants' attempts."""
     found: dict[str, list[str]] = {}
     for table in ROWS.keys() - {"audit"}:
         asked = f"select to_jsonb(t)::text as row from shardclock.{table} t where tenant_id = 'eve' order by 1"

@@ -1,4 +1,4 @@
-"""Put TLS before a Postgres without TLS: a certificate authority, its certificates, and a server that ends TLS."""
+"""Put TLS before a Postgres without TLS: a certificate authority, certificates, and a server that terminates TLS."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def tls_before(dsn: str, context: ssl.SSLContext | None) -> Iterator[int]:
                 await writer.start_tls(context)
                 await _join(reader, writer, f"{directory}/.s.PGSQL.5432")
         except (OSError, asyncio.IncompleteReadError):
-            pass  # the client has closed the connection, which is what the test checks
+            pass  # the client has closed the connection, as the test expects
         finally:
             writer.close()
 

@@ -1,4 +1,4 @@
-"""Hold transactions open that have locked something."""
+"""Keep transactions with locks open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.factories import BOUND_S
 
 @asynccontextmanager
 async def open_transaction(dsn: str, *statements: str) -> AsyncIterator[asyncpg.Connection]:
-    """Keep a transaction open that has done something; at the end it is rolled back."""
+    """Keep a transaction open after these statements; at the end it is rolled back."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:
         transaction = connection.transaction()

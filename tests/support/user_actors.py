@@ -1,4 +1,4 @@
-"""An actor of the user's code that was started in the test's process: it stands for Ray."""
+"""An actor of the user's code in the test's process, in place of Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Remote:
 
 
 class Started:
-    """An actor that ends when the test says so; one that is not here is on another host, by its address."""
+    """An actor that the test ends; without `is_here` its address is of another host."""
 
     def __init__(self, actor: UserActor, *, is_here: bool = True) -> None:
         self.ended = asyncio.Event()
@@ -36,7 +36,7 @@ class Started:
         self.ready, self.answer, self.gone = Remote(actor.ready), Remote(actor.answer), Remote(self._end)
 
     def instead_of_ray(self, monkeypatch: pytest.MonkeyPatch) -> Started:
-        """Let it be what Ray starts."""
+        """Make Ray start this actor."""
         monkeypatch.setattr(ray, "remote", lambda _: self)
         monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(get_node_id=lambda: HERE))
         monkeypatch.setattr(ray, "kill", lambda _: None)

@@ -1,4 +1,4 @@
-"""Connections and sessions as users have them: of each library, with an event loop and without one."""
+"""Connections and sessions like users': of each library, with and without an event loop."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tests.support.factories import BOUND_S
 
 
 class UserConnection(ABC):
-    """One connection or session of a user's, in a transaction."""
+    """A user's connection or session, in a transaction."""
 
     def __init__(self, connection: Any, tenant: str = "default") -> None:
         self.connection = connection
         self.tenant = tenant
 
     async def ask(self, method: str, **fields: Any) -> Any:
-        """Call a method of the client, and await it if it is to be awaited."""
+        """Call a method of the client, and await an awaitable result."""
         return await settled(getattr(timers(self.connection, tenant=self.tenant), method)(**fields))
 
     async def fetch(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement of the user's own in the same transaction."""
+        """Run a statement of the user in the same transaction."""
         return [tuple(row) for row in await self._rows(statement)]
 
     async def commit(self) -> None:
@@ -47,7 +47,7 @@ class UserConnection(ABC):
 
     @abstractmethod
     def count(self, patch: Any) -> Callable[[], int]:
-        """Begin to count the statements that are sent; the answer tells how many."""
+        """Begin to count the sent statements; the returned function gives the count."""
 
 
 class OfPsycopg(UserConnection):
@@ -58,7 +58,7 @@ class OfPsycopg(UserConnection):
         return await settled(cursor.fetchall()) if cursor.description else []
 
     def count(self, patch: Any) -> Callable[[], int]:
-        """Count what cursors execute, by the one way that all of them take."""
+        """Count the statements of cursors, in the method that all of them call."""
         sent: list[Any] = []
         kind = psycopg.Cursor if isinstance(self.connection, psycopg.Connection) else psycopg.AsyncCursor
         execute = kind.execute
@@ -97,15 +97,15 @@ class OfAsyncpg(UserConnection):
         return await self.connection.fetch(statement)
 
     def count(self, patch: Any) -> Callable[[], int]:
-        """Count what the connection logs."""
-        del patch  # there is a way of asyncpg's own
+        """Count the statements that the connection logs."""
+        del patch  # asyncpg's own logger reports the statements
         sent: list[Any] = []
         self.connection.add_query_logger(sent.append)
         return lambda: len(sent)
 
 
 class OfSqlalchemy(UserConnection):
-    """A connection or a session of SQLAlchemy; `engine` is the one without an event loop, which has the events."""
+    """A connection or a session of SQLAlchemy; `engine` is the engine without an event loop: only it has events."""
 
     def __init__(self, connection: Any, tenant: str = "default", *, engine: Any = None) -> None:
         super().__init__(connection, tenant)
@@ -116,15 +116,15 @@ class OfSqlalchemy(UserConnection):
         return result.all() if result.returns_rows else []
 
     def count(self, patch: Any) -> Callable[[], int]:
-        """Count what the engine's cursors execute."""
-        del patch  # there is a way of SQLAlchemy's own
+        """Count the statements that the engine's cursors execute."""
+        del patch  # SQLAlchemy's own event reports the statements
         sent: list[Any] = []
         event.listen(self._engine, "before_cursor_execute", lambda *told: sent.append(told))
         return lambda: len(sent)
 
 
 async def settled(answer: Any) -> Any:
-    """Await an answer that is to be awaited."""
+    """Await an awaitable answer."""
     return await answer if isawaitable(answer) else answer
 
 
@@ -158,7 +158,7 @@ async def asyncpg_alone(dsn: str) -> AsyncIterator[UserConnection]:
 
 @asynccontextmanager
 async def asyncpg_pooled(dsn: str) -> AsyncIterator[UserConnection]:
-    """Take a connection from a pool of asyncpg's, which gives a proxy of it."""
+    """Take a connection from a pool of asyncpg's, which returns a proxy."""
     async with asyncpg.create_pool(dsn, min_size=1, max_size=1) as pool, pool.acquire() as connection:
         user = OfAsyncpg(connection)
         await user.begin()

@@ -1,4 +1,4 @@
-"""Judge a run from its recorded rows alone: S1 to S5 of docs/promises.md."""
+"""Judge a run only from its recorded rows: S1 to S5 of docs/promises.md."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def breaches(db: asyncpg.Connection, acknowledged: Collection[int]) -> dic
     """
     found = {}
     async with db.transaction():
-        # The planner takes a log that was never analyzed for a small table, and would compare each row with each.
+        # Without ANALYZE the planner expects few rows in the log, and would compare each row with each other row.
         await db.execute("set local enable_nestloop = off")
         for name, text in CHECKS.items():
             rows = await db.fetch(text, *([list(acknowledged)] if "$1" in text else []))

@@ -12,7 +12,7 @@ POLL_S = 0.01
 async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 30.0) -> None:
     """Return as soon as a condition holds.
 
-    errors:  AssertionError  it did not hold in time
+    errors:  AssertionError  the condition did not hold in time
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -21,5 +21,5 @@ async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_
         if held if isinstance(held, bool) else await held:
             return
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {condition}"
-        # What is waited for needs the processors, too: to look takes half of the time at most.
+        # The processes under test need processor time, too, so the checks use at most half of the time.
         await asyncio.sleep(max(POLL_S, time.monotonic() - looked_at))

@@ -1,6 +1,6 @@
 """Run one worker in this process, so that a test can kill or freeze it: python -m tests.support.worker_process.
 
-Its handlers and jobs have processes of their own, which it starts: they end with it.
+The worker starts the processes of its handlers and jobs, which end with the worker.
 
 argv:    the holder, the module of the app, its handlers as JSON, and the DSN; or these, its jobs as JSON, and
          settings as JSON

@@ -1,4 +1,4 @@
-"""Run a worker in the test's own process, with handlers' processes that the test plays."""
+"""Run a worker in the test's own process, with fake handler processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from shardclock_server.keepers.heartbeat import HolderEnded
 from shardclock_server.sql.cluster.holders import WORKER, Incarnation
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
 
 
-def no_runs(needs: Needs) -> RunProcess:
+def no_runs(needs: RunResources) -> RunProcess:
     """Refuse to start the process of a run: this worker has no jobs."""
     raise AssertionError(f"a worker without jobs starts no run ({needs})")
 
@@ -36,7 +36,7 @@ async def working(
     *,
     is_up: bool = True,
 ) -> AsyncIterator[Worker]:
-    """Run a worker that keeps all slots, and drain it; unless `is_up` is false, its handler's process is up."""
+    """Run a worker that keeps all slots, and drain it; with `is_up` its handler's process has started."""
     spec = spec or spec_of()
     worker = worker_of(dsn, processes, spec, settings)
     run = asyncio.create_task(worker.run())
@@ -55,7 +55,7 @@ async def working(
 def worker_of(
     dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
 ) -> Worker:
-    """Make a worker that does not run yet."""
+    """Make a worker that is not running yet."""
     incarnation = Incarnation(secrets.randbits(62), WORKER, "test", "test", "test", "test", 1)
     return Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes, start_run=no_runs)
 

@@ -1,4 +1,4 @@
-"""What other projects' tests state of durations, repeats and cron holds here too, or differs for a stated reason."""
+"""Run other projects' test cases for durations, repeats and cron; each different answer has a stated reason."""
 
 import csv
 import re
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from shardclock_server.timers.duration import later, parse_duration
+from shardclock_server.timers.duration import add_duration, parse_duration
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.repeat import Repeat
 from shardclock_server.timers.schedule import first_of, following, parse_schedule
@@ -22,7 +22,7 @@ Row = dict[str, str]
 Answer = object
 
 T0 = datetime(2024, 1, 1, tzinfo=UTC)
-# What rows say in words: lengths, the Fridays, and (fired, expected) in seconds since the schedule was made.
+# Expected values that the rows give in words: lengths, the Fridays, and (fired, expected) in seconds since creation.
 LENGTHS: dict[str, Answer] = {
     "period=P1Y2M4D; duration=0": (14, 4, 0),
     "period=P-1Y-2M-4D; duration=-PT1H2M3S": (-14, -4, -3_723),
@@ -53,7 +53,7 @@ UNIX_CRON = "Five fields are Unix cron, six are Spring's."
 TWICE = "A time that the clock shows twice fires twice if the minute or the hour starts with *, and once otherwise."
 ANY_DAY = "A ? is any day, as * is, also where both day fields have it."
 
-# The rows where we answer otherwise, and why; docs/when.md tells users the reasons.
+# The rows for which our answer differs, by reason; docs/when.md lists the reasons for users.
 DIFFERS = {
     row_id: reason
     for reason, row_ids in {
@@ -77,7 +77,7 @@ DIFFERS = {
 
 
 def rows() -> list[Row]:
-    """Read all rows, or none where the file is absent."""
+    """Read all rows; return an empty list if the file is absent."""
     if not CASES.exists():
         return []
     with CASES.open(newline="") as file:
@@ -89,7 +89,7 @@ needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"no cases at {CASES
 
 
 @needs_cases
-def test_every_row_is_there_and_every_difference_is_a_rows() -> None:
+def test_the_file_has_all_rows_and_each_difference_names_one() -> None:
     assert Counter(row["kind"] for row in ROWS) == {
         "duration_parse": 89,
         "cron_next": 69,
@@ -106,7 +106,7 @@ def test_every_row_is_there_and_every_difference_is_a_rows() -> None:
     assert len(DIFFERS) == 45
 
 
-def test_the_docs_tell_every_reason_to_differ_and_no_other() -> None:
+def test_the_docs_list_exactly_the_reasons_to_differ() -> None:
     told = DOCS.read_text(encoding="utf-8").partition("## Where others answer otherwise")[2]
 
     assert re.findall(r"^\* (.+)$", told, re.MULTILINE) == list(dict.fromkeys(DIFFERS.values()))
@@ -114,17 +114,17 @@ def test_the_docs_tell_every_reason_to_differ_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["id"] not in DIFFERS], ids=lambda row: row["id"])
-def test_what_others_answer_is_our_answer(row: Row) -> None:
+def test_our_answer_equals_the_expected_answer(row: Row) -> None:
     assert our_answer(row) == their_answer(row)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row["id"] in DIFFERS], ids=lambda row: row["id"])
-def test_what_is_said_to_differ_differs(row: Row) -> None:
+def test_each_listed_difference_differs(row: Row) -> None:
     assert our_answer(row) != their_answer(row)
 
 
 def our_answer(row: Row) -> Answer:
-    """Work out what we make of a row's input, in the words of `their_answer`."""
+    """Compute our answer for a row, in the format of `their_answer`."""
     answers = {
         "duration_parse": our_length,
         "duration_add": our_sum,
@@ -146,7 +146,7 @@ def our_length(row: Row) -> Answer:
     """Read a duration into months, days and seconds."""
     length = parse_duration(row["input"])
     seconds = Decimal(length.elapsed // timedelta(microseconds=1)).scaleb(-6)
-    if row["dialect"] == "java.time.Duration":  # knows elapsed time only, so its days are 24 hours
+    if row["dialect"] == "java.time.Duration":  # this type has elapsed time only, so its days are 24 hours
         return (length.months, 0, seconds + length.days * 86_400)
     return (length.months, length.days, seconds)
 
@@ -155,7 +155,7 @@ def our_sum(row: Row) -> Answer:
     """Add a duration to a moment."""
     length = parse_duration(row["input"])
     try:
-        return [later(base_of(row), length, zone_of(zone_name(row)))]
+        return [add_duration(base_of(row), length, zone_of(zone_name(row)))]
     except OverflowError:
         return NEVER
 
@@ -168,7 +168,7 @@ def our_repeat(row: Row) -> Answer:
 
 
 def our_sequence(row: Row) -> Answer:
-    """Fire each occurrence on time, as many as the row states."""
+    """Fire as many occurrences as the row expects, each on time."""
     rule = parse_schedule(row["input"], zone_name(row))
     occurrence = rule.first(base_of(row))
     if occurrence is None:
@@ -183,7 +183,7 @@ def our_sequence(row: Row) -> Answer:
 
 
 def our_next_after_a_late_one(row: Row) -> Answer:
-    """Fire the first occurrence when the row says, and find the next one."""
+    """Fire the first occurrence at the row's moment, and find the next one."""
     repeat = parse_schedule(row["input"].replace("<start 30 days ago>", "2023-12-02T00:00:00Z"))
     created, now, _ = late_firing(row)
     first = first_of(repeat, created)
@@ -198,7 +198,7 @@ def our_start(row: Row) -> Answer:
 
 
 def their_answer(row: Row) -> Answer:
-    """Read what a row expects, in the same words as ours."""
+    """Read a row's expected answer, in the format of `our_answer`."""
     expected = row["expected"]
     if expected in {REFUSED, NEVER}:
         return expected
@@ -216,7 +216,7 @@ def their_answer(row: Row) -> Answer:
 
 
 def their_length(expected: str) -> Answer:
-    """Read the ways in which the rows write a length."""
+    """Read a length in one of the rows' notations."""
     if expected in LENGTHS:
         return LENGTHS[expected]
     if expected.startswith("seconds="):
@@ -240,9 +240,9 @@ def their_repeat(expected: str) -> Answer:
 
 
 def their_moment(text: str) -> datetime | str:
-    """Read a moment; without an offset it is meant in UTC."""
+    """Read a moment; a text without an offset is in UTC."""
     if text.startswith("+"):
-        return text  # a year past 9999
+        return text  # the moment has a year past 9999
     moment = datetime.fromisoformat(text)
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -253,7 +253,7 @@ def moments_in(row: Row) -> list[str]:
 
 
 def late_firing(row: Row) -> tuple[datetime, datetime, datetime]:
-    """Read when a schedule was made, when its first occurrence fires, and when the next is expected."""
+    """Read three moments: creation, firing of the first occurrence, and the expected next due date."""
     if row["id"] in LATE_S:
         fired_s, expected_s = LATE_S[row["id"]]
         return T0, T0 + timedelta(seconds=fired_s), T0 + timedelta(seconds=expected_s)
@@ -271,5 +271,5 @@ def base_of(row: Row) -> datetime:
 
 
 def zone_name(row: Row) -> str:
-    """Name a row's zone; what is neutral or naive is read in UTC."""
+    """Return a row's zone; neutral and naive rows are in UTC."""
     return row["zone"] if "/" in row["zone"] else "UTC"

@@ -1,4 +1,4 @@
-"""Prove that a cron rule fires when its text says so. Any other text is refused in a clear sentence."""
+"""Test the meaning of cron texts, and the refusals of wrong ones."""
 
 import re
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ import pytest
 
 from shardclock_server.timers.cron import looks_like_cron, parse_cron
 from shardclock_server.timers.moment import LATEST_DUE_DATE
-from shardclock_server.timers.occurrence import Later, Occurrence
+from shardclock_server.timers.occurrence import CatchUp, ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import UTC_ZONE, zone_of
 from tests.support.cron_rules import local_times, moment, occurrences
@@ -23,7 +23,7 @@ def days(text: str, created: str, count: int) -> list[str]:
     return [found[:10] for found in local_times(text, "UTC", created, count)]
 
 
-# What the text means.
+# The meaning of a text.
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_lists_ranges_and_steps_choose_times_of_day(text: str, expected: list[st
     ("text", "expected"),
     [
         ("0 0 0 L * ?", ["2026-01-31", "2026-02-28", "2026-03-31"]),
-        ("0 0 0 L-30 * ?", ["2026-03-01", "2026-05-01", "2026-07-01"]),  # only a month of 31 days has one
+        ("0 0 0 L-30 * ?", ["2026-03-01", "2026-05-01", "2026-07-01"]),  # only a month of 31 days matches this rule
         ("0 0 0 LW * ?", ["2026-01-30", "2026-02-27", "2026-03-31"]),
         ("0 0 0 15W * ?", ["2026-01-15", "2026-02-16", "2026-03-16"]),
         ("0 0 0 1W 8 ?", ["2026-08-03", "2027-08-02", "2028-08-01"]),  # a Saturday, a Sunday, a Tuesday
@@ -80,7 +80,7 @@ def test_the_day_fields_choose_days(text: str, expected: list[str]) -> None:
     assert days(text, "2026-01-01T00:00:00", len(expected)) == expected
 
 
-def test_spring_wants_both_day_fields_to_match_and_unix_either() -> None:
+def test_spring_needs_both_day_fields_to_match_and_unix_one() -> None:
     friday_13th = ["2026-02-13", "2026-03-13", "2026-11-13"]
     fridays_and_13ths = ["2026-01-02", "2026-01-09", "2026-01-13", "2026-01-16"]
 
@@ -117,25 +117,25 @@ def test_the_canonical_text_has_single_spaces_and_upper_case_names(text: str, ca
 
 
 @pytest.mark.parametrize("text", ["R3/PT1H", "r/PT1H", " R/P1D", "P1D", "pt5m"])
-def test_what_begins_like_iso_is_not_taken_for_cron(text: str) -> None:
+def test_a_text_that_begins_like_iso_is_not_cron(text: str) -> None:
     assert not looks_like_cron(text)
 
 
 @pytest.mark.parametrize("text", ["* * * * *", " 0 0 0 ? * MON", "@daily", "", "every 5 minutes", "5 minutes"])
-def test_anything_else_is_taken_for_cron(text: str) -> None:
+def test_any_other_text_is_cron(text: str) -> None:
     assert looks_like_cron(text)
 
 
-# What is refused.
+# Refusals.
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED_CRON, ids=shortened)
-def test_what_is_not_cron_is_refused_by_its_value_its_rule_and_the_way_out(text: str, reason: str) -> None:
+def test_a_wrong_cron_text_is_refused_with_value_rule_and_way_out(text: str, reason: str) -> None:
     with pytest.raises(InvalidTimer, match=re.escape(f"{shortened(text)} {reason}")):
         parse_cron(text, UTC_ZONE)
 
 
-# Where it ends.
+# Limits of the calendar.
 
 
 @pytest.mark.parametrize(
@@ -145,12 +145,12 @@ def test_a_rule_that_never_matches_has_no_first_occurrence(text: str) -> None:
     cron = parse_cron(text, BERLIN)
 
     assert cron.first(FIRST_MOMENT) is None
-    assert cron.after(Occurrence(1, FIRST_MOMENT, FIRST_MOMENT, 1), LATEST_DUE_DATE) == Later(0, None)
+    assert cron.after(ScheduledOccurrence(1, FIRST_MOMENT, FIRST_MOMENT, 1), LATEST_DUE_DATE) == CatchUp(0, None)
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago", "Europe/Berlin"])
 @pytest.mark.parametrize("text", ["* * * * * *", "0 0 * * *", "0 30 2 31 12 ?", "0 0 0 29 2 MON"])
-def test_the_years_1_and_9999_are_the_ends_of_the_calendar(text: str, zone: str) -> None:
+def test_cron_stops_at_the_years_1_and_9999(text: str, zone: str) -> None:
     cron = parse_cron(text, zone_of(zone))
     first = cron.first(FIRST_MOMENT)
     assert first is not None

@@ -1,4 +1,4 @@
-"""Prove that a cron rule follows its zone's clock through every change, and counts what it missed without stepping."""
+"""Test that cron follows its zone's clock through every change, and counts missed occurrences without stepping."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ import pytest
 
 from shardclock_server.timers.cron import parse_cron
 from shardclock_server.timers.moment import LATEST_DUE_DATE
-from shardclock_server.timers.occurrence import Later, Occurrence
+from shardclock_server.timers.occurrence import CatchUp, ScheduledOccurrence
 from shardclock_server.timers.offsets import clock_changes
 from shardclock_server.timers.zone import UTC_ZONE, zone_of
 from tests.support.cron_rules import local_times, moment
@@ -18,23 +18,23 @@ MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 
 
-# Where a clock changes.
+# Clock changes.
 
 
-def test_a_time_that_the_clock_skips_is_left_out() -> None:
+def test_cron_leaves_out_a_time_that_the_clock_skips() -> None:
     expected = ["2026-03-28T02:30+01:00", "2026-03-30T02:30+02:00"]
 
     assert local_times("0 30 2 * * *", "Europe/Berlin", "2026-03-28T00:00", 2) == expected
     assert local_times("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00", 2) == expected
 
 
-def test_a_day_that_the_clock_skips_is_left_out() -> None:
+def test_cron_leaves_out_a_day_that_the_clock_skips() -> None:
     expected = ["2011-12-29T12:00-10:00", "2011-12-31T12:00+14:00"]
 
     assert local_times("0 12 * * *", "Pacific/Apia", "2011-12-29T00:00-10:00", 2) == expected
 
 
-def test_a_time_that_comes_twice_fires_the_first_time_only() -> None:
+def test_cron_fires_once_at_a_time_that_comes_twice() -> None:
     expected = ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"]
 
     assert local_times("0 30 2 * * *", "Europe/Berlin", "2026-10-25T00:00+02:00", 2) == expected
@@ -42,13 +42,13 @@ def test_a_time_that_comes_twice_fires_the_first_time_only() -> None:
 
 
 @pytest.mark.parametrize("text", ["0 30 * * * *", "30 * * * *", "30 */2 * * *", "*/30 2 * * *"])
-def test_a_rule_whose_minute_or_hour_begins_with_a_star_fires_both_times(text: str) -> None:
+def test_a_star_in_the_minute_or_the_hour_fires_at_both_times(text: str) -> None:
     found = local_times(text, "Europe/Berlin", "2026-10-25T00:00+02:00", 8)
 
     assert {"2026-10-25T02:30+02:00", "2026-10-25T02:30+01:00"} <= set(found)
 
 
-def test_a_schedule_made_in_a_repeated_hour_does_not_fire_for_times_that_have_passed() -> None:
+def test_a_schedule_made_in_a_repeated_hour_does_not_fire_at_past_times() -> None:
     second_time_round = "2026-10-25T02:10+01:00"
 
     assert local_times("20,40 2,3 * * *", "Europe/Berlin", second_time_round, 1) == ["2026-10-25T03:20+01:00"]
@@ -78,7 +78,7 @@ def test_a_new_years_eve_that_comes_twice_fires_both_times(text: str, zone: str,
     assert local_times(text, zone, just_before, len(expected)) == expected
 
 
-# How occurrences are numbered and counted.
+# Numbers and counts of occurrences.
 
 
 def test_each_occurrence_is_its_own_anchor_and_gets_the_next_number() -> None:
@@ -86,12 +86,12 @@ def test_each_occurrence_is_its_own_anchor_and_gets_the_next_number() -> None:
 
     first = cron.first(moment("2026-01-01T12:00Z"), number=7)
 
-    assert first == Occurrence(7, midnight := moment("2026-01-02T00:00+01:00"), midnight, 7)
-    assert cron.next(first) == Occurrence(8, midnight + DAY, midnight + DAY, 8)
+    assert first == ScheduledOccurrence(7, midnight := moment("2026-01-02T00:00+01:00"), midnight, 7)
+    assert cron.next(first) == ScheduledOccurrence(8, midnight + DAY, midnight + DAY, 8)
     assert cron.repetitions == -1
 
 
-def test_a_match_at_the_moment_of_creation_has_passed() -> None:
+def test_a_match_at_the_moment_of_creation_does_not_fire() -> None:
     cron = parse_cron("@daily", UTC_ZONE)
     midnight = moment("2026-01-02T00:00")
 
@@ -101,22 +101,24 @@ def test_a_match_at_the_moment_of_creation_has_passed() -> None:
     ]
 
 
-def test_the_next_is_counted_from_the_grid_when_a_user_moved_the_due_date() -> None:
+def test_cron_counts_from_the_grid_after_a_user_moved_the_due_date() -> None:
     cron = parse_cron("@daily", UTC_ZONE)
     anchor = moment("2026-01-02T00:00")
-    moved = Occurrence(3, due_date=anchor + 5 * DAY, anchor=anchor, anchor_number=3)
+    moved = ScheduledOccurrence(3, due_date=anchor + 5 * DAY, anchor=anchor, anchor_number=3)
 
-    assert cron.next(moved) == Occurrence(4, anchor + DAY, anchor + DAY, 4)
-    assert cron.after(moved, anchor + 3 * DAY / 2) == Later(1, Occurrence(5, anchor + 2 * DAY, anchor + 2 * DAY, 5))
+    assert cron.next(moved) == ScheduledOccurrence(4, anchor + DAY, anchor + DAY, 4)
+    assert cron.after(moved, anchor + 3 * DAY / 2) == CatchUp(
+        1, ScheduledOccurrence(5, anchor + 2 * DAY, anchor + 2 * DAY, 5)
+    )
 
 
-def test_nothing_is_missed_before_the_occurrence_is_due() -> None:
+def test_no_occurrence_is_missed_before_its_due_date() -> None:
     cron = parse_cron("@daily", UTC_ZONE)
     current = cron.first(moment("2026-01-01T12:00"))
     assert current is not None
 
-    assert cron.after(current, moment("2025-01-01T00:00")) == Later(0, cron.next(current))
-    assert cron.after(current, current.due_date) == Later(0, cron.next(current))
+    assert cron.after(current, moment("2025-01-01T00:00")) == CatchUp(0, cron.next(current))
+    assert cron.after(current, current.due_date) == CatchUp(0, cron.next(current))
 
 
 @pytest.mark.parametrize(
@@ -131,13 +133,11 @@ def test_nothing_is_missed_before_the_occurrence_is_due() -> None:
         ("0 30 2 * * *", "Europe/Berlin", "9999-12-31T00:00:00Z", 2_912_442 - (9_999 - 2_026 + 1)),
     ],
 )
-def test_even_millions_of_missed_matches_are_counted_by_arithmetic(
-    text: str, zone: str, until: str, missed: int
-) -> None:
+def test_millions_of_missed_matches_are_counted_by_arithmetic(text: str, zone: str, until: str, missed: int) -> None:
     cron = parse_cron(text, zone_of(zone))
     anchor = moment("2026-01-01T00:00:00Z")
 
-    assert cron.after(Occurrence(1, anchor, anchor, 1), moment(until)).missed == missed
+    assert cron.after(ScheduledOccurrence(1, anchor, anchor, 1), moment(until)).missed == missed
 
 
 def test_counting_over_centuries_equals_counting_piece_by_piece() -> None:
@@ -145,22 +145,22 @@ def test_counting_over_centuries_equals_counting_piece_by_piece() -> None:
     moments = [datetime(year, 1, 1, tzinfo=UTC) for year in (1, 1850, 1950, 2050, 2300, 2750, 9999)]
 
     def missed(start: datetime, until: datetime) -> int:
-        return cron.after(Occurrence(1, start, start, 1), until).missed
+        return cron.after(ScheduledOccurrence(1, start, start, 1), until).missed
 
     assert missed(moments[0], moments[-1]) == sum(map(missed, moments, moments[1:]))
 
 
-def test_nothing_is_counted_beyond_the_last_day_of_the_wall_clock() -> None:
+def test_counting_stops_at_the_last_day_of_the_wall_clock() -> None:
     cron = parse_cron("* * * * * *", zone_of("Pacific/Kiritimati"))
     last = moment("9999-12-31T23:59:59+14:00")
     start = LATEST_DUE_DATE.replace(microsecond=0) - 2 * timedelta(days=146_097)
 
-    later = cron.after(Occurrence(1, start, start, 1), LATEST_DUE_DATE)
+    later = cron.after(ScheduledOccurrence(1, start, start, 1), LATEST_DUE_DATE)
 
-    assert later == Later((last - start) // timedelta(seconds=1), None)
+    assert later == CatchUp((last - start) // timedelta(seconds=1), None)
 
 
-def test_the_first_clock_that_ever_changed_is_known() -> None:
+def test_the_first_clock_change_of_all_zones_is_found() -> None:
     found = list(clock_changes(zone_of("Asia/Manila"), FIRST_MOMENT, moment("1890-01-01T00:00")))
 
     assert [(change.at.year, (change.after - change.before) / DAY) for change in found] == [(1844, 1)]

@@ -1,4 +1,4 @@
-"""Prove that cron rules drawn at random fire when cronsim, the clock on the wall and the calendar say."""
+"""Compare random cron rules with cronsim, with a wall clock, and with a check of each day of the calendar."""
 
 from calendar import monthrange
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from shardclock_server.timers.cron import parse_cron
 from shardclock_server.timers.moment import LATEST_DUE_DATE
-from shardclock_server.timers.occurrence import Later
-from shardclock_server.timers.offsets import Change, clock_changes
+from shardclock_server.timers.occurrence import CatchUp
+from shardclock_server.timers.offsets import OffsetChange, clock_changes
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.zone import UTC_ZONE, to_local
 from tests.support.cron_rules import moment, numbers, occurrences, spring_texts, unix_texts, zones
@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 
 
 def cronsim(text: str, start: datetime) -> Iterator[datetime]:
-    """Step through a rule with cronsim, which refuses 30 February even where a day-of-week would do."""
+    """Step through a rule with cronsim, which refuses 30 February even if the day-of-week can match."""
     try:
         yield from CronSim(text, start)
     except CronSimError:
@@ -38,8 +38,8 @@ def test_unix_cron_fires_when_cronsim_fires(text: str, zone: ZoneInfo, hours: in
     cron = parse_cron(text, zone)
     start = moment("1970-01-01T00:00") + timedelta(hours=hours, seconds=second)
     found = [occurrence.due_date for occurrence in islice(occurrences(cron, start), 6)]
-    # Three things we do otherwise: Debian makes up for a fixed time that the clock skips, right after the gap; cronsim
-    # fires at a midnight that the clock skips; and it starts over where it starts the second time round.
+    # Three rules of cronsim differ from ours. As Debian does, it fires a fixed time that the clock skips right after
+    # the gap. It fires at a midnight that the clock skips. A start in the second pass of an hour fires the hour again.
     around = clock_changes(zone, start - DAY, (found[-1] if found else start) + DAY)
     gaps = [change for change in around if change.after > change.before]
     assume(cron.fields.fires_twice or not gaps)
@@ -51,8 +51,8 @@ def test_unix_cron_fires_when_cronsim_fires(text: str, zone: ZoneInfo, hours: in
     assert found == expected
 
 
-def skips_midnight(gap: Change) -> bool:
-    """Say whether a clock's gap includes a midnight."""
+def skips_midnight(gap: OffsetChange) -> bool:
+    """Return whether a gap of the clock contains a midnight."""
     low, high = (gap.at + offset - MICROSECOND for offset in (gap.before, gap.after))
     return low.date() != high.date()
 
@@ -75,7 +75,7 @@ def changes(draw: st.DrawFn) -> tuple[ZoneInfo, datetime]:
     hours=st.none() | st.sets(st.integers(0, 23), min_size=1, max_size=9),
     minutes_before=st.integers(0, 26 * 60),
 )
-@settings(deadline=None)  # the oracle looks at each minute of two days
+@settings(deadline=None)  # the oracle checks each minute of two days
 def test_near_a_change_a_rule_fires_when_the_clock_shows_its_times(
     change: tuple[ZoneInfo, datetime],
     seconds: set[int],
@@ -98,7 +98,7 @@ def test_near_a_change_a_rule_fires_when_the_clock_shows_its_times(
             and (both_times or not local.fold)
         )
 
-    # Old offsets have odd seconds. So look in each UTC minute only at the seconds at which the rule can fire.
+    # Old offsets have odd seconds, so check in each UTC minute only the seconds at which the rule can fire.
     odd = {(second - int(offset)) % 60 for second in seconds for offset in offsets(zone, start, end)}
     whole = start.replace(second=0)
     all_moments = (
@@ -122,7 +122,7 @@ def offsets(zone: ZoneInfo, start: datetime, end: datetime) -> set[float]:
     steps=st.integers(0, 40),
     nudge=st.sampled_from([timedelta(0), MICROSECOND, MINUTE / 7]),
 )
-def test_counting_what_was_missed_equals_stepping(
+def test_counting_missed_occurrences_equals_stepping(
     text: str, change: tuple[ZoneInfo, datetime], before: timedelta, steps: int, nudge: timedelta
 ) -> None:
     zone, at = change
@@ -136,8 +136,8 @@ def test_counting_what_was_missed_equals_stepping(
 
     later = cron.after(current, now)
 
-    assert later == Later(steps, following)
-    if following:  # at the very moment when the next is due, it is missed as well
+    assert later == CatchUp(steps, following)
+    if following:  # an occurrence counts as missed from its due date on
         assert cron.after(current, following.due_date).missed == steps + 1
 
 
@@ -161,8 +161,8 @@ WEEKDAY_RULES = [
 
 
 @given(day=st.sampled_from(DAY_RULES), weekday=st.sampled_from(WEEKDAY_RULES), year=st.integers(1, 9999))
-@settings(deadline=None)  # looks at each day of a year
-def test_days_are_those_found_by_looking_at_each_day(day: str, weekday: str, year: int) -> None:
+@settings(deadline=None)  # the oracle checks each day of a year
+def test_cron_matches_the_days_that_a_check_of_each_day_finds(day: str, weekday: str, year: int) -> None:
     new_year = date(year, 1, 1)
     all_days = [new_year + n * DAY for n in range(sum(monthrange(year, month)[1] for month in range(1, 13)))]
     expected = [found for found in all_days if is_day(found, day) and is_weekday(found, weekday)]
@@ -175,7 +175,7 @@ def test_days_are_those_found_by_looking_at_each_day(day: str, weekday: str, yea
 
 
 def is_day(found: date, rule: str) -> bool:
-    """Say whether a day-of-month means a day, in as naive a way as possible."""
+    """Return whether a day-of-month matches a day, in the simplest way."""
     last = monthrange(found.year, found.month)[1]
     workdays = [n for n in range(1, last + 1) if found.replace(day=n).weekday() < 5]
     if rule == "LW":
@@ -192,7 +192,7 @@ def is_day(found: date, rule: str) -> bool:
 
 
 def is_weekday(found: date, rule: str) -> bool:
-    """Say whether a day-of-week means a day, in as naive a way as possible."""
+    """Return whether a day-of-week matches a day, in the simplest way."""
     name = found.strftime("%a").upper()
     last = monthrange(found.year, found.month)[1]
     same = [n for n in range(1, last + 1) if (n - found.day) % 7 == 0]

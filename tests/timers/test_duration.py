@@ -1,4 +1,4 @@
-"""Durations mean what they say, and write back to the same value."""
+"""Test how durations are read, written and added."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.timers.duration import Duration, later, parse_duration
+from shardclock_server.timers.duration import Duration, add_duration, parse_duration
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 HOUR = timedelta(hours=1)
@@ -41,7 +41,7 @@ def test_a_duration_keeps_calendar_and_elapsed_time_apart(
     ("text", "microseconds"),
     [("PT0.000000001S", 1), ("PT0.0000010S", 1), ("PT0.0000010001S", 2), ("PT0.9999999S", 1_000_000)],
 )
-def test_what_is_finer_than_a_microsecond_is_rounded_up(text: str, microseconds: int) -> None:
+def test_fractions_of_a_microsecond_are_rounded_up(text: str, microseconds: int) -> None:
     assert parse_duration(text).elapsed == timedelta(microseconds=microseconds)
 
 
@@ -71,13 +71,13 @@ def test_what_is_finer_than_a_microsecond_is_rounded_up(text: str, microseconds:
     ],
     ids=shortened,
 )
-def test_what_is_not_a_duration_is_refused_by_its_value(text: str) -> None:
+def test_a_wrong_duration_is_refused_with_its_value(text: str) -> None:
     with pytest.raises(InvalidTimer, match="is not an ISO 8601 duration; write one such as PT15M"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["-PT1S", "PT-1S", "P-1D", "-P-1D", "P1Y-1M", "P1DT-1H", "+P-1D", "-pt0s", "PT-0.5S"])
-def test_a_minus_sign_is_refused_for_what_it_is(text: str) -> None:
+def test_a_minus_sign_is_refused_as_a_minus_sign(text: str) -> None:
     with pytest.raises(InvalidTimer, match="has a minus sign, and nothing is due before now; write a duration without"):
         parse_duration(text)
 
@@ -124,7 +124,7 @@ def test_just_under_ten_thousand_years_is_accepted() -> None:
     ],
     ids=shortened,
 )
-def test_the_canonical_text_is_what_postgres_reads(text: str, canonical: str) -> None:
+def test_postgres_reads_the_canonical_text_to_the_same_value(text: str, canonical: str) -> None:
     assert str(parse_duration(text)) == canonical
 
 
@@ -140,11 +140,11 @@ def test_the_canonical_text_is_what_postgres_reads(text: str, canonical: str) ->
         ("2024-03-30T12:00:00+01:00", "PT24H", "Europe/Berlin", "2024-03-31T13:00:00+02:00"),
         ("2024-10-26T12:00:00+02:00", "P1D", "Europe/Berlin", "2024-10-27T12:00:00+01:00"),
         ("2024-10-26T12:00:00+02:00", "PT24H", "Europe/Berlin", "2024-10-27T11:00:00+01:00"),
-        # Into the hour that is skipped, and into the one that comes twice.
+        # Into a skipped hour, and into a repeated hour.
         ("2024-03-30T02:30:00+01:00", "P1D", "Europe/Berlin", "2024-03-31T03:30:00+02:00"),
         ("2024-10-26T02:30:00+02:00", "P1D", "Europe/Berlin", "2024-10-27T02:30:00+02:00"),
         ("2024-03-30T01:30:00+01:00", "P1DT1H", "Europe/Berlin", "2024-03-31T03:30:00+02:00"),
-        # Nothing on the calendar: the second pass of an hour stays the second.
+        # Without months and days, the second pass of an hour stays the second pass.
         ("2024-10-27T02:30:00+01:00", "PT1M", "Europe/Berlin", "2024-10-27T02:31:00+01:00"),
         ("2011-12-29T22:00:00-10:00", "P1DT1H", "Pacific/Apia", "2011-12-31T23:00:00+14:00"),
     ],
@@ -152,7 +152,7 @@ def test_the_canonical_text_is_what_postgres_reads(text: str, canonical: str) ->
 def test_a_duration_is_added_on_the_wall_clock_and_then_as_elapsed_time(
     start: str, text: str, zone: str, end: str
 ) -> None:
-    sum_ = later(datetime.fromisoformat(start).astimezone(UTC), parse_duration(text), ZoneInfo(zone))
+    sum_ = add_duration(datetime.fromisoformat(start).astimezone(UTC), parse_duration(text), ZoneInfo(zone))
 
     assert sum_ == datetime.fromisoformat(end)
     assert sum_.tzinfo is UTC
@@ -162,7 +162,7 @@ def test_a_duration_is_added_many_times_at_once() -> None:
     start = datetime(2024, 1, 31, tzinfo=UTC)
     length = Duration(months=1, days=1, elapsed=HOUR)
 
-    sums = [later(start, length, ZoneInfo("UTC"), times=times) for times in (0, 1, 2, -2)]
+    sums = [add_duration(start, length, ZoneInfo("UTC"), times=times) for times in (0, 1, 2, -2)]
 
     assert sums == [
         start,
@@ -184,9 +184,9 @@ def test_a_duration_is_added_many_times_at_once() -> None:
         (Duration(0, 2_913_173, timedelta(0)), 1),
     ],
 )
-def test_beyond_the_years_1_to_9999_there_is_no_sum(length: Duration, times: int) -> None:
+def test_a_sum_outside_the_years_1_to_9999_overflows(length: Duration, times: int) -> None:
     with pytest.raises(OverflowError):
-        later(datetime(2024, 1, 1, 12, tzinfo=UTC), length, ZoneInfo("Pacific/Kiritimati"), times=times)
+        add_duration(datetime(2024, 1, 1, 12, tzinfo=UTC), length, ZoneInfo("Pacific/Kiritimati"), times=times)
 
 
 @given(

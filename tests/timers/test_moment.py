@@ -1,4 +1,4 @@
-"""A due date is one moment for everyone, and never earlier than it was written."""
+"""Test that a due date is one moment in all zones, and never earlier than its text."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
@@ -47,17 +47,17 @@ def test_a_due_date_without_an_offset_is_refused_with_the_way_out(text: str) -> 
         ("2026-01-31T09:00:00.5+01:00[Europe/Berlin]", datetime(2026, 1, 31, 8, 0, 0, 500_000, UTC)),
         ("2026-01-31T08:00Z[Europe/Berlin]", datetime(2026, 1, 31, 8, tzinfo=UTC)),
         ("2026-01-31T08:00[UTC]", datetime(2026, 1, 31, 8, tzinfo=UTC)),
-        # The hour that comes twice: the first, unless the offset says otherwise.
+        # The hour that comes twice: the first pass, unless the offset selects the second.
         ("2024-10-27T02:30[Europe/Berlin]", datetime(2024, 10, 27, 0, 30, tzinfo=UTC)),
         ("2024-10-27T02:30+02:00[Europe/Berlin]", datetime(2024, 10, 27, 0, 30, tzinfo=UTC)),
         ("2024-10-27T02:30+01:00[Europe/Berlin]", datetime(2024, 10, 27, 1, 30, tzinfo=UTC)),
-        # The hour that is skipped: an hour later, which is also what the offset before it makes of it.
+        # The hour that is skipped: an hour later. The offset before the gap gives the same moment.
         ("2024-03-31T02:30[Europe/Berlin]", datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),
         ("2024-03-31T02:30+01:00[Europe/Berlin]", datetime(2024, 3, 31, 1, 30, tzinfo=UTC)),
         ("0001-01-01T00:00Z[America/New_York]", datetime(1, 1, 1, tzinfo=UTC)),
     ],
 )
-def test_a_zone_in_brackets_says_on_which_clock(text: str, moment: datetime) -> None:
+def test_a_zone_in_brackets_selects_the_clock(text: str, moment: datetime) -> None:
     assert parse_due_date(text) == moment
     assert parse_due_date(text).tzinfo is UTC
 
@@ -72,7 +72,7 @@ def test_a_zone_in_brackets_says_on_which_clock(text: str, moment: datetime) -> 
         ("2026-01-31T09:00:00+00:00[America/St_Johns]", "-03:30"),
     ],
 )
-def test_an_offset_that_is_not_the_zones_is_refused_with_the_right_one(text: str, offset: str) -> None:
+def test_a_wrong_offset_is_refused_with_the_right_one(text: str, offset: str) -> None:
     with pytest.raises(InvalidTimer, match=rf"has another offset than \S+ at that time; write {offset}, or none"):
         parse_due_date(text)
 
@@ -119,7 +119,7 @@ def test_the_canonical_text_of_a_moment_reads_back(text: str) -> None:
     ],
     ids=shortened,
 )
-def test_what_is_no_moment_of_the_years_1_to_9999_is_refused(text: str, rule: str) -> None:
+def test_a_text_without_a_moment_of_the_years_1_to_9999_is_refused(text: str, rule: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
         parse_due_date(text)
 

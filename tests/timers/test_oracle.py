@@ -1,7 +1,7 @@
-"""Whatever is asked, occurrences are those that an independent library finds, and nothing but a refusal is raised.
+"""Compare random schedules with an independent library, and check that the only error of a random text is a refusal.
 
-The oracle is `whenever`, which reads the zone database with code of its own; around it stand only plain loops over
-days and over numbers. TEST_SEED, whatever it is, asks other questions.
+The oracle is `whenever`, which reads the zone database with code of its own, with simple loops over days and numbers
+around it. Another TEST_SEED in the environment draws other questions.
 """
 
 import os
@@ -21,7 +21,7 @@ from shardclock_server.timers.moment import LATEST_DUE_DATE, parse_due_date
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.schedule import parse_schedule
 
-QUESTIONS = 25_000  # some forty in each zone
+QUESTIONS = 25_000  # about forty questions in each zone
 TEXTS = 100_000
 TEXT_CHARS_MAX = 2_000
 STEPS = 3
@@ -41,13 +41,13 @@ WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
 @pytest.fixture
 def random() -> Random:
-    """Ask the same questions each time; with another seed in the environment, others."""
+    """Draw the same questions in each run, unless TEST_SEED is set."""
     return Random(os.environ.get("TEST_SEED", "a stitch in time"))
 
 
 @dataclass(frozen=True)
 class Question:
-    """Hold a schedule, when it is made, and when to ask what was missed; and which due dates are right.
+    """A schedule, its creation, the moment at which missed occurrences are counted, and the right due dates.
 
     shape:   `grid` ascends from the first due date on, and is complete up to `until`, which is not before `now`
     """
@@ -94,13 +94,13 @@ def test_a_hundred_thousand_texts_are_read_or_refused_in_no_time(random: Random)
                 read += 1
         slowest_s = max(slowest_s, time.process_time() - text_started_s)
 
-    assert 0.05 < read / TEXTS < 0.95  # else the texts are all alike
+    assert 0.05 < read / TEXTS < 0.95  # the random texts must include valid and invalid ones
     assert (time.process_time() - started_s) / TEXTS < 0.001
     assert slowest_s < 0.25  # measured 0.002 s; a pattern that backtracks takes minutes
 
 
 @pytest.mark.slow
-def test_whatever_schedule_was_read_answers_at_all_times(random: Random) -> None:
+def test_each_valid_schedule_answers_for_all_moments(random: Random) -> None:
     earliest, latest = datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
     answered = 0
 
@@ -121,7 +121,7 @@ def test_whatever_schedule_was_read_answers_at_all_times(random: Random) -> None
 
 
 def garbled(random: Random) -> str:
-    """Make up a text: anything at all, or one that is right but for a few changes."""
+    """Draw a text: random characters, or a valid text with a few changes."""
     if random.random() < 0.1:
         return "".join(chr(random.randrange(0x110000)) for _ in range(random.randrange(40)))
     text = random.choice(TEXTS_READ)
@@ -142,7 +142,7 @@ def garbled(random: Random) -> str:
 
 
 def answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]:
-    """Say when the schedule occurs at first, how many it has missed after the first by now, and when it is next due."""
+    """Return the first due dates, the number of occurrences missed after the first by now, and the next due date."""
     rule = parse_schedule(question.text, question.zone)
     first = occurrence = rule.first(question.created)
     due_dates: list[datetime] = []
@@ -157,21 +157,21 @@ def answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]
 
 
 def right_answer_to(question: Question) -> tuple[list[datetime], int, datetime | None]:
-    """Say the same from the grid."""
+    """Return the same facts from the oracle's grid."""
     later_ones = question.grid[1:]
     missed = sum(due_date <= question.now for due_date in later_ones)
     return question.grid[:STEPS], missed, next(iter(later_ones[missed:]), None)
 
 
 def change_in(random: Random, zone: str) -> ZonedDateTime:
-    """Find a moment at which a zone's clock changes, or any moment where it never does."""
+    """Find a moment at which a zone's clock changes, or any moment if the clock never changes."""
     year = random.randint(1840, 1970) if random.random() < 0.3 else random.randint(1970, 2050)
     start = Instant.from_utc(year, 1, 1).to_tz(zone).add(hours=random.randint(0, 8_760))
     return start.next_transition() or start.prev_transition() or start
 
 
 def ask_of_repeat(random: Random, zone: str, change: ZonedDateTime) -> Question:
-    """Make up a repeat that has an occurrence near a change of the clock."""
+    """Draw a repeat that has an occurrence near a change of the clock."""
     period = period_of(random)
     steps = random.randint(0, 12)
     near = change.to_plain().to_stdlib() + random.randint(-104, 104) * 15 * MINUTE
@@ -185,7 +185,7 @@ def ask_of_repeat(random: Random, zone: str, change: ZonedDateTime) -> Question:
         case 0:
             created += random.uniform(-3, 14) * period.average()
             text = f"R/{start.format_iso()}[{zone}]/{period}"
-            # Its own local time may be one that the clock skips; the others are counted from it.
+            # The clock may skip the start's local time; the other occurrences are counted from it.
             whole = sums(anchor, period, zone, local=start)
             grid, until = [due_date for due_date in whole if due_date >= created], whole[-1]
         case 1:
@@ -199,7 +199,7 @@ def ask_of_repeat(random: Random, zone: str, change: ZonedDateTime) -> Question:
 
 
 def period_of(random: Random) -> Duration:
-    """Make up a period, mostly of calendar time."""
+    """Draw a period, mostly of calendar time."""
     months, days = random.choice([0, 0, 1, 2, 3, 12]), random.choice([0, 1, 1, 2, 7, 30])
     elapsed = random.choice([timedelta(0)] * 3 + [HOUR, 12 * HOUR, 36 * HOUR, 1.5 * SECOND])
     return Duration(months, days, elapsed if months or days or elapsed else DAY)
@@ -224,7 +224,7 @@ def moment_of(local: PlainDateTime, zone: str) -> datetime:
 
 @dataclass(frozen=True)
 class Times:
-    """Hold what a cron rule says about the time of day, and whether a time that comes twice fires twice."""
+    """The times of day of a cron rule, and whether a local time that occurs twice fires twice."""
 
     hours: list[int]
     minutes: list[int]
@@ -244,12 +244,12 @@ class Times:
 
 
 def at(day: date, hour: int, minute: int = 0, second: int = 0) -> datetime:
-    """Name a local time."""
+    """Write a local time as text."""
     return datetime(day.year, day.month, day.day, hour, minute, second)  # noqa: DTZ001 - as local times have it
 
 
 def ask_of_cron(random: Random, zone: str, change: ZonedDateTime) -> Question:
-    """Make up a cron rule, and ask for its matches around a change of the clock."""
+    """Draw a cron rule, and ask for its matches around a change of the clock."""
     is_spring = random.random() < 0.6
     second = random.choice([("0", {0}), ("30", {30}), numbers(random, 0, 59)]) if is_spring else ("0", {0})
     minute, hour = numbers(random, 0, 59), numbers(random, 0, 23)
@@ -269,9 +269,9 @@ def ask_of_cron(random: Random, zone: str, change: ZonedDateTime) -> Question:
 def matches(
     times: Times, is_day: Callable[[date], bool], zone: str, created: datetime, until: datetime
 ) -> list[datetime]:
-    """Find all matches after one moment and up to another, by trying every local time that a clock may show then."""
+    """Find all matches after one moment and up to another: try every local time that the clock may show."""
     shown = [Instant(moment).to_tz(zone).to_plain().to_stdlib() for moment in (created, until)]
-    # The clock may have gone back in between.
+    # The clock may have been set back between the two moments.
     start, end = min(shown[0], shown[1] - (until - created)), max(shown[1], shown[0] + (until - created))
     found = []
     for number in range(start.toordinal(), end.toordinal() + 1):
@@ -291,7 +291,7 @@ def shown_at(local: datetime, zone: str, *, twice: bool) -> list[datetime]:
 
 
 def numbers(random: Random, low: int, high: int) -> tuple[str, set[int]]:
-    """Make up a field of numbers, and what it means."""
+    """Draw a field of numbers, and the numbers that it matches."""
     first = random.randint(low, high)
     last, step = random.randint(first, high), random.randint(2, 20)
     some = sorted({random.randint(low, high) for _ in range(random.randint(1, 4))})
@@ -309,7 +309,7 @@ def numbers(random: Random, low: int, high: int) -> tuple[str, set[int]]:
 
 
 def days_of(random: Random, *, is_spring: bool) -> tuple[list[str], Callable[[date], bool]]:
-    """Make up the fields for day of month, month and day of week, and what they mean."""
+    """Draw the fields for day of month, month and day of week, and the predicate for matching days."""
     day_text, is_day = day_of_month(random) if random.random() < 0.4 else ("*", lambda _: True)
     weekday_text, is_weekday = day_of_week(random) if random.random() < 0.4 else ("*", lambda _: True)
     month_text, months = numbers(random, 1, 12) if random.random() < 0.1 else ("*", set(range(1, 13)))
@@ -327,7 +327,7 @@ def days_of(random: Random, *, is_spring: bool) -> tuple[list[str], Callable[[da
 
 
 def day_of_month(random: Random) -> tuple[str, Callable[[date], bool]]:
-    """Make up a day of the month, and what it means."""
+    """Draw a day of the month, and the predicate for matching days."""
     number = random.randint(1, 31)
     listed, chosen = numbers(random, 1, 31)
     return random.choice(
@@ -348,7 +348,7 @@ def day_of_month(random: Random) -> tuple[str, Callable[[date], bool]]:
 
 
 def day_of_week(random: Random) -> tuple[str, Callable[[date], bool]]:
-    """Make up a day of the week, and what it means; Sunday is 0 and 7."""
+    """Draw a day of the week, and the predicate for matching days; Sunday is 0 and 7."""
     number, nth = random.randint(0, 7), random.randint(1, 5)
     name = random.choice([WEEKDAYS[number % 7], WEEKDAYS[number % 7].lower(), str(number)])
     other = random.randint(0, 7)

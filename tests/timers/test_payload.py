@@ -1,4 +1,4 @@
-"""A payload that is accepted can be stored, and one that can't is refused at the door."""
+"""Test that Postgres can store each accepted payload, and that all others are refused."""
 
 import json
 import time
@@ -68,14 +68,14 @@ def test_a_payload_is_stored_compact(text: str | bytes, stored: str) -> None:
         ("[" * 30_000 + "]" * 30_000, "is nested deeper than 100 levels"),
         (json.dumps("x" * PAYLOAD_BYTES_MAX), "is longer than 65,536 bytes"),
         (json.dumps("é" * 33_000, ensure_ascii=False), "is longer than 65,536 bytes"),
-        # jsonb writes these longer than they were given: spaces after commas, no exponents.
+        # jsonb writes these longer than their input: spaces after commas, no exponents.
         (json.dumps([1] * 30_000, separators=(",", ":")), "is longer than 65,536 bytes"),
         ("[" + ",".join(["1e15"] * 12_000) + "]", "is longer than 65,536 bytes"),
         ("[" + ",".join(["5e-324"] * 300) + "]", "is longer than 65,536 bytes"),
     ],
     ids=shortened,
 )
-def test_a_payload_that_postgres_could_not_keep_is_refused(text: str | bytes, rule: str) -> None:
+def test_a_payload_that_postgres_can_not_store_is_refused(text: str | bytes, rule: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
         parse_payload(text)
 
@@ -106,7 +106,7 @@ def test_a_value_without_a_form_in_json_is_refused(value: object) -> None:
         payload_of(value)
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
+def test_a_value_that_contains_itself_is_refused() -> None:
     value: list[object] = []
     value.append(value)
 

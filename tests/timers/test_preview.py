@@ -1,4 +1,4 @@
-"""A preview shows what a schedule will do, and says so wherever a clock's change makes it odd."""
+"""Test that a preview lists the next occurrences, with a note at each effect of a clock change."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -8,8 +8,8 @@ import pytest
 import shardclock_server.timers.offsets
 import shardclock_server.timers.preview
 from shardclock_server.timers.cron import parse_cron
-from shardclock_server.timers.occurrence import Rule
-from shardclock_server.timers.preview import Foreseen, preview
+from shardclock_server.timers.occurrence import ScheduleRule
+from shardclock_server.timers.preview import PreviewedOccurrence, preview
 from shardclock_server.timers.repeat import parse_repeat
 from shardclock_server.timers.zone import UTC_ZONE, zone_of
 
@@ -21,32 +21,32 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
 
-def edges(rule: Rule, created: str, count: int) -> list[tuple[str, str | None]]:
-    """Read the wall clock and the note of each occurrence to come."""
-    return [(foreseen.local, foreseen.edge) for foreseen in preview(rule, moment(created), count=count)]
+def edges(rule: ScheduleRule, created: str, count: int) -> list[tuple[str, str | None]]:
+    """List the local time and the note of each next occurrence."""
+    return [(previewed.local, previewed.edge) for previewed in preview(rule, moment(created), count=count)]
 
 
 def test_a_preview_numbers_the_next_occurrences_and_shows_them_on_the_wall_clock() -> None:
-    foreseen = preview(parse_cron("0 9 * * MON-FRI", BERLIN), moment("2026-01-02T12:00Z"), count=2)
+    previewed = preview(parse_cron("0 9 * * MON-FRI", BERLIN), moment("2026-01-02T12:00Z"), count=2)
 
-    assert foreseen == [
-        Foreseen(1, moment("2026-01-05T08:00Z"), "2026-01-05T09:00:00+01:00", None),
-        Foreseen(2, moment("2026-01-06T08:00Z"), "2026-01-06T09:00:00+01:00", None),
+    assert previewed == [
+        PreviewedOccurrence(1, moment("2026-01-05T08:00Z"), "2026-01-05T09:00:00+01:00", None),
+        PreviewedOccurrence(2, moment("2026-01-06T08:00Z"), "2026-01-06T09:00:00+01:00", None),
     ]
 
 
 @pytest.mark.parametrize(("text", "count", "shown"), [("R3/PT1H", 10, 3), ("R3/PT1H", 2, 2), ("R/PT1H", 0, 0)])
-def test_a_preview_shows_no_more_than_the_rule_repeats_nor_than_asked_for(text: str, count: int, shown: int) -> None:
-    foreseen = preview(parse_repeat(text, UTC_ZONE), moment("2026-01-01T00:00Z"), count=count)
+def test_a_preview_is_limited_by_the_count_and_by_the_repetitions(text: str, count: int, shown: int) -> None:
+    previewed = preview(parse_repeat(text, UTC_ZONE), moment("2026-01-01T00:00Z"), count=count)
 
-    assert [each.number for each in foreseen] == [1, 2, 3][:shown]
+    assert [each.number for each in previewed] == [1, 2, 3][:shown]
 
 
 def test_a_preview_of_a_rule_that_never_matches_is_empty() -> None:
     assert preview(parse_cron("0 0 0 30 2 ?", BERLIN), moment("2026-01-01T00:00Z"), count=3) == []
 
 
-def test_between_occurrences_that_are_decades_apart_nobody_looks_what_the_clock_has_skipped(
+def test_a_preview_does_not_search_gaps_of_decades_for_skipped_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked_at: list[timedelta] = []
@@ -78,7 +78,7 @@ RARE = [
 
 
 @pytest.mark.parametrize(("text", "zone"), RARE, ids=str)
-def test_a_preview_of_a_rare_rule_looks_for_changes_of_the_clock_in_few_years(
+def test_a_preview_of_a_rare_rule_searches_each_year_once(
     text: str, zone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[int] = []
@@ -92,10 +92,10 @@ def test_a_preview_of_a_rare_rule_looks_for_changes_of_the_clock_in_few_years(
     shardclock_server.timers.offsets._searched_spans.cache_clear()
     preview(parse_cron(text, zone_of(zone)), moment("2026-01-01T00:00Z"), count=1_000)
 
-    assert len(looked_at) < 105 * 200  # those from 2026 to 2129, each searched once
+    assert len(looked_at) < 105 * 200  # the years from 2026 to 2129, each searched once
 
 
-def test_a_rule_whose_times_the_clock_always_skips_is_searched_for_one_cycle_of_the_calendar(
+def test_the_search_for_times_that_are_always_skipped_ends_after_one_cycle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     searched: list[int] = []
@@ -110,7 +110,7 @@ def test_a_rule_whose_times_the_clock_always_skips_is_searched_for_one_cycle_of_
     assert len(searched) == len(set(searched)) < 500
 
 
-def test_a_preview_says_when_the_clock_has_changed_since_the_occurrence_before() -> None:
+def test_a_preview_notes_a_clock_change_since_the_previous_occurrence() -> None:
     assert edges(parse_cron("0 9 * * *", BERLIN), "2026-03-27T12:00Z", 3) == [
         ("2026-03-28T09:00:00+01:00", None),
         ("2026-03-29T09:00:00+02:00", "clock +01:00 → +02:00"),
@@ -132,20 +132,20 @@ def test_a_preview_compares_the_first_occurrence_with_the_moment_of_creation() -
         ("0 2,3 * * *", "2026-03-29T03:00:00+02:00", "2026-03-29 02:00:00"),
     ],
 )
-def test_a_preview_tells_which_times_of_a_cron_rule_the_clock_skips(text: str, local: str, left_out: str) -> None:
+def test_a_preview_notes_the_times_of_a_cron_rule_that_the_clock_skips(text: str, local: str, left_out: str) -> None:
     found = edges(parse_cron(text, BERLIN), "2026-03-28T12:00Z", 1)
 
     assert found == [(local, f"clock +01:00 → +02:00; left out {left_out}, which the clock skips")]
 
 
-def test_a_preview_tells_which_day_of_a_cron_rule_the_clock_skips() -> None:
+def test_a_preview_notes_the_day_of_a_cron_rule_that_the_clock_skips() -> None:
     assert edges(parse_cron("0 12 30 12 *", zone_of("Pacific/Apia")), "2011-01-31T00:00Z", 2) == [
         ("2012-12-30T12:00:00+14:00", "clock -10:00 → +14:00; left out 2011-12-30 12:00:00, which the clock skips"),
         ("2013-12-30T12:00:00+14:00", None),
     ]
 
 
-def test_a_preview_says_that_a_time_of_a_repeat_moved_forward() -> None:
+def test_a_preview_notes_that_a_time_of_a_repeat_moved_forward() -> None:
     assert edges(parse_repeat("R/P1D", BERLIN), "2026-03-28T01:30Z", 2) == [
         (
             "2026-03-29T03:30:00+02:00",
@@ -155,7 +155,7 @@ def test_a_preview_says_that_a_time_of_a_repeat_moved_forward() -> None:
     ]
 
 
-def test_a_preview_says_that_a_start_moved_forward_and_nothing_after_it() -> None:
+def test_a_preview_notes_that_only_the_start_moved_forward() -> None:
     assert edges(parse_repeat("R/2026-03-29T02:30[Europe/Berlin]/P1D", UTC_ZONE), "2026-03-28T12:00Z", 2) == [
         (
             "2026-03-29T03:30:00+02:00",
@@ -170,11 +170,11 @@ def test_a_preview_says_that_a_start_moved_forward_and_nothing_after_it() -> Non
 
 
 @pytest.mark.parametrize(("text", "created"), [("R/PT24H", "2026-03-28T01:30Z"), ("R/P1DT1H", "2026-03-28T00:30Z")])
-def test_elapsed_time_leads_to_no_time_that_the_clock_skips(text: str, created: str) -> None:
+def test_a_preview_notes_no_move_for_periods_of_elapsed_time(text: str, created: str) -> None:
     assert edges(parse_repeat(text, BERLIN), created, 1) == [("2026-03-29T03:30:00+02:00", "clock +01:00 → +02:00")]
 
 
-def test_a_preview_tells_the_first_time_round_from_the_second() -> None:
+def test_a_preview_notes_the_first_and_the_second_pass_of_an_hour() -> None:
     assert edges(parse_cron("30 * * * *", BERLIN), "2026-10-25T00:00Z", 3) == [
         ("2026-10-25T02:30:00+02:00", "2026-10-25 02:30:00 comes twice: first time round"),
         (
@@ -187,8 +187,8 @@ def test_a_preview_tells_the_first_time_round_from_the_second() -> None:
 
 @pytest.mark.parametrize("created", ["0001-01-01T00:00+00:00", "9999-12-31T20:00+00:00"])
 @pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/New_York"])
-def test_a_preview_holds_at_both_ends_of_the_calendar(created: str, zone: str) -> None:
+def test_a_preview_works_at_both_ends_of_the_calendar(created: str, zone: str) -> None:
     for rule in (parse_cron("@hourly", zone_of(zone)), parse_repeat("R/PT1H", zone_of(zone))):
-        foreseen = preview(rule, moment(created), count=5)
+        previewed = preview(rule, moment(created), count=5)
 
-        assert [each.moment for each in foreseen] == sorted(each.moment for each in foreseen)
+        assert [each.moment for each in previewed] == sorted(each.moment for each in previewed)

@@ -1,4 +1,4 @@
-"""A repeat keeps to its grid on the wall clock, and finds its place there without counting."""
+"""Test that a repeat keeps to its grid on the wall clock, and finds its place by arithmetic."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shardclock_server.timers.duration import Duration
 from shardclock_server.timers.moment import LATEST_DUE_DATE
-from shardclock_server.timers.occurrence import WITHOUT_END, Later, Occurrence
+from shardclock_server.timers.occurrence import WITHOUT_END, CatchUp, ScheduledOccurrence
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.repeat import Repeat, parse_repeat
 from shardclock_server.timers.zone import UTC_ZONE
@@ -54,7 +54,7 @@ def dates(repeat: Repeat, created: str, count: int) -> list[str]:
     ],
     ids=shortened,
 )
-def test_a_repeat_says_how_often_and_how_far_apart(text: str, repetitions: int, period: Duration) -> None:
+def test_a_repeat_has_a_count_and_a_period(text: str, repetitions: int, period: Duration) -> None:
     assert parse_repeat(text, UTC_ZONE) == Repeat(repetitions, period, UTC_ZONE)
 
 
@@ -75,7 +75,7 @@ def test_a_repeat_says_how_often_and_how_far_apart(text: str, repetitions: int, 
         ("R/PT1H/2031-01-01T00:00:00Z", "R/PT1H/2031-01-01T00:00:00Z", "UTC"),
         ("R+3/+p1d/2031-01-01t00:00:00z", "R3/P1D/2031-01-01T00:00:00Z", "UTC"),
         ("R/2031-01-01t00:00z/+P1D", "R/2031-01-01T00:00:00Z/P1D", "UTC"),
-        # A start that the clock skips is kept as it was written, for the others are counted from it.
+        # A start that the clock skips is kept as written, because the other occurrences are counted from it.
         ("R/2026-03-29T02:30[Europe/Berlin]/P1D", "R/2026-03-29T02:30:00/P1D", "Europe/Berlin"),
         ("R/2026-03-29T02:30:00.50+01:00[Europe/Berlin]/P1D", "R/2026-03-29T02:30:00.5/P1D", "Europe/Berlin"),
         ("R/2026-03-29T01:30:00Z[Europe/Berlin]/P1D", "R/2026-03-29T01:30:00Z/P1D", "Europe/Berlin"),
@@ -95,7 +95,7 @@ def test_local_times_are_read_on_the_clock_of_the_zone_beside_the_text() -> None
 
 
 @pytest.mark.parametrize(("text", "rule"), REFUSED_REPEATS, ids=shortened)
-def test_a_repeat_that_is_not_understood_is_refused_with_its_rule(text: str, rule: str) -> None:
+def test_a_wrong_repeat_is_refused_with_the_rule(text: str, rule: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
         parse_repeat(text, UTC_ZONE)
 
@@ -103,24 +103,24 @@ def test_a_repeat_that_is_not_understood_is_refused_with_its_rule(text: str, rul
     assert str(refused.value).isprintable()
 
 
-def test_another_zone_beside_the_text_is_refused() -> None:
+def test_a_second_zone_beside_the_text_is_refused() -> None:
     with pytest.raises(InvalidTimer, match="names the time zone Europe/Berlin, but its zone is Pacific/Apia"):
         parse_repeat("R/2024-03-29T10:00[Europe/Berlin]/P1D", APIA)
 
 
-def test_without_a_start_the_first_comes_a_period_after_the_making() -> None:
+def test_without_a_start_the_first_occurrence_is_a_period_after_creation() -> None:
     repeat = parse_repeat("R/P1M", UTC_ZONE)
 
-    assert repeat.first(ANCHOR) == Occurrence(1, datetime(2024, 2, 1, tzinfo=UTC), ANCHOR, 0)
-    assert repeat.first(ANCHOR, number=7) == Occurrence(7, datetime(2024, 2, 1, tzinfo=UTC), ANCHOR, 6)
+    assert repeat.first(ANCHOR) == ScheduledOccurrence(1, datetime(2024, 2, 1, tzinfo=UTC), ANCHOR, 0)
+    assert repeat.first(ANCHOR, number=7) == ScheduledOccurrence(7, datetime(2024, 2, 1, tzinfo=UTC), ANCHOR, 6)
 
 
 @pytest.mark.parametrize("created", [ANCHOR - timedelta(days=400), ANCHOR])
-def test_a_start_that_is_still_to_come_is_the_first(created: datetime) -> None:
+def test_a_future_start_is_the_first_occurrence(created: datetime) -> None:
     repeat = parse_repeat("R/2024-01-01T00:00:00Z/P1M", UTC_ZONE)
 
-    assert repeat.first(created) == Occurrence(1, ANCHOR, ANCHOR, 1)
-    assert repeat.first(created, number=7) == Occurrence(7, ANCHOR, ANCHOR, 7)
+    assert repeat.first(created) == ScheduledOccurrence(1, ANCHOR, ANCHOR, 1)
+    assert repeat.first(created, number=7) == ScheduledOccurrence(7, ANCHOR, ANCHOR, 7)
 
 
 def test_a_past_start_only_sets_the_grid() -> None:
@@ -128,25 +128,27 @@ def test_a_past_start_only_sets_the_grid() -> None:
 
     first = repeat.first(datetime(2024, 3, 1, tzinfo=UTC))
 
-    assert first == Occurrence(1, datetime(2024, 3, 31, 8, tzinfo=UTC), datetime(2024, 1, 31, 8, tzinfo=UTC), -1)
+    assert first == ScheduledOccurrence(
+        1, datetime(2024, 3, 31, 8, tzinfo=UTC), datetime(2024, 1, 31, 8, tzinfo=UTC), -1
+    )
     assert repeat.next(first) == first._replace(number=2, due_date=datetime(2024, 4, 30, 8, tzinfo=UTC))
 
 
-def test_a_point_on_the_grid_at_the_making_is_the_first() -> None:
+def test_a_grid_point_at_the_moment_of_creation_is_the_first_occurrence() -> None:
     repeat = parse_repeat("R/2024-01-01T00:00:00Z/PT1S", UTC_ZONE)
     created = ANCHOR + 10 * SECOND
 
-    assert repeat.first(created) == Occurrence(1, created, ANCHOR, -9)
-    assert repeat.first(created + MICROSECOND) == Occurrence(1, created + SECOND, ANCHOR, -10)
+    assert repeat.first(created) == ScheduledOccurrence(1, created, ANCHOR, -9)
+    assert repeat.first(created + MICROSECOND) == ScheduledOccurrence(1, created + SECOND, ANCHOR, -10)
 
 
-def test_nothing_is_due_after_the_end_and_something_may_be_at_it() -> None:
+def test_the_last_occurrence_is_at_the_end_or_before_it() -> None:
     repeat = parse_repeat("R/PT1H/2024-01-01T03:00:00Z", UTC_ZONE)
-    last = Occurrence(3, ANCHOR + timedelta(hours=3), ANCHOR, 0)
+    last = ScheduledOccurrence(3, ANCHOR + timedelta(hours=3), ANCHOR, 0)
 
     assert len(dates(repeat, "2024-01-01T00:00:00Z", count=10)) == 3
     assert repeat.next(last) is None
-    assert repeat.after(last._replace(number=1), ANCHOR + timedelta(days=9)) == Later(2, None)
+    assert repeat.after(last._replace(number=1), ANCHOR + timedelta(days=9)) == CatchUp(2, None)
     assert repeat.first(ANCHOR + timedelta(hours=2)) is not None
     assert repeat.first(ANCHOR + timedelta(hours=2, microseconds=1)) is None
 
@@ -170,7 +172,7 @@ def test_a_skipped_hour_moves_one_occurrence_forward_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("start", ["2026-03-29T02:30", "2026-03-29T02:30+01:00[Europe/Berlin]"])
-def test_a_start_that_the_clock_skips_moves_forward_and_no_other_occurrence(start: str) -> None:
+def test_only_a_start_that_the_clock_skips_moves_forward(start: str) -> None:
     assert dates(parse_repeat(f"R/{start}/P1D", BERLIN), "2026-03-01T00:00Z", 3) == [
         "2026-03-29T03:30:00+02:00",
         "2026-03-30T02:30:00+02:00",
@@ -184,19 +186,19 @@ def test_a_start_that_the_clock_skips_moves_forward_and_no_other_occurrence(star
     ]
 
 
-def test_what_follows_a_start_that_the_clock_skips_is_counted_from_what_was_written() -> None:
+def test_a_repeat_counts_from_the_written_start_if_the_clock_skips_it() -> None:
     repeat = parse_repeat("R/2026-03-29T02:30/P1D", BERLIN)
     start = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
-    first = Occurrence(1, start, start, 1)
+    first = ScheduledOccurrence(1, start, start, 1)
 
     assert repeat.first(start) == first
     assert repeat.after(first, datetime(2026, 3, 30, 0, 29, tzinfo=UTC)).missed == 0
-    assert repeat.after(first, datetime(2026, 3, 30, 0, 30, tzinfo=UTC)) == Later(
-        1, Occurrence(3, datetime(2026, 3, 31, 0, 30, tzinfo=UTC), start, 1)
+    assert repeat.after(first, datetime(2026, 3, 30, 0, 30, tzinfo=UTC)) == CatchUp(
+        1, ScheduledOccurrence(3, datetime(2026, 3, 31, 0, 30, tzinfo=UTC), start, 1)
     )
 
 
-def test_a_moment_that_is_written_with_its_offset_skips_nothing() -> None:
+def test_a_start_with_an_offset_is_not_a_skipped_time() -> None:
     for start in ("2026-03-29T01:30Z[Europe/Berlin]", "2026-03-29T02:30+01:00"):
         assert dates(parse_repeat(f"R/{start}/P1D", BERLIN), "2026-03-01T00:00Z", 2) == [
             "2026-03-29T03:30:00+02:00",
@@ -204,7 +206,7 @@ def test_a_moment_that_is_written_with_its_offset_skips_nothing() -> None:
         ]
 
 
-def test_in_an_hour_that_comes_twice_an_occurrence_is_due_the_first_time() -> None:
+def test_an_occurrence_in_a_repeated_hour_is_due_in_the_first_pass() -> None:
     repeat = parse_repeat("R/2024-10-26T02:30[Europe/Berlin]/P1D", UTC_ZONE)
 
     assert dates(repeat, "2024-10-01T00:00:00Z", count=3) == [
@@ -214,7 +216,7 @@ def test_in_an_hour_that_comes_twice_an_occurrence_is_due_the_first_time() -> No
     ]
 
 
-def test_a_day_and_24_hours_part_when_the_clock_changes() -> None:
+def test_a_day_and_24_hours_differ_when_the_clock_changes() -> None:
     day, hours = (parse_repeat(text, BERLIN) for text in ("R/P1D", "R/PT24H"))
 
     assert dates(day, "2024-03-30T08:00:00+01:00", count=1) == ["2024-03-31T08:00:00+02:00"]
@@ -231,17 +233,17 @@ def test_two_occurrences_of_a_skipped_day_are_counted_as_two() -> None:
     assert third is not None
 
     assert third.due_date == second.due_date
-    assert repeat.after(first, second.due_date) == Later(2, repeat.next(third))
-    assert repeat.after(second, second.due_date) == Later(1, repeat.next(third))
-    assert repeat.after(first, second.due_date - MICROSECOND) == Later(0, second)
+    assert repeat.after(first, second.due_date) == CatchUp(2, repeat.next(third))
+    assert repeat.after(second, second.due_date) == CatchUp(1, repeat.next(third))
+    assert repeat.after(first, second.due_date - MICROSECOND) == CatchUp(0, second)
 
 
 @pytest.mark.parametrize(
     ("anchor", "now", "missed"),
     [
-        ("2023-02-01T00:00:00Z", "2023-03-01T00:00:00Z", 1),  # 28 days, less than the average month
+        ("2023-02-01T00:00:00Z", "2023-03-01T00:00:00Z", 1),  # the month has 28 days, less than the average month
         ("2023-02-01T00:00:00Z", "2023-02-28T23:59:59Z", 0),
-        ("2024-01-01T00:00:00Z", "2024-01-31T23:59:59Z", 0),  # more than the average
+        ("2024-01-01T00:00:00Z", "2024-01-31T23:59:59Z", 0),  # the month has more days than the average
         ("2024-01-01T00:00:00Z", "2024-02-01T00:00:00Z", 1),
         ("1600-02-29T00:00:00Z", "9996-02-29T00:00:00Z", 100_752),
         ("1600-02-29T00:00:00Z", "9996-02-28T23:59:59Z", 100_751),
@@ -251,29 +253,33 @@ def test_months_are_counted_by_the_calendar_and_not_by_their_average(anchor: str
     repeat = parse_repeat("R/P1M", UTC_ZONE)
     start = datetime.fromisoformat(anchor)
 
-    assert repeat.after(Occurrence(0, start, start, 0), datetime.fromisoformat(now)).missed == missed
+    assert repeat.after(ScheduledOccurrence(0, start, start, 0), datetime.fromisoformat(now)).missed == missed
 
 
 def test_an_occurrence_due_exactly_now_counts_as_due() -> None:
     repeat = Repeat(WITHOUT_END, elapsed(SECOND), UTC_ZONE)
-    first = Occurrence(1, ANCHOR + SECOND, ANCHOR, 0)
+    first = ScheduledOccurrence(1, ANCHOR + SECOND, ANCHOR, 0)
 
-    assert repeat.after(first, ANCHOR + 2 * SECOND) == Later(1, Occurrence(3, ANCHOR + 3 * SECOND, ANCHOR, 0))
+    assert repeat.after(first, ANCHOR + 2 * SECOND) == CatchUp(
+        1, ScheduledOccurrence(3, ANCHOR + 3 * SECOND, ANCHOR, 0)
+    )
 
 
-def test_an_occurrence_fired_before_its_due_date_is_followed_by_the_next() -> None:
+def test_the_next_occurrence_follows_an_early_firing() -> None:
     repeat = Repeat(WITHOUT_END, elapsed(SECOND), UTC_ZONE)
-    seventh = Occurrence(7, ANCHOR + 7 * SECOND, ANCHOR, 0)
+    seventh = ScheduledOccurrence(7, ANCHOR + 7 * SECOND, ANCHOR, 0)
 
-    assert repeat.after(seventh, ANCHOR) == Later(0, Occurrence(8, ANCHOR + 8 * SECOND, ANCHOR, 0))
+    assert repeat.after(seventh, ANCHOR) == CatchUp(0, ScheduledOccurrence(8, ANCHOR + 8 * SECOND, ANCHOR, 0))
 
 
-def test_a_due_date_that_was_moved_leaves_the_grid_alone() -> None:
+def test_a_moved_due_date_does_not_move_the_grid() -> None:
     repeat = Repeat(WITHOUT_END, elapsed(timedelta(hours=1)), UTC_ZONE)
-    moved = Occurrence(1, ANCHOR + timedelta(hours=1, minutes=20), ANCHOR, 0)
+    moved = ScheduledOccurrence(1, ANCHOR + timedelta(hours=1, minutes=20), ANCHOR, 0)
 
-    assert repeat.next(moved) == Occurrence(2, ANCHOR + timedelta(hours=2), ANCHOR, 0)
-    assert repeat.after(moved, moved.due_date) == Later(0, Occurrence(2, ANCHOR + timedelta(hours=2), ANCHOR, 0))
+    assert repeat.next(moved) == ScheduledOccurrence(2, ANCHOR + timedelta(hours=2), ANCHOR, 0)
+    assert repeat.after(moved, moved.due_date) == CatchUp(
+        0, ScheduledOccurrence(2, ANCHOR + timedelta(hours=2), ANCHOR, 0)
+    )
 
 
 def test_a_century_of_missed_microseconds_is_counted_exactly() -> None:
@@ -281,27 +287,29 @@ def test_a_century_of_missed_microseconds_is_counted_exactly() -> None:
     now = datetime(2124, 1, 1, tzinfo=UTC)
     missed = (now - ANCHOR) // MICROSECOND
 
-    assert repeat.after(Occurrence(1, ANCHOR + MICROSECOND, ANCHOR, 0), now) == Later(
-        missed - 1, Occurrence(missed + 1, now + MICROSECOND, ANCHOR, 0)
+    assert repeat.after(ScheduledOccurrence(1, ANCHOR + MICROSECOND, ANCHOR, 0), now) == CatchUp(
+        missed - 1, ScheduledOccurrence(missed + 1, now + MICROSECOND, ANCHOR, 0)
     )
 
 
 @pytest.mark.parametrize("period", ["P9000Y", "P3000000D", "P9999Y", "P3652424D", "PT87658199H"])
 def test_a_repeat_ends_before_the_year_10000(period: str) -> None:
     repeat = parse_repeat(f"R/{period}", BERLIN)
-    at_anchor = Occurrence(0, ANCHOR, ANCHOR, 0)
+    at_anchor = ScheduledOccurrence(0, ANCHOR, ANCHOR, 0)
 
     assert repeat.first(ANCHOR) is None
     assert repeat.next(at_anchor) is None
-    assert repeat.after(at_anchor, LATEST_DUE_DATE) == Later(0, None)
+    assert repeat.after(at_anchor, LATEST_DUE_DATE) == CatchUp(0, None)
 
 
-def test_the_latest_due_date_is_not_the_one_postgres_takes_for_infinity() -> None:
+def test_the_latest_due_date_is_not_infinity_in_postgres() -> None:
     anchor = LATEST_DUE_DATE - 2 * MICROSECOND
     repeat = Repeat(WITHOUT_END, elapsed(MICROSECOND), UTC_ZONE)
 
-    assert repeat.after(Occurrence(1, anchor, anchor, 0), anchor).next == Occurrence(2, LATEST_DUE_DATE, anchor, 0)
-    assert repeat.next(Occurrence(2, LATEST_DUE_DATE, anchor, 0)) is None
+    assert repeat.after(ScheduledOccurrence(1, anchor, anchor, 0), anchor).next == ScheduledOccurrence(
+        2, LATEST_DUE_DATE, anchor, 0
+    )
+    assert repeat.next(ScheduledOccurrence(2, LATEST_DUE_DATE, anchor, 0)) is None
 
 
 PERIODS = st.builds(
@@ -328,15 +336,17 @@ REPEATS = st.builds(
     steps=st.integers(0, 40),
     late=st.timedeltas(timedelta(days=-40), timedelta(days=400)),
 )
-def test_counting_finds_what_stepping_finds(repeat: Repeat, anchor: datetime, steps: int, late: timedelta) -> None:
-    occurrence = Occurrence(steps, anchor, anchor, 0)
+def test_counting_and_stepping_find_the_same_occurrences(
+    repeat: Repeat, anchor: datetime, steps: int, late: timedelta
+) -> None:
+    occurrence = ScheduledOccurrence(steps, anchor, anchor, 0)
     now = anchor + steps * repeat.period.average() + late
 
     missed, after = 0, repeat.next(occurrence)
     while after and after.due_date <= now:
         missed, after = missed + 1, repeat.next(after)
 
-    assert repeat.after(occurrence, now) == Later(missed, after)
+    assert repeat.after(occurrence, now) == CatchUp(missed, after)
 
 
 @pytest.mark.parametrize("text", ["R/PT1S", "R/P1D", "R/2000-01-31T00:00:00Z/P1M", "R/P1Y1M1DT1H"])

@@ -1,4 +1,4 @@
-"""A schedule keeps to its grid, and what nobody fired in time is fired once, fired one by one or skipped."""
+"""Test that a schedule keeps to its grid, and the three policies for missed occurrences."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shardclock_server.timers.cron import Cron
-from shardclock_server.timers.occurrence import WITHOUT_END, Occurrence, Rule
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.repeat import REPETITIONS_MAX, Repeat
 from shardclock_server.timers.schedule import (
@@ -21,7 +21,7 @@ from shardclock_server.timers.schedule import (
     parse_schedule,
 )
 
-Named = Callable[[int], Occurrence]
+Named = Callable[[int], ScheduledOccurrence]
 
 ANCHOR = datetime(2024, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -30,14 +30,14 @@ HOURLY = parse_schedule("R/PT1H")
 EVERY_HOUR = parse_schedule("0 0 * * * *")
 
 
-def hour(number: int) -> Occurrence:
-    """Name an occurrence of the hourly repeat."""
-    return Occurrence(number, ANCHOR + number * HOUR, ANCHOR, 0)
+def hour(number: int) -> ScheduledOccurrence:
+    """Return an occurrence of the hourly repeat."""
+    return ScheduledOccurrence(number, ANCHOR + number * HOUR, ANCHOR, 0)
 
 
-def hour_of_cron(number: int) -> Occurrence:
-    """Name an occurrence of the hourly cron rule."""
-    return Occurrence(number, ANCHOR + number * HOUR, ANCHOR + number * HOUR, number)
+def hour_of_cron(number: int) -> ScheduledOccurrence:
+    """Return an occurrence of the hourly cron rule."""
+    return ScheduledOccurrence(number, ANCHOR + number * HOUR, ANCHOR + number * HOUR, number)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_schedule_is_a_repeat_or_cron(text: str, kind: type) -> None:
     ],
     ids=shortened,
 )
-def test_a_schedule_that_is_not_understood_is_refused_with_its_rule(text: str, zone: str, sentence: str) -> None:
+def test_a_wrong_schedule_is_refused_with_the_rule(text: str, zone: str, sentence: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
         parse_schedule(text, zone)
 
@@ -79,7 +79,7 @@ def test_a_schedule_that_is_not_understood_is_refused_with_its_rule(text: str, z
 @pytest.mark.parametrize(
     "text", ["0 0 0 30 2 *", "0 0 31 4 *", "R/P1D/2024-01-01T23:00:00Z", "R/P9999Y", "R/9999-12-31T12:00Z/P1D"]
 )
-def test_a_schedule_that_never_occurs_says_so(text: str) -> None:
+def test_a_schedule_that_never_occurs_is_refused(text: str) -> None:
     created = datetime(9_999, 12, 31, 18, tzinfo=UTC) if "9999-" in text else ANCHOR
     rule = parse_schedule(text)
 
@@ -88,14 +88,14 @@ def test_a_schedule_that_never_occurs_says_so(text: str) -> None:
         first_of(rule, created)
 
 
-def test_a_schedule_begins_with_the_number_that_it_is_given() -> None:
-    assert first_of(HOURLY, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR, 4)
-    assert first_of(EVERY_HOUR, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR + HOUR, 5)
+def test_a_schedule_begins_with_the_given_number() -> None:
+    assert first_of(HOURLY, ANCHOR, number=5) == ScheduledOccurrence(5, ANCHOR + HOUR, ANCHOR, 4)
+    assert first_of(EVERY_HOUR, ANCHOR, number=5) == ScheduledOccurrence(5, ANCHOR + HOUR, ANCHOR + HOUR, 5)
     assert first_of(HOURLY, ANCHOR) == hour(1)
 
 
 @pytest.mark.parametrize("missed", list(Missed))
-def test_on_time_the_next_occurrence_follows_whatever_the_policy(missed: Missed) -> None:
+def test_an_occurrence_on_time_is_followed_by_the_next_under_each_policy(missed: Missed) -> None:
     late = hour(1).due_date + timedelta(seconds=5)
 
     assert following(HOURLY, hour(1), repetitions=-1, now=late, missed=missed) == Following(True, 0, hour(2))
@@ -105,31 +105,31 @@ def test_on_time_the_next_occurrence_follows_whatever_the_policy(missed: Missed)
 
 
 @pytest.mark.parametrize("missed", list(Missed))
-def test_the_last_occurrence_is_followed_by_none(missed: Missed) -> None:
-    for current in (hour(3), hour(4)):  # a rule that was changed may already be past its last
+def test_no_occurrence_follows_the_last_one(missed: Missed) -> None:
+    for current in (hour(3), hour(4)):  # a changed rule may already be past its last occurrence
         assert following(HOURLY, current, repetitions=3, now=current.due_date, missed=missed) == Following(
             True, 0, None
         )
 
 
 @pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
-def test_fire_once_fires_one_for_the_whole_gap(rule: Rule, named: Named) -> None:
+def test_fire_once_fires_one_occurrence_for_a_gap(rule: ScheduleRule, named: Named) -> None:
     now = ANCHOR + 10 * HOUR
 
-    # The tenth is due exactly now, so it is among those that were missed.
+    # The tenth occurrence is due exactly now, so it counts as missed.
     assert following(rule, named(3), repetitions=-1, now=now) == Following(True, 7, named(11))
     assert following(rule, named(3), repetitions=-1, now=now - MICROSECOND) == Following(True, 6, named(10))
 
 
 @pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
-def test_fire_all_fires_each_in_its_turn(rule: Rule, named: Named) -> None:
+def test_fire_all_fires_each_occurrence_in_order(rule: ScheduleRule, named: Named) -> None:
     now = ANCHOR + 10 * HOUR
 
     assert following(rule, named(3), repetitions=-1, now=now, missed=Missed.FIRE_ALL) == Following(True, 0, named(4))
 
 
 @pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
-def test_skip_fires_none_of_the_gap_but_the_one_that_is_on_time(rule: Rule, named: Named) -> None:
+def test_skip_leaves_out_a_gap_up_to_the_occurrence_that_is_on_time(rule: ScheduleRule, named: Named) -> None:
     on_time, too_late = ANCHOR + 10 * HOUR + MISSED_AFTER, ANCHOR + 10 * HOUR + MISSED_AFTER + MICROSECOND
 
     for now, expected in ((on_time, Following(False, 7, named(10))), (too_late, Following(False, 8, named(11)))):
@@ -153,7 +153,7 @@ def test_skip_still_fires_after_a_takeover() -> None:
         (Missed.SKIP, Following(False, 7, hour(10)), 12),
     ],
 )
-def test_what_is_skipped_uses_up_no_repetition(missed: Missed, expected: Following, last: int) -> None:
+def test_skipped_occurrences_use_up_no_repetition(missed: Missed, expected: Following, last: int) -> None:
     now = ANCHOR + 10 * HOUR
 
     found = following(HOURLY, hour(3), repetitions=5, now=now, missed=missed)
@@ -164,9 +164,9 @@ def test_what_is_skipped_uses_up_no_repetition(missed: Missed, expected: Followi
 
 @pytest.mark.parametrize("missed", list(Missed))
 @pytest.mark.parametrize("gap_at", range(5))
-def test_a_schedule_of_three_fires_three_times_however_long_a_gap_is(missed: Missed, gap_at: int) -> None:
+def test_a_schedule_of_three_fires_three_times_after_any_gap(missed: Missed, gap_at: int) -> None:
     rule = parse_schedule("R3/PT1H")
-    occurrence: Occurrence | None = first_of(rule, ANCHOR)
+    occurrence: ScheduledOccurrence | None = first_of(rule, ANCHOR)
     last, fired, turns, late = rule.repetitions, [], 0, 0 * HOUR
 
     while occurrence:
@@ -179,24 +179,27 @@ def test_a_schedule_of_three_fires_three_times_however_long_a_gap_is(missed: Mis
     assert last == fired[-1]
 
 
-def test_the_last_firing_ends_a_schedule_however_much_was_missed_after_it() -> None:
+def test_the_last_firing_ends_a_schedule_after_any_gap() -> None:
     late = ANCHOR + 100 * HOUR
 
     assert following(HOURLY, hour(3), repetitions=3, now=late) == Following(True, 0, None)
     assert following(HOURLY, hour(3), repetitions=3, now=late, missed=Missed.SKIP) == Following(False, 97, hour(100))
 
 
-def test_numbers_of_a_schedule_with_a_count_end_where_its_column_does() -> None:
+def test_the_numbers_of_a_schedule_end_at_the_limit_of_the_column() -> None:
     assert last_number(WITHOUT_END, 7) == WITHOUT_END
     assert last_number(REPETITIONS_MAX - 1, 7) == REPETITIONS_MAX
     late = hour(3).due_date + REPETITIONS_MAX * timedelta(seconds=1)
     often = parse_schedule("R2147483647/PT1S")
     assert (
-        following(often, Occurrence(3, hour(3).due_date, ANCHOR, 3), repetitions=REPETITIONS_MAX, now=late).next is None
+        following(
+            often, ScheduledOccurrence(3, hour(3).due_date, ANCHOR, 3), repetitions=REPETITIONS_MAX, now=late
+        ).next
+        is None
     )
 
 
-def test_the_repetitions_are_the_rows_and_not_the_rules() -> None:
+def test_the_repetitions_come_from_the_row_and_not_from_the_rule() -> None:
     thrice = parse_schedule("R3/PT1H")
 
     assert following(thrice, hour(3), repetitions=7, now=hour(3).due_date).next == hour(4)
@@ -204,7 +207,7 @@ def test_the_repetitions_are_the_rows_and_not_the_rules() -> None:
 
 
 @pytest.mark.parametrize("missed", list(Missed))
-def test_a_due_date_that_a_user_moved_leaves_the_grid_alone(missed: Missed) -> None:
+def test_a_due_date_that_a_user_moved_does_not_move_the_grid(missed: Missed) -> None:
     moved = hour(3)._replace(due_date=ANCHOR + timedelta(hours=3, minutes=20))
 
     assert following(HOURLY, moved, repetitions=-1, now=moved.due_date, missed=missed) == Following(True, 0, hour(4))
@@ -225,8 +228,8 @@ def test_a_day_of_missed_seconds_is_counted_without_a_loop() -> None:
     repetitions=st.just(WITHOUT_END) | st.integers(1, 60),
     late=st.timedeltas(-3 * HOUR, 100 * HOUR) | st.integers(0, 100).map(lambda hours: hours * HOUR),
 )
-def test_the_next_occurrence_is_what_counting_one_by_one_finds(
-    rule: Rule, number: int, repetitions: int, late: timedelta
+def test_the_next_occurrence_equals_the_one_that_stepping_finds(
+    rule: ScheduleRule, number: int, repetitions: int, late: timedelta
 ) -> None:
     current = first_of(rule, ANCHOR, number=number)
     now = current.due_date + late

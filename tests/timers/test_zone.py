@@ -1,4 +1,4 @@
-"""A wall clock is read the same on every machine, whatever it skips or shows twice."""
+"""Test that every machine reads wall clocks in the same way, at skipped and repeated times too."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, available_timezones
@@ -31,7 +31,7 @@ TWICE = datetime(2024, 10, 27, 2, 30)  # noqa: DTZ001
     ],
     ids=shortened,
 )
-def test_what_iana_does_not_name_is_no_zone(name: str) -> None:
+def test_a_name_that_iana_does_not_list_is_refused(name: str) -> None:
     with pytest.raises(InvalidTimer, match="is not an IANA time zone; write one such as UTC or Europe/Berlin"):
         zone_of(name)
 
@@ -43,28 +43,28 @@ def test_every_iana_zone_is_known_by_its_name() -> None:
     assert all(zone_of(name).key == name for name in names)
 
 
-def test_a_skipped_time_moves_forward_as_the_clock_does() -> None:
+def test_a_skipped_time_moves_forward_by_the_clock_change() -> None:
     assert to_utc(SKIPPED, BERLIN) == datetime(2024, 3, 31, 1, 30, tzinfo=UTC)
     assert to_local(to_utc(SKIPPED, BERLIN), BERLIN) == SKIPPED + timedelta(hours=1)
     assert not exists(SKIPPED, BERLIN)
     assert not comes_twice(SKIPPED, BERLIN)
 
 
-def test_a_time_that_comes_twice_means_the_first_one() -> None:
+def test_a_time_that_comes_twice_means_the_first_pass() -> None:
     assert to_utc(TWICE, BERLIN) == datetime(2024, 10, 27, 0, 30, tzinfo=UTC)
     assert to_utc(TWICE.replace(fold=1), BERLIN) == to_utc(TWICE, BERLIN)
     assert exists(TWICE, BERLIN)
     assert comes_twice(TWICE, BERLIN)
 
 
-def test_a_day_that_samoa_skipped_is_the_next_one() -> None:
+def test_a_day_that_samoa_skipped_means_the_next_day() -> None:
     skipped, next_day = datetime(2011, 12, 30, 12), datetime(2011, 12, 31, 12)  # noqa: DTZ001
 
     assert not exists(skipped, APIA)
     assert to_utc(skipped, APIA) == to_utc(next_day, APIA)
 
 
-def test_an_offset_is_that_of_its_moment() -> None:
+def test_the_offset_depends_on_the_moment() -> None:
     assert offset_at(datetime(2024, 10, 27, 0, 59, tzinfo=UTC), BERLIN) == timedelta(hours=2)
     assert offset_at(datetime(2024, 10, 27, 1, tzinfo=UTC), BERLIN) == timedelta(hours=1)
 
@@ -80,7 +80,7 @@ def test_an_offset_is_that_of_its_moment() -> None:
         ("R/…[UTC]/PT1H", UTC_ZONE, UTC_ZONE),
     ],
 )
-def test_a_zone_in_brackets_goes_before_the_one_that_nobody_chose(text: str, beside: ZoneInfo, zone: ZoneInfo) -> None:
+def test_a_zone_in_brackets_wins_over_the_default_zone(text: str, beside: ZoneInfo, zone: ZoneInfo) -> None:
     assert agreed_zone(text, beside) == zone
 
 

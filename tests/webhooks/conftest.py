@@ -1,4 +1,4 @@
-"""Lend tests a sender that may connect to loopback."""
+"""Define a sender for tests that may connect to loopback."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shardclock_server.webhooks.addresses import networks_of
-from shardclock_server.webhooks.sender import Sender, SenderSettings
+from shardclock_server.webhooks.sender import SenderSettings, WebhookSender
 
 
 @pytest.fixture
-async def sender() -> AsyncIterator[Sender]:
-    """Give a sender with short limits."""
+async def sender() -> AsyncIterator[WebhookSender]:
+    """Make a sender with short limits."""
     settings = SenderSettings(connect_s=0.5, excerpt_s=0.3)
-    async with Sender(settings, networks=networks_of(allowed=["127.0.0.0/8"])) as one:
+    async with WebhookSender(settings, networks=networks_of(allowed=["127.0.0.0/8"])) as one:
         yield one

@@ -1,4 +1,4 @@
-"""No private address is public, however it is written or wrapped."""
+"""Test which addresses are permitted; each notation and each wrapping of a private address is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_public_address_is_public(text: str) -> None:
     assert Networks().permit(text)
 
 
-def test_what_a_later_python_calls_private_is_not_public() -> None:
+def test_an_address_that_a_later_python_calls_private_is_not_public() -> None:
     class Later(IPv4Address):
         is_global = False
 
@@ -54,7 +54,7 @@ def test_wrapping_an_address_changes_nothing(address: IPv4Address) -> None:
 
 
 @given(st.sampled_from(DENIED).flatmap(lambda network: st.ip_addresses(network=network)))
-def test_nothing_in_a_denied_network_is_public(address: IPv4Address | IPv6Address) -> None:
+def test_no_address_in_a_denied_network_is_public(address: IPv4Address | IPv6Address) -> None:
     assert not is_public(address)
 
 
@@ -66,7 +66,7 @@ def test_nothing_in_a_denied_network_is_public(address: IPv4Address | IPv6Addres
         "2606:4700::1111/128", "8.8.8.8%1",
     ],
 )  # fmt: skip
-def test_what_is_no_address_in_its_usual_form_is_not_permitted(text: str) -> None:
+def test_an_address_in_an_unusual_form_is_not_permitted(text: str) -> None:
     assert not networks_of(allowed=["0.0.0.0/0", "::/0"]).permit(text)
 
 
@@ -98,6 +98,6 @@ def test_an_address_with_a_zone_is_never_permitted(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10.0.0.1/8", "10.0.0.0/33", "ten", "10.0.0.0/8 "])
-def test_what_is_no_network_is_refused(text: str) -> None:
+def test_an_invalid_network_is_refused(text: str) -> None:
     with pytest.raises(InvalidNetwork, match="is refused: it must be an address and a prefix length, such as"):
         networks_of(allowed=[text])

@@ -1,4 +1,4 @@
-"""Whatever a receiver says beside its answer is no answer, and keeps the loop from nothing."""
+"""Test that bytes beside the answer never count as an answer, and never block the event loop."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shardclock_server.webhooks.answers import Delivered, Retry
+from shardclock_server.webhooks.answers import Delivered, RetryDelivery
 from shardclock_server.webhooks.connection import BODY_BYTES_MAX, HEAD_BYTES_MAX, INTERIM_MAX
-from shardclock_server.webhooks.sender import Sender
+from shardclock_server.webhooks.sender import WebhookSender
 from tests.support.receivers import DELIVERY, Behave, answering, receiving, saying, without_end
 from tests.support.waiting import eventually
 
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 HINT = b"HTTP/1.1 103 Early Hints\r\n\r\n"
-LATE_S = 2.0  # what keeps the loop keeps it for good; a busy machine stands still for half a second
+LATE_S = 2.0  # a fault blocks the loop for ever; a busy machine may block it for half a second
 SOON_S = 3.0
 
 
 @asynccontextmanager
 async def unstalled() -> AsyncIterator[None]:
-    """Fail if the loop is kept for long."""
+    """Fail if the loop is blocked for long."""
     latest_s = 0.0
 
     async def tick() -> None:
@@ -42,7 +42,7 @@ async def unstalled() -> AsyncIterator[None]:
 
 
 class Pushing:
-    """Answer the first request with 204, and push more when the test says so; answer all others with 500."""
+    """Answer the first request with 204, push bytes at the test's signal, and answer all other requests with 500."""
 
     def __init__(self, more: bytes) -> None:
         self.more = more
@@ -65,36 +65,36 @@ class Pushing:
             self.pushed.set()
 
 
-async def test_an_answer_that_nobody_asked_for_ends_the_connection_and_answers_nothing(sender: Sender) -> None:
+async def test_an_unsolicited_answer_ends_the_connection_and_answers_no_request(sender: WebhookSender) -> None:
     behave = Pushing(ANSWER)
     async with receiving(behave) as receiver:
         assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
         behave.pushes.set()
         await eventually(lambda: sender._guard.open == 0, within_s=SOON_S)
         second = await sender.send(receiver.endpoint(), DELIVERY)
-    assert isinstance(second, Retry)
+    assert isinstance(second, RetryDelivery)
     assert second.status == 500
     assert receiver.connections == 2
 
 
-async def test_an_answer_that_came_before_the_request_and_was_not_seen_yet_answers_nothing(sender: Sender) -> None:
+async def test_an_unread_answer_from_before_the_request_answers_no_request(sender: WebhookSender) -> None:
     behave = Pushing(ANSWER)
     async with receiving(behave) as receiver:
         assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
         assert sender._keeping.connector is not None
         ((kept, _),) = next(iter(sender._keeping.connector._conns.values()))
         assert kept.transport is not None
-        # Given bytes that lie in the socket while the loop looks elsewhere
+        # Given bytes in the socket that the loop has not read yet
         kept.transport.pause_reading()
         behave.pushes.set()
         await behave.pushed.wait()
         second = await sender.send(receiver.endpoint(), DELIVERY)
-    assert isinstance(second, Retry)
+    assert isinstance(second, RetryDelivery)
     assert second.status == 500
 
 
 @pytest.mark.parametrize("behave", [saying(2 * ANSWER), saying(20_000 * ANSWER)])
-async def test_what_comes_behind_an_answer_ends_the_connection(sender: Sender, behave: Behave) -> None:
+async def test_bytes_after_an_answer_end_the_connection(sender: WebhookSender, behave: Behave) -> None:
     async with receiving(behave) as receiver:
         for _ in range(2):
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
@@ -102,7 +102,7 @@ async def test_what_comes_behind_an_answer_ends_the_connection(sender: Sender, b
     assert receiver.connections == 2
 
 
-async def test_a_flood_that_nobody_asked_for_is_not_even_parsed(sender: Sender) -> None:
+async def test_a_flood_of_unsolicited_answers_is_not_parsed(sender: WebhookSender) -> None:
     async with unstalled(), receiving(without_end(ANSWER, 3_000 * ANSWER)) as receiver:
         await asyncio.gather(*(sender.send(receiver.endpoint(), DELIVERY) for _ in range(5)))
         await eventually(lambda: sender._guard.open == 0, within_s=SOON_S)
@@ -117,39 +117,39 @@ async def test_a_flood_that_nobody_asked_for_is_not_even_parsed(sender: Sender) 
     ],
     ids=["a flood", "one too many", "one without end"],
 )
-async def test_interim_answers_without_end_are_no_answer(sender: Sender, behave: Behave) -> None:
+async def test_too_many_interim_answers_are_refused(sender: WebhookSender, behave: Behave) -> None:
     async with unstalled(), receiving(behave) as receiver:
         answers = await asyncio.gather(*(sender.send(receiver.endpoint(), DELIVERY) for _ in range(5)))
     for answer in answers:
-        assert isinstance(answer, Retry)
+        assert isinstance(answer, RetryDelivery)
         assert answer.reason == "the answer is not HTTP, or its headers are too long"
 
 
-async def test_some_interim_answers_are_skipped(sender: Sender) -> None:
+async def test_some_interim_answers_are_skipped(sender: WebhookSender) -> None:
     async with receiving(saying(INTERIM_MAX * HINT + ANSWER)) as receiver:
         for _ in range(20):
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
     assert receiver.connections == 1
 
 
-async def test_heads_of_all_sizes_below_the_bound_are_read(sender: Sender) -> None:
+async def test_heads_of_all_sizes_below_the_bound_are_read(sender: WebhookSender) -> None:
     for number in (1, 10, HEAD_BYTES_MAX // 1_100):
         lines = [f"h{n}: {'x' * 1_000}" for n in range(number)]
         async with receiving(answering("200 OK", *lines, body=b"fine")) as receiver:
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
 
 
-async def test_an_answer_with_its_largest_body_keeps_the_connection_and_a_larger_one_ends_it(sender: Sender) -> None:
+async def test_the_largest_body_keeps_the_connection_and_a_larger_one_ends_it(sender: WebhookSender) -> None:
     for size, connections in ((BODY_BYTES_MAX, 1), (3 * BODY_BYTES_MAX, 2)):
         async with receiving(answering("500 Oops", body=b"a" * size)) as receiver:
             for _ in range(2):
                 answer = await sender.send(receiver.endpoint(), DELIVERY)
-                assert isinstance(answer, Retry)
+                assert isinstance(answer, RetryDelivery)
                 assert answer.reason.startswith("answered 500 Internal Server Error: aaa")
         assert receiver.connections == connections
 
 
-async def test_answers_behind_a_body_of_many_small_chunks_stall_nothing(sender: Sender) -> None:
+async def test_answers_after_a_body_of_many_small_chunks_do_not_block_the_loop(sender: WebhookSender) -> None:
     chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + 2_500 * b"1\r\na\r\n" + b"0\r\n\r\n"
     async with receiving(saying(chunked + 20_000 * ANSWER)) as receiver:
         assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)

@@ -1,4 +1,4 @@
-"""An endpoint that a webhook must not be sent to is refused in one sentence when it is added."""
+"""Test that a forbidden endpoint is refused in one sentence when a tenant adds it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHIN = EndpointRules(allow_http=True, networks=networks_of(allowed=["10.0.0.0/
         ("https://[2606:4700::1111]:8443/", "https://[2606:4700::1111]:8443/"),
     ],
 )
-def test_a_url_is_read_as_it_will_be_sent_to(text: str, read: str) -> None:
+def test_a_url_is_read_as_the_sender_reads_it(text: str, read: str) -> None:
     assert str(check_url(text, RULES)) == read
 
 
@@ -47,7 +47,7 @@ def test_a_url_is_read_as_it_will_be_sent_to(text: str, read: str) -> None:
         ("https://?x", "it must begin with https://"),
         (
             "http://example.com/",
-            r"everybody on the way could read http; use https, .* \(SHARDCLOCK_WEBHOOK_HTTP=true\)",
+            r"http is not encrypted; use https, .* \(SHARDCLOCK_WEBHOOK_HTTP=true\)",
         ),
         ("https://me:secret@example.com/", "user and password don't belong into it"),
         ("https://me@example.com/", "user and password don't belong into it"),
@@ -92,7 +92,7 @@ def test_a_url_is_read_as_it_will_be_sent_to(text: str, read: str) -> None:
         ("https://a.localhost/", "its host must be public"),
     ],
 )
-def test_a_url_that_must_not_be_sent_to_is_refused(text: str, rule: str) -> None:
+def test_a_forbidden_url_is_refused(text: str, rule: str) -> None:
     with pytest.raises(InvalidEndpoint, match=rule) as refused:
         check_url(text, RULES)
     assert str(refused.value).startswith("url ")
@@ -182,7 +182,7 @@ def test_a_header_that_could_change_the_request_is_refused(headers: dict[str, st
 
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0, 0.5, 31.0, float("nan"), float("inf")])
-def test_a_timeout_without_sense_is_refused(timeout_s: float) -> None:
+def test_an_invalid_timeout_is_refused(timeout_s: float) -> None:
     with pytest.raises(InvalidEndpoint, match="must be from 1 to 30 seconds"):
         check_endpoint("https://example.com", {}, [SECRET], timeout_s=timeout_s, rules=RULES)
 

@@ -1,4 +1,4 @@
-"""The body of a webhook is the same bytes in each attempt, and holds the payload as it is stored."""
+"""Test the body of a webhook: it contains the payload exactly as it is stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_body_is_compact_and_in_utf_8() -> None:
     )
 
 
-def test_a_payload_keeps_what_python_would_round() -> None:
+def test_a_payload_keeps_numbers_that_python_would_round() -> None:
     body = write_body(NOON, {}, '{"n": 12345678901234567890.123456789}')
     assert body.endswith(b'"data":{"payload":{"n": 12345678901234567890.123456789}}}')
 

@@ -1,4 +1,4 @@
-"""The receiver among the examples takes what is signed with its secret, once, and nothing else."""
+"""Test the example receiver: it accepts a webhook with a signature of its secret once, and refuses all others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 import pytest
 from yarl import URL
 
-from shardclock_server.webhooks.answers import Answer, Delivered, Retry
+from shardclock_server.webhooks.answers import Answer, Delivered, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint
 from shardclock_server.webhooks.envelope import write_body
-from shardclock_server.webhooks.sender import Message, Sender
+from shardclock_server.webhooks.sender import WebhookMessage, WebhookSender
 from shardclock_server.webhooks.signing import check_secrets, new_secret
 from tests.support import ROOT
 from tests.support.factories import BOUND_S
@@ -37,18 +37,18 @@ def example() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-async def test_the_example_verifies(example: subprocess.Popen[str], sender: Sender) -> None:
+async def test_the_example_verifies(example: subprocess.Popen[str], sender: WebhookSender) -> None:
     assert example.stdout is not None
     port = example.stdout.readline().removeprefix("listening on port ").strip()
     endpoint = Endpoint(URL(f"http://127.0.0.1:{port}/"), (), check_secrets([OLD_SECRET, SECRET]), 5.0)
 
     async def send(webhook_id: str, *secrets: str) -> Answer:
-        return await sender.send(replace(endpoint, keys=check_secrets(secrets)), Message(webhook_id, BODY))
+        return await sender.send(replace(endpoint, keys=check_secrets(secrets)), WebhookMessage(webhook_id, BODY))
 
     for _ in range(2):
         assert isinstance(await send("timer_1", OLD_SECRET, SECRET), Delivered)
     wrong = await send("timer_2", WRONG_SECRET)
-    assert isinstance(wrong, Retry)
+    assert isinstance(wrong, RetryDelivery)
     assert wrong.reason == "answered 401 Unauthorized"
     assert isinstance(await send("timer_3", SECRET), Delivered)
 
@@ -57,7 +57,7 @@ async def test_the_example_verifies(example: subprocess.Popen[str], sender: Send
 
 
 @pytest.mark.parametrize("given", [{}, {"WEBHOOK_SECRET": ""}], ids=str)
-def test_the_example_says_that_it_needs_a_secret(given: dict[str, str]) -> None:
+def test_the_example_without_a_secret_names_the_missing_variable(given: dict[str, str]) -> None:
     pytest.importorskip("standardwebhooks", reason="the package standardwebhooks is not installed")
     env = {name: value for name, value in os.environ.items() if name != "WEBHOOK_SECRET"} | given
     done = subprocess.run(

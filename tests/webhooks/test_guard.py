@@ -1,4 +1,4 @@
-"""No spelling and no trick leads a webhook to an address that is not permitted: it is refused at the connect."""
+"""Test that each spelling of a forbidden address, and each trick with names, is refused at the connection."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from shardclock_server.webhooks.addresses import Networks, networks_of
-from shardclock_server.webhooks.answers import Delivered, Retry
+from shardclock_server.webhooks.answers import Delivered, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint
 from shardclock_server.webhooks.failures import NO_ADDRESS
-from shardclock_server.webhooks.guard import Connecting, ForbiddenAddress, Guard, connecting
-from shardclock_server.webhooks.names import SystemNames
-from shardclock_server.webhooks.sender import Sender, SenderSettings
+from shardclock_server.webhooks.guard import ForbiddenAddress, Guard, SocketCounts, socket_counts
+from shardclock_server.webhooks.resolver import SystemResolver
+from shardclock_server.webhooks.sender import SenderSettings, WebhookSender
 from shardclock_server.webhooks.signing import check_secret
 from tests.support.receivers import DELIVERY, SECRET, Zone, answering, receiving
 
-# Spellings of loopback: some are read as an address by yarl, some by aiohttp, some only by the C library.
+# Spellings of loopback: yarl reads some as an address, aiohttp others, and the C library alone the rest.
 LOOPBACK = """
     127.0.0.1 127.0.0.1. 127.1 127.0.1 127.000.000.001 0177.0.0.1 0177.0.0.01 0x7f.0.0.1 0x7f.1 0x7f000001
     0X7F000001 2130706433 017700000001 00000000177.0.0.1 0x7f.0x0.0x0.0x1 127.0.0.0x1 %31%32%37.0.0.1
@@ -38,7 +38,7 @@ ELSEWHERE = """
 
 
 class Dialled:
-    """Stand for the network: keep what would have been connected to, and connect to nothing."""
+    """Replace the network: record the address of each connection, and refuse the connection."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.addresses: list[object] = []
@@ -49,74 +49,74 @@ class Dialled:
         raise ConnectionRefusedError
 
 
-@pytest.mark.parametrize("resolver", [SystemNames, aiohttp.ThreadedResolver])
-async def test_no_spelling_of_an_address_leads_inside(
+@pytest.mark.parametrize("resolver", [SystemResolver, aiohttp.ThreadedResolver])
+async def test_no_spelling_of_an_address_connects_to_the_inside(
     resolver: Callable[[], AbstractResolver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dialled = Dialled(monkeypatch)
-    async with Sender(SenderSettings(), networks=Networks(), resolver=resolver()) as sender:
+    async with WebhookSender(SenderSettings(), networks=Networks(), resolver=resolver()) as sender:
         for host in (LOOPBACK + ELSEWHERE).split():
             answer = await sender.send(_endpoint(f"http://{host}:8080/"), DELIVERY)
-            assert isinstance(answer, Retry), host
+            assert isinstance(answer, RetryDelivery), host
             assert "127.0.0.1" not in answer.reason
     assert dialled.addresses == []
 
 
-async def test_what_the_spellings_test_would_see_if_there_were_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_guard_the_spellings_connect_to_the_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     dialled = Dialled(monkeypatch)
     every = networks_of(allowed=["0.0.0.0/0", "::/0"])
-    async with Sender(SenderSettings(), networks=every, resolver=aiohttp.ThreadedResolver()) as sender:
+    async with WebhookSender(SenderSettings(), networks=every, resolver=aiohttp.ThreadedResolver()) as sender:
         for host in ("127.0.0.1", "0x7f000001", "localhost", "[::1]"):
             await sender.send(_endpoint(f"http://{host}:8080/"), DELIVERY)
     assert len(dialled.addresses) >= 4
 
 
-async def test_a_name_with_a_private_address_is_refused_and_the_address_is_not_told() -> None:
+async def test_a_name_with_a_private_address_is_refused_without_the_address() -> None:
     zone = Zone(inside=[["10.9.8.7", "fd00::77", "169.254.169.254"]])
-    async with Sender(SenderSettings(), networks=Networks(), resolver=zone) as sender:
+    async with WebhookSender(SenderSettings(), networks=Networks(), resolver=zone) as sender:
         answer = await sender.send(_endpoint("https://inside.test/"), DELIVERY)
-    assert isinstance(answer, Retry)
+    assert isinstance(answer, RetryDelivery)
     assert (answer.reason, answer.forbidden) == (NO_ADDRESS, True)
     assert not any(part in repr(answer) for part in ("10.9", "fd00", "169.254"))
 
 
-async def test_a_tenant_cannot_tell_a_name_that_leads_inside_from_one_that_does_not_exist() -> None:
-    async with Sender(SenderSettings(), networks=Networks(), resolver=Zone(inside=[["10.9.8.7"]])) as sender:
+async def test_an_internal_name_and_an_unknown_name_have_the_same_refusal() -> None:
+    async with WebhookSender(SenderSettings(), networks=Networks(), resolver=Zone(inside=[["10.9.8.7"]])) as sender:
         answers = [await sender.send(_endpoint(f"https://{name}.test/"), DELIVERY) for name in ("inside", "nobody")]
     inside, nobody = answers
-    assert isinstance(inside, Retry)
-    assert isinstance(nobody, Retry)
+    assert isinstance(inside, RetryDelivery)
+    assert isinstance(nobody, RetryDelivery)
     assert inside.reason == nobody.reason
 
 
-async def test_a_name_that_changes_its_address_between_two_attempts_leads_nowhere() -> None:
-    # Given a name whose first address is permitted, and whose next one is a receiver that nobody may reach
+async def test_each_attempt_checks_the_new_address_of_a_name() -> None:
+    # Given a name with a permitted first address, and a forbidden receiver as its next address
     zone = Zone(rebound=[["127.0.0.2"], ["127.0.0.1"]])
     networks = networks_of(allowed=["127.0.0.2/32"])
     async with (
         receiving(answering("200 OK"), host="127.0.0.1") as inside,
         receiving(answering("200 OK", "connection: close"), host="127.0.0.2", port=inside.port) as permitted,
-        Sender(SenderSettings(), networks=networks, resolver=zone) as sender,
+        WebhookSender(SenderSettings(), networks=networks, resolver=zone) as sender,
     ):
-        # When it is resolved for each of two attempts
+        # When the name is resolved for each of two attempts
         first = await sender.send(permitted.endpoint("rebound.test"), DELIVERY)
         _forget_addresses(sender)
         second = await sender.send(permitted.endpoint("rebound.test"), DELIVERY)
     assert inside.connections == 0
-    # Then only the first was connected to
+    # Then only the first attempt has connected
     assert isinstance(first, Delivered)
-    assert isinstance(second, Retry)
+    assert isinstance(second, RetryDelivery)
     assert second.forbidden
     assert zone.asked == ["rebound.test", "rebound.test"]
 
 
-async def test_a_name_with_addresses_of_both_kinds_leads_to_the_permitted_one() -> None:
+async def test_a_name_with_addresses_of_both_kinds_uses_the_permitted_one() -> None:
     zone = Zone(mixed=[["127.0.0.1", "127.0.0.2"]])
     networks = networks_of(allowed=["127.0.0.2/32"])
     async with (
         receiving(answering("200 OK"), host="127.0.0.1") as inside,
         receiving(answering("200 OK"), host="127.0.0.2", port=inside.port) as permitted,
-        Sender(SenderSettings(), networks=networks, resolver=zone) as sender,
+        WebhookSender(SenderSettings(), networks=networks, resolver=zone) as sender,
     ):
         answer = await sender.send(permitted.endpoint("mixed.test"), DELIVERY)
     assert isinstance(answer, Delivered)
@@ -130,11 +130,11 @@ async def test_a_redirect_is_not_followed(status: str) -> None:
         there = f"location: http://127.0.0.1:{inside.port}/latest/meta-data"
         async with (
             receiving(answering(status, there)) as receiver,
-            Sender(SenderSettings(), networks=networks) as sender,
+            WebhookSender(SenderSettings(), networks=networks) as sender,
         ):
             answer = await sender.send(receiver.endpoint(), DELIVERY)
         assert inside.connections == 0
-    assert isinstance(answer, Retry)
+    assert isinstance(answer, RetryDelivery)
     assert "a redirect, which is not followed" in answer.reason
 
 
@@ -143,7 +143,7 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPat
     async with receiving(answering("200 OK")) as proxy, receiving(answering("200 OK")) as receiver:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
-        async with Sender(SenderSettings(), networks=networks) as sender:
+        async with WebhookSender(SenderSettings(), networks=networks) as sender:
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
         assert (proxy.connections, receiver.connections) == (0, 1)
 
@@ -151,15 +151,15 @@ async def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPat
 def test_a_socket_of_another_kind_is_refused() -> None:
     guard = Guard(networks_of(allowed=["0.0.0.0/0"]))
     info = (socket.AF_UNIX, socket.SOCK_STREAM, 0, "", ("8.8.8.8", 443))
-    token = connecting.set(Connecting())
+    token = socket_counts.set(SocketCounts())
     try:
         with pytest.raises(ForbiddenAddress):
             guard(info)
     finally:
-        connecting.reset(token)
+        socket_counts.reset(token)
 
 
-def test_a_guard_that_nobody_asked_makes_no_socket() -> None:
+def test_a_guard_without_a_request_makes_no_socket() -> None:
     with pytest.raises(LookupError):
         Guard(Networks())((socket.AF_INET, socket.SOCK_STREAM, 0, "", ("8.8.8.8", 443)))
 
@@ -168,7 +168,7 @@ def _endpoint(url: str) -> Endpoint:
     return Endpoint(URL(url), (), (check_secret(SECRET),), 5.0)
 
 
-def _forget_addresses(sender: Sender) -> None:
+def _forget_addresses(sender: WebhookSender) -> None:
     connector = sender._keeping.connector
     assert isinstance(connector, aiohttp.TCPConnector)
     connector.clear_dns_cache()

@@ -1,4 +1,4 @@
-"""Whatever an endpoint does, an attempt ends in time with an answer that says what to do."""
+"""Test that each attempt ends in time with an answer, for each behaviour of an endpoint."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardclock_server.webhooks.addresses import networks_of
-from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.connection import HEAD_BYTES_MAX
-from shardclock_server.webhooks.failures import NO_ADDRESS, NO_ROOM
-from shardclock_server.webhooks.sender import Message, Sender, SenderSettings
+from shardclock_server.webhooks.failures import NO_ADDRESS, SENDER_EXHAUSTED
+from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender
 from shardclock_server.webhooks.signing import check_secrets, signed_headers
 from tests.support.receivers import (
     DELIVERY,
@@ -35,21 +35,21 @@ from tests.support.receivers import (
 from tests.support.waiting import eventually
 
 LOOPBACK = networks_of(allowed=["127.0.0.0/8"])
-SOON_S = 10.0  # far above every limit of these tests, and far below what a hang would take
+SOON_S = 10.0  # far above every limit of these tests, and far below the duration of a hang
 
 
-async def _send(sender: Sender, behave: Behave, *, timeout_s: float = 5.0) -> Answer:
+async def _send(sender: WebhookSender, behave: Behave, *, timeout_s: float = 5.0) -> Answer:
     async with receiving(behave) as receiver:
         return await sender.send(receiver.endpoint(timeout_s=timeout_s), DELIVERY)
 
 
-async def _reason(sender: Sender, behave: Behave, *, timeout_s: float = 5.0) -> str:
+async def _reason(sender: WebhookSender, behave: Behave, *, timeout_s: float = 5.0) -> str:
     answer = await _send(sender, behave, timeout_s=timeout_s)
-    assert isinstance(answer, Retry)
+    assert isinstance(answer, RetryDelivery)
     return answer.reason
 
 
-async def test_a_delivery_is_posted_with_its_signature_and_the_tenants_headers(sender: Sender) -> None:
+async def test_a_delivery_is_posted_with_its_signature_and_the_tenants_headers(sender: WebhookSender) -> None:
     async with receiving(answering("204 No Content")) as receiver:
         answer = await sender.send(receiver.endpoint(headers=(("authorization", "Bearer a"),)), DELIVERY)
     assert isinstance(answer, Delivered)
@@ -76,7 +76,7 @@ async def test_each_attempt_has_the_same_id_and_body_and_a_new_timestamp_and_sig
     moments = iter([1_000.0, 1_000.0, 2_000.0, 2_000.0])
     async with (
         receiving(answering("500 Oops")) as receiver,
-        Sender(SenderSettings(), networks=LOOPBACK, now_s=lambda: next(moments)) as sender,
+        WebhookSender(SenderSettings(), networks=LOOPBACK, now_s=lambda: next(moments)) as sender,
     ):
         for _ in range(2):
             await sender.send(receiver.endpoint(), DELIVERY)
@@ -87,7 +87,7 @@ async def test_each_attempt_has_the_same_id_and_body_and_a_new_timestamp_and_sig
     assert first.headers["webhook-signature"] != second.headers["webhook-signature"]
 
 
-async def test_one_connection_serves_many_deliveries_and_no_cookie_is_kept(sender: Sender) -> None:
+async def test_one_connection_serves_many_deliveries_and_no_cookie_is_kept(sender: WebhookSender) -> None:
     async with receiving(answering("200 OK", "set-cookie: a=b; path=/", body=b"fine")) as receiver:
         for _ in range(20):
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
@@ -95,8 +95,8 @@ async def test_one_connection_serves_many_deliveries_and_no_cookie_is_kept(sende
     assert not any("cookie" in request.headers for request in receiver.requests)
 
 
-async def test_a_connection_that_was_closed_between_two_deliveries_fails_none(sender: Sender) -> None:
-    # Given a receiver that says nothing of closing, and closes when the next request comes
+async def test_a_connection_closed_between_two_deliveries_fails_neither(sender: WebhookSender) -> None:
+    # Given a receiver that closes the connection without notice at the next request
     answers = iter([b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b""])
 
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,7 +105,7 @@ async def test_a_connection_that_was_closed_between_two_deliveries_fails_none(se
         if not answer:
             writer.close()
 
-    # When two are sent, then both are delivered
+    # When two deliveries are sent, then both arrive
     async with receiving(behave) as receiver:
         for _ in range(2):
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
@@ -113,9 +113,9 @@ async def test_a_connection_that_was_closed_between_two_deliveries_fails_none(se
 
 
 @pytest.mark.parametrize("behave", [closing, resetting])
-async def test_a_new_connection_that_is_closed_is_not_tried_again_at_once(sender: Sender, behave: Behave) -> None:
+async def test_a_new_connection_that_is_closed_is_not_retried_at_once(sender: WebhookSender, behave: Behave) -> None:
     async with receiving(behave) as receiver:
-        assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Retry)
+        assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), RetryDelivery)
     assert receiver.connections == 1
 
 
@@ -148,20 +148,20 @@ async def test_a_new_connection_that_is_closed_is_not_tried_again_at_once(sender
         ),
     ],
 )
-async def test_a_failure_is_told_in_plain_words(sender: Sender, behave: Behave, reason: str) -> None:
+async def test_a_failure_has_a_reason_in_plain_words(sender: WebhookSender, behave: Behave, reason: str) -> None:
     assert await _reason(sender, behave) == reason
 
 
-async def test_410_means_that_the_endpoint_wants_no_more(sender: Sender) -> None:
+async def test_410_means_that_the_endpoint_is_gone(sender: WebhookSender) -> None:
     answer = await _send(sender, answering("410 Gone", body=b"bye"))
-    assert isinstance(answer, Gone)
+    assert isinstance(answer, EndpointGone)
     assert answer.reason == "answered 410 Gone: bye"
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_heard(sender: Sender, status: int) -> None:
+async def test_retry_after_is_obeyed(sender: WebhookSender, status: int) -> None:
     answer = await _send(sender, answering(f"{status} Busy", "retry-after: 7"))
-    assert isinstance(answer, Retry)
+    assert isinstance(answer, RetryDelivery)
     assert (answer.status, answer.after_s, answer.hold_s) == (status, 7.0, 7.0)
 
 
@@ -175,7 +175,7 @@ async def test_retry_after_is_heard(sender: Sender, status: int) -> None:
     ],
     ids=["hangs", "drips a status", "drips a header", "says 100 again and again"],
 )
-async def test_no_answer_in_time_is_a_timeout(sender: Sender, behave: Behave) -> None:
+async def test_no_answer_in_time_is_a_timeout(sender: WebhookSender, behave: Behave) -> None:
     began_s = time.monotonic()
     assert (await _reason(sender, behave, timeout_s=0.4)).startswith("timed out without an answer, after ")
     assert time.monotonic() - began_s < SOON_S
@@ -191,26 +191,28 @@ async def test_no_answer_in_time_is_a_timeout(sender: Sender, behave: Behave) ->
     ],
     ids=["no end", "10 GB", "drips", "stops short"],
 )
-async def test_the_status_decides_and_the_rest_of_the_answer_costs_nothing(sender: Sender, behave: Behave) -> None:
+async def test_the_status_alone_decides_if_the_body_is_endless_slow_or_broken(
+    sender: WebhookSender, behave: Behave
+) -> None:
     # When the body has no end, drips or is broken
     began_s = time.monotonic()
     async with receiving(behave) as receiver:
         first = await sender.send(receiver.endpoint(), DELIVERY)
         assert time.monotonic() - began_s < SOON_S
         second = await sender.send(receiver.endpoint(), DELIVERY)
-    # Then it is delivered all the same, and the connection is given up
+    # Then the delivery has succeeded nevertheless, and the connection is not reused
     assert isinstance(first, Delivered)
     assert isinstance(second, Delivered)
     assert receiver.connections == 2
 
 
-async def test_an_answer_is_read_up_to_a_number_of_bytes() -> None:
+async def test_the_body_of_an_answer_is_read_up_to_a_limit() -> None:
     behave = without_end(b"HTTP/1.1 200 OK\r\n\r\n", b"a" * 65_536)
-    async with asyncio.timeout(SOON_S), Sender(SenderSettings(excerpt_s=60.0), networks=LOOPBACK) as sender:
+    async with asyncio.timeout(SOON_S), WebhookSender(SenderSettings(excerpt_s=60.0), networks=LOOPBACK) as sender:
         assert isinstance(await _send(sender, behave, timeout_s=60.0), Delivered)
 
 
-async def test_a_failure_without_end_shows_how_it_begins(sender: Sender) -> None:
+async def test_a_failure_with_an_endless_body_shows_its_start(sender: WebhookSender) -> None:
     behave = without_end(b"HTTP/1.1 500 Oops\r\n\r\n", b"drip ", pause_s=0.02)
     assert (await _reason(sender, behave)).startswith("answered 500 Internal Server Error: drip drip")
 
@@ -224,7 +226,7 @@ async def test_a_failure_without_end_shows_how_it_begins(sender: Sender) -> None
         ("br", b"\xff"),
     ],
 )
-async def test_what_is_compressed_is_not_unpacked(sender: Sender, encoding: str, body: bytes) -> None:
+async def test_a_compressed_answer_is_not_unpacked(sender: WebhookSender, encoding: str, body: bytes) -> None:
     body = body[:16_000]
     async with receiving(answering("200 OK", f"content-encoding: {encoding}", body=body)) as receiver:
         for _ in range(2):
@@ -232,16 +234,16 @@ async def test_what_is_compressed_is_not_unpacked(sender: Sender, encoding: str,
     assert receiver.connections == 1
 
 
-async def test_a_port_on_which_nobody_listens_refuses(sender: Sender) -> None:
+async def test_a_port_without_a_listener_gives_connection_refused(sender: WebhookSender) -> None:
     async with receiving(hanging) as receiver:
         endpoint = receiver.endpoint()
     answer = await sender.send(endpoint, DELIVERY)
-    assert isinstance(answer, Retry)
+    assert isinstance(answer, RetryDelivery)
     assert answer.reason == "connection refused"
 
 
-async def test_a_host_that_takes_no_connection_times_out(sender: Sender) -> None:
-    # Given a listener whose queue is full, so that the kernel drops whoever comes next
+async def test_a_host_that_accepts_no_connection_times_out(sender: WebhookSender) -> None:
+    # Given a listener with a full queue, so that the kernel drops the next client
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -251,61 +253,64 @@ async def test_a_host_that_takes_no_connection_times_out(sender: Sender) -> None
             for filler in fillers:
                 filler.setblocking(False)
                 assert filler.connect_ex(listener.getsockname()) in {0, errno.EINPROGRESS}
-            # When a delivery is sent, then it ends after `connect_s`
+            # When a delivery is sent, then the attempt ends after `connect_s`
             answer = await sender.send(elsewhere.endpoint(timeout_s=20.0), DELIVERY)
             for filler in fillers:
                 filler.close()
-    assert isinstance(answer, Retry)
+    assert isinstance(answer, RetryDelivery)
     assert answer.reason.startswith("timed out while connecting, after ")
     assert 0.5 <= answer.duration_s < SOON_S
 
 
 async def test_a_name_that_does_not_exist_cannot_be_resolved() -> None:
     zone = Zone()
-    async with receiving(hanging) as receiver, Sender(SenderSettings(), networks=LOOPBACK, resolver=zone) as sender:
+    async with (
+        receiving(hanging) as receiver,
+        WebhookSender(SenderSettings(), networks=LOOPBACK, resolver=zone) as sender,
+    ):
         answer = await sender.send(receiver.endpoint("nobody.test"), DELIVERY)
     assert zone.asked == ["nobody.test"]
-    assert isinstance(answer, Retry)
+    assert isinstance(answer, RetryDelivery)
     assert answer.reason == NO_ADDRESS
 
 
-async def test_a_sender_without_sockets_does_not_blame_the_endpoint(
-    sender: Sender, monkeypatch: pytest.MonkeyPatch
+async def test_a_lack_of_sockets_is_not_the_fault_of_the_endpoint(
+    sender: WebhookSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exhausted(*_: object) -> socket.socket:
         raise OSError(errno.EMFILE, "Too many open files")
 
     async with receiving(hanging) as receiver:
         with monkeypatch.context() as patch:
-            patch.setattr("shardclock_server.webhooks.guard._Counted", exhausted)
+            patch.setattr("shardclock_server.webhooks.guard.CountedSocket", exhausted)
             answer = await sender.send(receiver.endpoint(), DELIVERY)
-    assert isinstance(answer, Retry)
-    assert (answer.reason, answer.fault) == (NO_ROOM, Fault.SENDER)
+    assert isinstance(answer, RetryDelivery)
+    assert (answer.reason, answer.fault) == (SENDER_EXHAUSTED, FaultSide.SENDER)
 
 
 @pytest.mark.parametrize(("number", "holds_all"), [(errno.EMFILE, True), (errno.EADDRNOTAVAIL, False)])
-async def test_a_sender_without_sockets_tries_no_other_endpoint_for_a_while(
-    sender: Sender, monkeypatch: pytest.MonkeyPatch, number: int, holds_all: bool
+async def test_a_sender_without_sockets_pauses_for_all_endpoints(
+    sender: WebhookSender, monkeypatch: pytest.MonkeyPatch, number: int, holds_all: bool
 ) -> None:
     def exhausted(*_: object) -> socket.socket:
         raise OSError(number, "none left")
 
     async with receiving(hanging) as receiver, receiving(answering("200 OK")) as another:
         with monkeypatch.context() as patch:
-            patch.setattr("shardclock_server.webhooks.guard._Counted", exhausted)
+            patch.setattr("shardclock_server.webhooks.guard.CountedSocket", exhausted)
             first = await sender.send(receiver.endpoint(), DELIVERY)
         second = await sender.send(another.endpoint(), DELIVERY)
         sender._held_until_s = time.monotonic()
         third = await sender.send(another.endpoint(), DELIVERY)
 
-    assert isinstance(first, Retry)
-    assert (first.fault, first.after_s, first.hold_s) == (Fault.SENDER, 5.0, 5.0)
-    assert isinstance(second, Retry if holds_all else Delivered)
+    assert isinstance(first, RetryDelivery)
+    assert (first.fault, first.after_s, first.hold_s) == (FaultSide.SENDER, 5.0, 5.0)
+    assert isinstance(second, RetryDelivery if holds_all else Delivered)
     assert isinstance(third, Delivered)
     assert another.connections == 1
 
 
-async def test_at_most_so_many_are_under_way_and_waiting_takes_nothing_from_their_time() -> None:
+async def test_requests_are_limited_and_the_wait_is_not_part_of_the_timeout() -> None:
     under_way = highest = 0
 
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -316,9 +321,9 @@ async def test_at_most_so_many_are_under_way_and_waiting_takes_nothing_from_thei
         under_way -= 1
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
-    limits = SenderSettings(requests_max=9)  # a third of them for one host
-    async with receiving(behave) as receiver, Sender(limits, networks=LOOPBACK) as sender:
-        # The last ones wait longer for their turn than their timeout allows for the attempt
+    limits = SenderSettings(requests_max=9)  # a third of the deliveries is for one host
+    async with receiving(behave) as receiver, WebhookSender(limits, networks=LOOPBACK) as sender:
+        # The last deliveries wait longer for a place than the timeout of an attempt
         endpoint = receiver.endpoint(timeout_s=0.6)
         answers = await asyncio.gather(*(sender.send(endpoint, DELIVERY) for _ in range(15)))
     assert all(isinstance(answer, Delivered) for answer in answers)
@@ -328,16 +333,16 @@ async def test_at_most_so_many_are_under_way_and_waiting_takes_nothing_from_thei
 async def test_few_connections_are_kept() -> None:
     limits = SenderSettings(kept_max=2)
     async with AsyncExitStack() as stack:
-        sender = await stack.enter_async_context(Sender(limits, networks=LOOPBACK))
+        sender = await stack.enter_async_context(WebhookSender(limits, networks=LOOPBACK))
         receivers = [await stack.enter_async_context(receiving(answering("200 OK"))) for _ in range(10)]
         for receiver in receivers:
             assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
             await eventually(lambda: sender._guard.open <= 2, within_s=SOON_S)
 
 
-async def test_a_slow_endpoint_does_not_hold_up_another() -> None:
-    # Fifty connections at once take a busy machine longer than the short limits of the others.
-    patient = Sender(SenderSettings(connect_s=SOON_S), networks=LOOPBACK)
+async def test_a_slow_endpoint_does_not_delay_another() -> None:
+    # On a busy machine fifty connections at once take longer than the short limits of the other tests.
+    patient = WebhookSender(SenderSettings(connect_s=SOON_S), networks=LOOPBACK)
     async with patient as sender, receiving(hanging) as slow, receiving(answering("200 OK")) as fast:
         waiting = [asyncio.create_task(sender.send(slow.endpoint(timeout_s=30.0), DELIVERY)) for _ in range(50)]
         async with asyncio.timeout(SOON_S):
@@ -347,10 +352,10 @@ async def test_a_slow_endpoint_does_not_hold_up_another() -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_a_tenant_that_fills_the_sender_does_not_hold_up_another() -> None:
+async def test_a_tenant_that_fills_the_sender_does_not_delay_another() -> None:
     writes = 0
 
-    def written() -> Message:
+    def written() -> WebhookMessage:
         nonlocal writes
         writes += 1
         return DELIVERY
@@ -359,7 +364,7 @@ async def test_a_tenant_that_fills_the_sender_does_not_hold_up_another() -> None
     async with (
         receiving(hanging) as slow,
         receiving(answering("200 OK")) as fast,
-        Sender(limits, networks=LOOPBACK) as sender,
+        WebhookSender(limits, networks=LOOPBACK) as sender,
     ):
         waiting = [asyncio.create_task(sender.send_in_turn(slow.endpoint(), written, tenant_id="a")) for _ in range(40)]
         await eventually(lambda: len(slow.requests) == 7, within_s=SOON_S)
@@ -371,7 +376,7 @@ async def test_a_tenant_that_fills_the_sender_does_not_hold_up_another() -> None
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_a_delivery_that_is_given_up_leaves_no_connection(sender: Sender) -> None:
+async def test_a_cancelled_delivery_leaves_no_connection(sender: WebhookSender) -> None:
     async with receiving(hanging) as receiver:
         sending = asyncio.create_task(sender.send(receiver.endpoint(), DELIVERY))
         await eventually(lambda: len(receiver.requests) == 1, within_s=SOON_S)
@@ -383,13 +388,13 @@ async def test_a_delivery_that_is_given_up_leaves_no_connection(sender: Sender) 
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200) | st.binary(max_size=100).map(b"HTTP/1.1 200 OK\r\n".__add__))
-def test_any_bytes_are_an_answer(answer: bytes) -> None:
+def test_any_bytes_give_an_answer(answer: bytes) -> None:
     async def attempt() -> Answer:
         async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(answer)
             writer.close()
 
-        async with Sender(SenderSettings(excerpt_s=0.2), networks=LOOPBACK) as sender:
+        async with WebhookSender(SenderSettings(excerpt_s=0.2), networks=LOOPBACK) as sender:
             return await _send(sender, behave, timeout_s=1.0)
 
-    assert isinstance(asyncio.run(attempt()), Delivered | Retry | Gone)
+    assert isinstance(asyncio.run(attempt()), Delivered | RetryDelivery | EndpointGone)

@@ -1,4 +1,4 @@
-"""A receiver can verify what is signed, with the public library; a secret that is refused is never shown."""
+"""Test that the public library verifies our signatures, and that a refused secret is never shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_public_library_verifies_a_signature() -> None:
         library.Webhook(new_secret()).verify(BODY, headers)
 
 
-def test_while_secrets_are_rotated_each_of_them_verifies() -> None:
+def test_during_a_rotation_each_secret_verifies() -> None:
     library = pytest.importorskip("standardwebhooks", reason="the package standardwebhooks is not installed")
     old, new = new_secret(), new_secret()
     headers = signed_headers(check_secrets([new, new_key_pair(), old]), "timer_7", time.time(), BODY)
@@ -45,7 +45,7 @@ def test_while_secrets_are_rotated_each_of_them_verifies() -> None:
         assert library.Webhook(secret).verify(BODY, headers)
 
 
-def test_signs_as_the_published_examples_do() -> None:
+def test_signatures_equal_the_published_examples() -> None:
     # The test vectors of Standard Webhooks' own libraries, for HMAC-SHA256 and for ed25519.
     body = b'{"test": 2432232314}'
     private = check_secret("whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=")
@@ -109,7 +109,7 @@ def test_an_endpoint_has_one_to_four_secrets(count: int) -> None:
 
 
 @pytest.mark.parametrize("webhook_id", ["", "timer.7", "timer\n7", "timer 7", "ä"])
-def test_an_id_that_would_blur_what_is_signed_is_impossible(webhook_id: str) -> None:
+def test_an_id_that_would_make_the_signed_text_ambiguous_is_refused(webhook_id: str) -> None:
     with pytest.raises(AssertionError):
         signed_headers(check_secrets([new_secret()]), webhook_id, 1.0, BODY)
 

@@ -1,4 +1,4 @@
-"""Lend tests a shard whose timers a worker has something to do for."""
+"""A shard's client for the tests of workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.factories import HolderClient, add_holder
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a shard that keeps all slots, and whose timers may name the handler."""
+    """Yield a shard with all slots, and a declared handler for its timers."""
     await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:

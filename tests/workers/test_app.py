@@ -1,4 +1,4 @@
-"""Prove how an app is found, how its handlers are read, and that an app which can't be used is refused."""
+"""The search for an app, its handlers and jobs, and the refusal of an invalid app."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def train(run): ...
 """
 
 
-def test_what_is_named_is_the_app_and_else_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_app_is_the_named_modules_or_the_installed_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert modules_of(None) == ""
     info = tmp_path / "shop-1.dist-info"
     info.mkdir()
@@ -41,7 +41,7 @@ def test_what_is_named_is_the_app_and_else_what_is_installed(tmp_path: Path, mon
     assert modules_of("reminders") == "reminders"
 
 
-def test_an_app_is_imported_elsewhere_and_its_handlers_are_learnt(tmp_path: Path) -> None:
+def test_an_app_is_imported_in_another_process_which_lists_its_handlers(tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text(ORDERS)
 
     app = find_app("orders", tmp_path)
@@ -51,7 +51,7 @@ def test_an_app_is_imported_elsewhere_and_its_handlers_are_learnt(tmp_path: Path
     assert App.from_json(app.to_json()) == app
 
 
-def test_an_app_may_have_jobs_alone_and_they_are_learnt_with_their_rules(tmp_path: Path) -> None:
+def test_an_app_with_only_jobs_is_described_with_their_rules(tmp_path: Path) -> None:
     (tmp_path / "recurring.py").write_text(JOBS)
 
     app = find_app("recurring", tmp_path)
@@ -76,7 +76,7 @@ def test_an_app_may_have_jobs_alone_and_they_are_learnt_with_their_rules(tmp_pat
             "import shardclock\n@shardclock.job(cron='0 0 30 2 *')\ndef tidy(run): ...",
             r"job tidy \(never:tidy\) has a rule that is refused: schedule '0 0 30 2 \*' never occurs after",
         ),
-        ("broken", "import nothing_of_that_name", "can't be imported"),
+        ("on_fault", "import nothing_of_that_name", "can't be imported"),
         ("ends", "import os; os._exit(7)", "it ended with code 7"),
         ("missing", None, "there is no module"),
         ("json", None, "has no handlers"),
@@ -98,6 +98,18 @@ def test_a_module_of_the_user_may_have_the_name_of_a_package_of_the_server(tmp_p
     for app in (name, f"{name}:expire", "orders"):
         (handler,) = find_app(app, tmp_path).handlers
         assert handler.reference == f"{name}:expire"
+
+
+def test_a_file_of_the_user_that_is_called_shardclock_does_not_hide_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orders.py").write_text(ORDERS)
+    (tmp_path / "shardclock.py").write_text("raise RuntimeError('this file is not the client')\n")
+    monkeypatch.chdir(tmp_path)
+
+    (handler,) = find_app("orders", tmp_path).handlers
+
+    assert handler.target == "order.expired"
 
 
 def test_a_module_of_the_user_comes_before_an_installed_one_of_its_name(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Prove what follows an attempt: an end, or another attempt at the right time."""
+"""The settlement after an attempt ends the delivery, or sets the right time of another attempt."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from datetime import timedelta
 import pytest
 
 from shardclock import Completed, Discarded, Failed, RetryLater
-from shardclock_server.sql.deliveries.settle import Ending, Settlement
-from shardclock_server.workers.attempts import CLAIMS_WITHOUT_ANSWER_MAX, backoff_s, settlement_of, why_not
+from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
+from shardclock_server.workers.attempts import (
+    CLAIMS_WITHOUT_ANSWER_MAX,
+    backoff_s,
+    settlement_of,
+    settlement_without_call,
+)
 from tests.support.handlers import NOON, delivery, policy_of
 
 SOON = NOON + timedelta(seconds=1)
@@ -19,13 +24,15 @@ def longest(_: float, most: float) -> float:
     return most
 
 
-def test_what_completed_is_delivered_and_what_was_discarded_is_discarded() -> None:
+def test_a_completed_attempt_is_delivered_and_a_discarded_one_is_discarded() -> None:
     it, policy = delivery(), policy_of()
 
     assert settlement_of(it, Completed(), policy, now=SOON, duration_s=0.2) == Settlement(
-        it, Ending.DELIVERED, duration_s=0.2
+        it, DeliveryEnding.DELIVERED, duration_s=0.2
     )
-    assert settlement_of(it, Discarded("paid"), policy, now=SOON) == Settlement(it, Ending.DISCARDED, reason="paid")
+    assert settlement_of(it, Discarded("paid"), policy, now=SOON) == Settlement(
+        it, DeliveryEnding.DISCARDED, reason="paid"
+    )
 
 
 def test_a_failed_attempt_is_made_again_after_a_pause_that_doubles_up_to_the_longest() -> None:
@@ -52,27 +59,27 @@ def test_a_huge_attempt_number_overflows_nothing() -> None:
     assert backoff_s(10_000, policy_of(), jitter=longest) == 3_600.0
 
 
-def test_the_last_attempt_that_fails_makes_a_dead_letter_that_says_why() -> None:
+def test_the_last_failed_attempt_makes_a_dead_letter_with_the_reason() -> None:
     policy = policy_of(max_attempts=3)
 
     again = settlement_of(delivery(failed_attempts=1), Failed("ValueError: no"), policy, now=SOON)
     last = settlement_of(delivery(failed_attempts=2), Failed("ValueError: no"), policy, now=SOON)
 
     assert (again.ending, again.fails) == (None, True)
-    assert (last.ending, last.fails, last.reason) == (Ending.DEAD, True, "ValueError: no (attempt 3 of 3)")
+    assert (last.ending, last.fails, last.reason) == (DeliveryEnding.DEAD, True, "ValueError: no (attempt 3 of 3)")
 
 
 def test_a_payload_that_does_not_fit_is_dead_at_once() -> None:
     settled = settlement_of(delivery(), Failed("order: a number is missing", "payload"), policy_of(), now=SOON)
 
-    assert (settled.ending, settled.reason) == (Ending.DEAD, "order: a number is missing")
+    assert (settled.ending, settled.reason) == (DeliveryEnding.DEAD, "order: a number is missing")
 
 
 def test_a_handler_chooses_its_own_pause_but_no_more_attempts_than_it_has() -> None:
     outcome = RetryLater(300.0, "not yet")
 
     assert settlement_of(delivery(), outcome, policy_of(), now=SOON).delay_s == 300.0
-    assert settlement_of(delivery(), outcome, policy_of(max_attempts=1), now=SOON).ending == Ending.DEAD
+    assert settlement_of(delivery(), outcome, policy_of(max_attempts=1), now=SOON).ending == DeliveryEnding.DEAD
 
 
 def test_no_attempt_is_made_after_the_time_to_give_up() -> None:
@@ -82,20 +89,23 @@ def test_no_attempt_is_made_after_the_time_to_give_up() -> None:
     too_late = settlement_of(delivery(), RetryLater(100.0, "wait"), policy, now=SOON)
 
     assert in_time.ending is None
-    assert (too_late.ending, too_late.reason) == (Ending.DEAD, "wait (given up: 100 s after its firing are over)")
+    assert (too_late.ending, too_late.reason) == (
+        DeliveryEnding.DEAD,
+        "wait (given up: more than 100 s after its firing)",
+    )
 
 
 @pytest.mark.parametrize("failed", [0, 3])
-def test_what_is_taken_after_the_time_to_give_up_is_not_attempted(failed: int) -> None:
+def test_a_delivery_over_its_time_to_give_up_is_not_attempted(failed: int) -> None:
     policy = policy_of(give_up_after_s=100.0)
 
-    assert why_not(delivery(failed_attempts=failed), policy, now=NOON + timedelta(seconds=100)) is None
-    ended = why_not(delivery(failed_attempts=failed), policy, now=NOON + timedelta(seconds=101))
+    assert settlement_without_call(delivery(failed_attempts=failed), policy, now=NOON + timedelta(seconds=100)) is None
+    ended = settlement_without_call(delivery(failed_attempts=failed), policy, now=NOON + timedelta(seconds=101))
 
     assert ended is not None
-    assert (ended.ending, ended.reason) == (Ending.DEAD, "given up: 100 s after its firing are over")
+    assert (ended.ending, ended.reason) == (DeliveryEnding.DEAD, "given up: more than 100 s after its firing")
     redriven = delivery(failed_attempts=failed, redriven_at=NOON + timedelta(seconds=50))
-    assert why_not(redriven, policy, now=NOON + timedelta(seconds=101)) is None
+    assert settlement_without_call(redriven, policy, now=NOON + timedelta(seconds=101)) is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +115,7 @@ def test_what_is_taken_after_the_time_to_give_up_is_not_attempted(failed: int) -
         (11.0, {}, True),
         (11.0, {"claims": 4, "given_back": 3}, True),
         (11.0, {"claims": 2, "failed_attempts": 1}, False),
-        # Its first worker died, perhaps in the call: the same attempt is made again.
+        # The delivery's first worker died, perhaps during the call, so the same attempt is made again.
         (11.0, {"claims": 2}, False),
     ],
 )
@@ -114,35 +124,35 @@ def test_a_delivery_expires_if_its_first_attempt_would_come_too_late(
 ) -> None:
     policy = policy_of(expires_after_s=10.0)
 
-    settlement = why_not(delivery(**facts), policy, now=NOON + timedelta(seconds=late_s))
+    settlement = settlement_without_call(delivery(**facts), policy, now=NOON + timedelta(seconds=late_s))
 
     assert (settlement is not None) is expires
     if settlement is not None:
-        assert settlement.ending == Ending.DISCARDED
+        assert settlement.ending == DeliveryEnding.DISCARDED
         assert settlement.reason == "it expired: no attempt began within 10 s of its due date"
 
 
-def test_what_an_operator_redrives_is_called_however_old_it_is_and_has_its_whole_time_again() -> None:
+def test_a_redriven_dead_letter_is_called_at_any_age_with_its_whole_time() -> None:
     policy = policy_of(expires_after_s=10.0, give_up_after_s=100.0)
     redriven = delivery(redriven_at=NOON + timedelta(days=1))
     now = NOON + timedelta(days=1, seconds=20)
 
-    assert why_not(redriven, policy, now=now) is None
+    assert settlement_without_call(redriven, policy, now=now) is None
     assert settlement_of(redriven, RetryLater(70.0, "wait"), policy, now=now).ending is None
-    assert settlement_of(redriven, RetryLater(90.0, "wait"), policy, now=now).ending == Ending.DEAD
+    assert settlement_of(redriven, RetryLater(90.0, "wait"), policy, now=now).ending == DeliveryEnding.DEAD
 
 
-def test_claims_that_were_given_back_say_nothing_against_a_delivery() -> None:
+def test_released_claims_do_not_count_against_a_delivery() -> None:
     drained = delivery(claims=CLAIMS_WITHOUT_ANSWER_MAX + 5, given_back=5)
 
-    assert why_not(drained, policy_of(), now=SOON) is None
+    assert settlement_without_call(drained, policy_of(), now=SOON) is None
 
 
-def test_a_delivery_of_which_worker_after_worker_dies_is_given_up() -> None:
+def test_a_delivery_that_ends_many_workers_is_given_up() -> None:
     alive = delivery(claims=CLAIMS_WITHOUT_ANSWER_MAX + 3, failed_attempts=3)
     deadly = delivery(claims=CLAIMS_WITHOUT_ANSWER_MAX + 4, failed_attempts=3)
 
-    assert why_not(alive, policy_of(), now=SOON) is None
-    settlement = why_not(deadly, policy_of(), now=SOON)
+    assert settlement_without_call(alive, policy_of(), now=SOON) is None
+    settlement = settlement_without_call(deadly, policy_of(), now=SOON)
     assert settlement is not None
-    assert settlement.ending == Ending.DEAD
+    assert settlement.ending == DeliveryEnding.DEAD

@@ -1,4 +1,4 @@
-"""An endpoint that fails gets one delivery at a time as a probe. When it is back, it gets more slowly."""
+"""A failing endpoint gets one delivery at a time as a probe. After its recovery the limit grows slowly."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.workers.breaker import Breaker, BreakerSettings
 
 OK: Answer = Delivered(200, 0.1)
-BROKEN: Answer = Retry("answered 500", 0.1, status=500)
-SILENT: Answer = Retry("timed out", 15.0)
-BUSY: Answer = Retry("answered 503", 0.1, status=503)
-REFUSED: Answer = Retry("answered 422", 0.1, status=422, fault=Fault.DELIVERY)
-OURS: Answer = Retry("no socket left", 0.1, fault=Fault.SENDER)
+BROKEN: Answer = RetryDelivery("answered 500", 0.1, status=500)
+SILENT: Answer = RetryDelivery("timed out", 15.0)
+BUSY: Answer = RetryDelivery("answered 503", 0.1, status=503)
+REFUSED: Answer = RetryDelivery("answered 422", 0.1, status=422, fault=FaultSide.DELIVERY)
+OURS: Answer = RetryDelivery("no socket left", 0.1, fault=FaultSide.SENDER)
 SETTINGS = BreakerSettings(
     concurrency=8, at_first=8, failures_max=3, pause_s=10, pause_max_s=60, successes=2, window_min=10
 )
 
 
 def _breaker(settings: BreakerSettings = SETTINGS, *, latest: bool = True) -> Breaker:
-    """Make a breaker whose pauses are as long, or as short, as they can be."""
+    """Return a breaker with the longest or the shortest jitter."""
     return Breaker(settings, jitter=lambda low, high: high if latest else low)
 
 
 def _is_open(breaker: Breaker) -> bool:
-    return breaker.is_open  # through a function, because mypy doesn't expect that it changes
+    return breaker.is_open  # a function reads the value, because mypy doesn't expect the value to change
 
 
 def _each(breaker: Breaker, *answers: Answer, now_s: float = 0.0) -> None:
@@ -34,7 +34,7 @@ def _each(breaker: Breaker, *answers: Answer, now_s: float = 0.0) -> None:
         breaker.end(breaker.begin(now_s), answer, now_s)
 
 
-def test_has_all_places_at_first_and_gives_back_those_of_ended_attempts() -> None:
+def test_has_its_full_limit_at_first_and_again_after_the_attempts() -> None:
     breaker = _breaker()
     terms = [breaker.begin(0.0) for _ in range(8)]
     assert breaker.places(0.0) == 0
@@ -43,7 +43,7 @@ def test_has_all_places_at_first_and_gives_back_those_of_ended_attempts() -> Non
     assert breaker.places(0.0) == 2
 
 
-def test_a_new_endpoint_has_a_few_places_and_one_more_for_each_success() -> None:
+def test_a_new_endpoint_has_a_low_limit_and_one_more_for_each_success() -> None:
     breaker = _breaker(BreakerSettings(concurrency=8, at_first=3))
     places = []
     for _ in range(8):
@@ -53,7 +53,9 @@ def test_a_new_endpoint_has_a_few_places_and_one_more_for_each_success() -> None
     assert _breaker(BreakerSettings(concurrency=2, at_first=3)).places(0.0) == 2
 
 
-@pytest.mark.parametrize("failure", [BROKEN, SILENT, Gone("answered 410", 0.1), Retry("answered 404", 0.1, status=404)])
+@pytest.mark.parametrize(
+    "failure", [BROKEN, SILENT, EndpointGone("answered 410", 0.1), RetryDelivery("answered 404", 0.1, status=404)]
+)
 def test_opens_after_failures_in_a_row(failure: Answer) -> None:
     breaker = _breaker()
     _each(breaker, failure, failure, OK, failure, failure)
@@ -63,13 +65,13 @@ def test_opens_after_failures_in_a_row(failure: Answer) -> None:
     assert (breaker.places(9.9), breaker.next_at_s(0.0)) == (0, 10.0)
 
 
-def test_does_not_open_for_what_is_the_deliverys_fault() -> None:
+def test_does_not_open_for_a_fault_of_a_delivery() -> None:
     breaker = _breaker()
     _each(breaker, *[REFUSED] * 50)
     assert breaker.places(0.0) == 8
 
 
-def test_does_not_open_for_what_is_the_senders_fault_and_lets_the_sender_rest() -> None:
+def test_does_not_open_for_a_fault_of_the_sender_and_pauses() -> None:
     breaker = _breaker()
     _each(breaker, *[OURS] * 8)
     assert (_is_open(breaker), breaker.places(0.0), breaker.next_at_s(0.0)) == (False, 0, 5.0)
@@ -141,7 +143,7 @@ def test_after_it_closed_the_next_pause_is_short_again() -> None:
     assert breaker.next_at_s(30.0) == 40.0
 
 
-def test_late_answers_of_attempts_that_began_before_it_opened_say_nothing() -> None:
+def test_late_answers_to_attempts_before_it_opened_are_ignored() -> None:
     breaker = _breaker()
     terms = [breaker.begin(0.0) for _ in range(8)]
     for term in terms[:3]:
@@ -168,14 +170,14 @@ def test_an_overloaded_endpoint_gets_half_as_many_once_a_second() -> None:
 def test_a_pause_that_the_endpoint_asks_for_holds_everything_and_no_success_ends_it() -> None:
     breaker = _breaker()
     earlier = breaker.begin(0.0)
-    _each(breaker, Retry("answered 429", 0.1, status=429, after_s=30.0, hold_s=30.0))
-    _each(breaker, Retry("answered 429", 0.1, status=429, after_s=5.0, hold_s=5.0), now_s=1.0)
+    _each(breaker, RetryDelivery("answered 429", 0.1, status=429, after_s=30.0, hold_s=30.0))
+    _each(breaker, RetryDelivery("answered 429", 0.1, status=429, after_s=5.0, hold_s=5.0), now_s=1.0)
     breaker.end(earlier, OK, 1.0)
     assert (breaker.places(29.9), breaker.next_at_s(1.0)) == (0, 30.0)
     assert breaker.places(30.0) > 0
 
 
-def test_gives_no_more_a_second_than_the_endpoint_may_have() -> None:
+def test_begins_no_more_a_second_than_the_rate() -> None:
     breaker = _breaker(BreakerSettings(concurrency=100, at_first=100, per_s=5.0))
     assert breaker.places(0.0) == 5
     _each(breaker, *[OK] * 5)
@@ -183,7 +185,7 @@ def test_gives_no_more_a_second_than_the_endpoint_may_have() -> None:
     assert (breaker.places(0.0), breaker.places(0.2), breaker.places(9.0)) == (0, 1, 5)
 
 
-def test_a_slow_rate_lets_one_begin_at_first() -> None:
+def test_a_slow_rate_allows_one_at_first() -> None:
     assert _breaker(BreakerSettings(per_s=0.1)).places(0.0) == 1
 
 
@@ -195,7 +197,7 @@ def test_a_slow_rate_lets_one_begin_at_first() -> None:
         max_size=200,
     )
 )
-def test_whatever_happens_it_recovers_when_the_endpoint_does(
+def test_it_recovers_with_the_endpoint_after_any_history(
     events: list[tuple[Answer | None, float, int]],
 ) -> None:
     # Given any history, with answers in any order
@@ -219,5 +221,5 @@ def test_whatever_happens_it_recovers_when_the_endpoint_does(
         now_s = breaker.next_at_s(now_s)
         assert breaker.places(now_s) >= 1
         _each(breaker, OK, now_s=now_s)
-    # Then it has all its places again
+    # Then the endpoint has all its places again
     assert breaker.places(now_s) == 8

@@ -1,4 +1,4 @@
-"""Each call over a socket gets its own answer. No call waits for ever for a process that is lost."""
+"""Each call over a socket gets its own answer, or an error after the loss of the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITHIN_S = 10.0
 
 
 class Answers:
-    """Answers each call when the test lets it."""
+    """A process that answers when the test permits."""
 
     def __init__(self) -> None:
         self.asked: dict[bytes, asyncio.Event] = {}
@@ -53,10 +53,10 @@ async def served(answer: Callable[[bytes], Awaitable[bytes]]) -> AsyncIterator[C
     server.close()
 
 
-async def test_each_call_gets_its_own_answer_in_whatever_order_they_come() -> None:
+async def test_each_call_gets_its_own_answer_in_any_order() -> None:
     answers = Answers()
     async with served(answers) as ours, asyncio.TaskGroup() as group:
-        first, second = group.create_task(ours.ask(b"first")), group.create_task(ours.ask(b"second"))
+        first, second = group.create_task(ours.request(b"first")), group.create_task(ours.request(b"second"))
         await answers.has_begun(b"first", b"second")
         answers.asked[b"second"].set()
         assert await second == b"SECOND"
@@ -73,7 +73,7 @@ async def test_a_process_shows_that_it_is_alive_without_a_call() -> None:
         return body
 
     async with served(answer) as ours:
-        assert await ours.ask(IS_ALIVE) == IS_ALIVE
+        assert await ours.request(IS_ALIVE) == IS_ALIVE
     assert asked == []
 
 
@@ -81,10 +81,10 @@ async def test_a_process_shows_that_it_is_alive_without_a_call() -> None:
 async def test_an_answer_has_any_size(size: int) -> None:
     body = b"x" * size
     async with served(echo) as ours:
-        assert await ours.ask(body) == body
+        assert await ours.request(body) == body
 
 
-async def test_messages_are_whole_however_they_are_cut() -> None:
+async def test_messages_are_whole_with_any_division_into_packets() -> None:
     taken: list[tuple[int, bytes]] = []
 
     class Taking(Messages):
@@ -102,7 +102,7 @@ async def test_messages_are_whole_however_they_are_cut() -> None:
 
 
 class Unshown(Exception):
-    """Has no text."""
+    """An error without a text."""
 
     def __str__(self) -> str:
         """Fail."""
@@ -126,28 +126,29 @@ async def test_a_call_that_the_process_can_t_answer_fails_alone(error: BaseExcep
 
     async with served(fail) as ours:
         with pytest.raises(SocketLost, match=told):
-            await ours.ask(b"bad")
-        assert await ours.ask(b"good") == b"good"
+            await ours.request(b"bad")
+        assert await ours.request(b"good") == b"good"
 
 
-async def test_an_answer_for_which_nobody_waits_any_more_is_dropped() -> None:
+async def test_an_answer_to_a_canceled_call_is_dropped() -> None:
     answers = Answers()
     async with served(answers) as ours:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await ours.ask(b"slow")
+        slow = asyncio.create_task(ours.request(b"slow"))
+        await answers.has_begun(b"slow")
+        slow.cancel()
+        await asyncio.wait([slow])
         answers.asked[b"slow"].set()
-        next_one = asyncio.create_task(ours.ask(b"next"))
+        next_one = asyncio.create_task(ours.request(b"next"))
         await answers.has_begun(b"next")
         answers.asked[b"next"].set()
         assert await next_one == b"NEXT"
 
 
-async def test_only_the_first_connects() -> None:
+async def test_a_process_accepts_only_the_first_connection() -> None:
     address = await CallServer(echo).listen()
     first = await connected(address)
     assert first is not None
-    assert await first.ask(b"x") == b"x"
+    assert await first.request(b"x") == b"x"
     assert await connected(address) is None
     first.close()
 
@@ -157,7 +158,7 @@ async def test_without_a_process_on_this_host_there_is_no_socket(address: str | 
     assert await connected(address) is None
 
 
-async def test_another_user_s_process_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_of_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     server = CallServer(echo)
     address = await server.listen()
     with monkeypatch.context() as other:
@@ -190,48 +191,48 @@ async def test_without_descriptors_there_is_no_socket(monkeypatch: pytest.Monkey
     server.close()
 
 
-async def test_what_is_not_sent_keeps_no_socket_open_when_the_process_is_given_up() -> None:
-    """A process whose loop is blocked reads nothing, and what it has forked keeps its end open."""
+async def test_unsent_bytes_do_not_keep_the_socket_open_after_the_end_of_a_process() -> None:
+    """A process with a blocked loop does not read, and its forked child keeps the process's end of the socket open."""
     here, there = socket.socketpair()
     here.setblocking(False)
     with there:
         _, ours = await asyncio.get_running_loop().create_unix_connection(CallSocket, sock=here)
-        call = asyncio.create_task(ours.ask(b"x" * 10_000_000))
+        call = asyncio.create_task(ours.request(b"x" * 10_000_000))
         await asyncio.sleep(0)
 
-        ours.lose(SocketLost("it hangs"))
+        ours.fail_calls(SocketLost("it hangs"))
 
         with pytest.raises(SocketLost):
             await call
         await eventually(lambda: here.fileno() == -1, within_s=WITHIN_S)
 
 
-async def test_calls_under_way_fail_as_the_process_ended_and_no_more_is_sent() -> None:
+async def test_open_calls_fail_with_the_end_of_the_process_and_later_ones_are_not_sent() -> None:
     answers = Answers()
     async with served(answers) as ours:
-        calls = [asyncio.create_task(ours.ask(body)) for body in (b"one", b"two")]
+        calls = [asyncio.create_task(ours.request(body)) for body in (b"one", b"two")]
         await answers.has_begun(b"one", b"two")
-        ours.lose(SocketLost("it ran out of memory"))
-        ours.lose(SocketLost("and later nobody asks why"))
+        ours.fail_calls(SocketLost("it ran out of memory"))
+        ours.fail_calls(SocketLost("and later nobody asks why"))
         for call in calls:
             with pytest.raises(SocketLost, match="out of memory"):
                 await call
         with pytest.raises(NotSent):
-            await ours.ask(b"three")
+            await ours.request(b"three")
 
 
-async def test_a_closed_socket_alone_does_not_say_how_the_process_ended() -> None:
+async def test_a_closed_socket_alone_gives_no_cause_of_the_end() -> None:
     answers = Answers()
     server = CallServer(answers)
     ours = await connected(await server.listen())
     assert ours is not None
-    call = asyncio.create_task(ours.ask(b"one"))
+    call = asyncio.create_task(ours.request(b"one"))
     await answers.has_begun(b"one")
 
     ours.connection_lost(None)
     await asyncio.sleep(0)
     assert not call.done(), "Ray says it a moment later"
-    ours.lose(SocketLost("SIGSEGV"))
+    ours.fail_calls(SocketLost("SIGSEGV"))
 
     with pytest.raises(SocketLost, match="SIGSEGV"):
         await call

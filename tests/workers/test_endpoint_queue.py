@@ -1,4 +1,4 @@
-"""Prove what becomes of an endpoint's deliveries, from what it answers, with a sender that the test plays."""
+"""The outcomes of an endpoint's deliveries by its answers, with a fake sender."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from typing import Any
 import pytest
 
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.sql.deliveries.settle import Ending, Settlement
+from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
-from shardclock_server.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
 from shardclock_server.webhooks.policy import policy_of
-from shardclock_server.webhooks.sender import Message
+from shardclock_server.webhooks.sender import WebhookMessage
 from shardclock_server.workers import endpoint_queue
-from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.attempt_log import AttemptLog
 from shardclock_server.workers.context import WorkerContext
+from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.endpoint_queue import EndpointQueue
 from shardclock_server.workers.stats import WorkerStats
-from shardclock_server.workers.webhook import message_of, settlement_after
+from shardclock_server.workers.webhook import settlement_after
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
 from tests.support.waiting import eventually
@@ -35,19 +36,19 @@ from tests.support.waiting import eventually
 KEY = EndpointName("default", "billing")
 STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {}, (SECRET,), {})
 OK = Delivered(204, 0.01)
-DOWN = Retry("answered 500 Internal Server Error", 0.01, status=500)
+DOWN = RetryDelivery("answered 500 Internal Server Error", 0.01, status=500)
 
 
 @dataclass
 class Sent:
-    """Answer as a test says, and record what is sent."""
+    """Answer from a script, and record the sent messages."""
 
     play: Callable[[str], Answer] = lambda _: OK
     gate: asyncio.Event | None = None
     turn: asyncio.Event | None = None
     ids: list[str] = field(default_factory=list)
 
-    async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+    async def __call__(self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer:
         assert (str(endpoint.url), tenant_id) == (STORED.url, KEY.tenant_id)
         if self.turn is not None:
             await self.turn.wait()
@@ -60,7 +61,7 @@ class Sent:
 
 @dataclass
 class Bench:
-    """A queue, and what came out of it."""
+    """An endpoint's queue and the outcomes of its deliveries."""
 
     sent: Sent
     stored: StoredEndpoint | None = STORED
@@ -69,22 +70,25 @@ class Bench:
     moment: datetime = NOON
     stats: WorkerStats = field(default_factory=WorkerStats)
     may_call: bool = True
-    is_held: bool = True  # what is in hand
+    is_held: bool = True  # whether the worker still holds the leases
 
     def __post_init__(self) -> None:
-        self.broken: list[BaseException] = []
+        self.on_fault: list[BaseException] = []
         context = WorkerContext(
             outcomes=self,
             permits=self,
-            claims=ClaimPlanner(),
+            claims=DeliveryPlanner(),
             clock=self,
             stats=self.stats,
-            broken=self.broken.append,
+            on_fault=self.on_fault.append,
             jitter=lambda _, most: most,
         )
-        self.queue = EndpointQueue(KEY, EndpointRules(), context, send=self.sent, ask=self._learn)
+        self.attempts = AttemptLog()
+        self.queue = EndpointQueue(
+            KEY, EndpointRules(), context, send=self.sent, request_refresh=self._learn, attempts=self.attempts
+        )
 
-    def ended(self) -> dict[int, Ending | None]:
+    def ended(self) -> dict[int, DeliveryEnding | None]:
         return {it.delivery.timer_key: it.ending for it in self.settled}
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
@@ -98,7 +102,7 @@ class Bench:
 
     def _learn(self) -> None:
         self.asked += 1
-        asyncio.get_running_loop().call_soon(lambda: self.queue.learn(self.stored))
+        asyncio.get_running_loop().call_soon(lambda: self.queue.update(self.stored))
 
 
 @asynccontextmanager
@@ -108,10 +112,10 @@ async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIter
         yield one
     finally:
         await one.queue.close()
-        assert one.broken == []
+        assert one.on_fault == []
 
 
-async def test_what_is_not_in_hand_any_more_when_its_turn_comes_is_not_sent() -> None:
+async def test_a_delivery_without_its_lease_at_its_turn_is_not_sent() -> None:
     sent = Sent(turn=asyncio.Event())
     async with bench(sent) as it:
         it.queue.add([delivery(7)])
@@ -125,9 +129,11 @@ async def test_what_is_not_in_hand_any_more_when_its_turn_comes_is_not_sent() ->
         it.is_held = True
         it.queue.add([delivery(9)])
         await eventually(lambda: sent.ids == ["timer_9"])
+        await eventually(lambda: len(it.settled) == 1)
+        assert len(it.attempts) == 1, "only the attempt that was sent is kept"
 
 
-async def test_what_waits_for_its_turn_when_the_worker_leaves_was_not_called() -> None:
+async def test_a_delivery_that_waits_for_its_turn_at_the_stop_was_not_called() -> None:
     sent = Sent(turn=asyncio.Event())
     async with bench(sent) as it:
         it.queue.add([delivery(7)])
@@ -138,7 +144,7 @@ async def test_what_waits_for_its_turn_when_the_worker_leaves_was_not_called() -
         assert sent.ids == []
 
 
-async def test_what_waits_for_its_turn_when_it_is_broken_off_was_not_called_and_what_was_sent_was() -> None:
+async def test_a_delivery_that_waits_for_its_turn_at_the_close_was_not_called_but_a_sent_one_was() -> None:
     sent = Sent(gate=asyncio.Event())
     async with bench(sent) as it:
         it.queue.add([delivery(7)])
@@ -151,7 +157,7 @@ async def test_what_waits_for_its_turn_when_it_is_broken_off_was_not_called_and_
         assert it.ended() == {9: None}
 
 
-async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_its_status() -> None:
+async def test_a_delivery_is_sent_after_the_endpoint_was_read_and_settled_with_its_status() -> None:
     async with bench(Sent()) as it:
         it.queue.add([delivery(7)])
         assert it.sent.ids == [], "nobody knows yet where it leads"
@@ -159,7 +165,7 @@ async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_it
 
         assert (it.sent.ids, it.asked) == (["timer_7"], 1)
         (settlement,) = it.settled
-        assert (settlement.ending, settlement.fails) == (Ending.DELIVERED, False)
+        assert (settlement.ending, settlement.fails) == (DeliveryEnding.DELIVERED, False)
         assert json.loads(settlement.result or "") == {"status": 204}
         assert len(it.queue) == 0
 
@@ -176,9 +182,9 @@ async def test_the_wait_for_a_turn_counts_as_lag() -> None:
     assert it.stats.lags["handler"].sum_s == 40.0
 
 
-async def test_what_another_worker_has_now_is_not_sent() -> None:
+async def test_a_delivery_that_another_worker_has_is_not_sent() -> None:
     async with bench(Sent()) as it:
-        it.queue.add([delivery(1), delivery(2)])  # they wait until the endpoint was read
+        it.queue.add([delivery(1), delivery(2)])  # the deliveries wait until the endpoint's row is read
 
         it.queue.drop({delivery(1).claim})
 
@@ -197,7 +203,7 @@ async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.Monke
         assert it.asked == 2
 
 
-async def test_a_new_endpoint_gets_a_few_at_first_and_more_as_it_answers() -> None:
+async def test_a_new_endpoint_gets_few_deliveries_at_first_and_more_after_answers() -> None:
     gate = asyncio.Event()
     async with bench(Sent(gate=gate)) as it:
         assert it.queue.places == 10
@@ -210,13 +216,13 @@ async def test_a_new_endpoint_gets_a_few_at_first_and_more_as_it_answers() -> No
         assert it.queue.places > 60
 
 
-async def test_a_policy_that_was_changed_counts_as_soon_as_it_is_read() -> None:
+async def test_a_changed_policy_counts_after_its_next_read() -> None:
     async with bench(Sent()) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: len(it.settled) == 1)
         assert it.queue.places >= 10
 
-        it.queue.learn(replace(STORED, policy={"concurrency": 1}))
+        it.queue.update(replace(STORED, policy={"concurrency": 1}))
 
         assert it.queue.places == 2
 
@@ -231,11 +237,11 @@ async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_lon
     last = settlement_after(
         delivery(1, failed_attempts=19), replace(DOWN, after_s=900.0), policy, now=NOON, jitter=random.uniform
     )
-    assert last.ending is Ending.DEAD
+    assert last.ending is DeliveryEnding.DEAD
 
 
-async def test_what_could_not_be_sent_for_want_of_a_socket_is_given_back_and_costs_no_attempt() -> None:
-    ours = Retry("not sent: no socket left", 0.01, fault=Fault.SENDER)
+async def test_a_delivery_without_a_free_socket_is_released_without_an_attempt() -> None:
+    ours = RetryDelivery("not sent: no socket left", 0.01, fault=FaultSide.SENDER)
     async with bench(Sent(lambda _: ours)) as it:
         it.queue.add([delivery(key, failed_attempts=19) for key in range(1, 21)])
         await eventually(lambda: len(it.settled) == 20)
@@ -246,7 +252,7 @@ async def test_what_could_not_be_sent_for_want_of_a_socket_is_given_back_and_cos
         assert (it.queue.places, it.queue.is_open) == (0, False)
 
 
-async def test_when_the_breaker_opens_what_waits_is_given_back_until_the_endpoint_is_probed() -> None:
+async def test_an_open_breaker_releases_the_waiting_deliveries_until_its_probe() -> None:
     async with bench(Sent(lambda _: DOWN)) as it:
         it.queue.add([delivery(key) for key in range(1, 21)])
         await eventually(lambda: len(it.settled) == 20)
@@ -261,26 +267,26 @@ async def test_when_the_breaker_opens_what_waits_is_given_back_until_the_endpoin
 
 
 async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliveries_are_dead() -> None:
-    async with bench(Sent(lambda _: Gone("answered 410 Gone", 0.01))) as it:
+    async with bench(Sent(lambda _: EndpointGone("answered 410 Gone", 0.01))) as it:
         it.queue.add([delivery(key) for key in range(1, 21)])
         await eventually(lambda: len(it.settled) == 20)
 
         assert it.queue.gone is not None
         assert (it.queue.gone.url, it.queue.gone.answer) == (STORED.url, "answered 410 Gone")
         assert len(it.sent.ids) <= 5, "those that were on the way"
-        assert set(it.ended().values()) == {Ending.DEAD}
+        assert set(it.ended().values()) == {DeliveryEnding.DEAD}
 
 
 @pytest.mark.parametrize(
     ("stored", "ending"),
     [
-        (None, Ending.DEAD),
-        (replace(STORED, disabled_at=NOON, disabled_why="by hand"), Ending.DEAD),
+        (None, DeliveryEnding.DEAD),
+        (replace(STORED, disabled_at=NOON, disabled_why="by hand"), DeliveryEnding.DEAD),
         (replace(STORED, url="https://10.0.0.1/"), None),
     ],
     ids=["removed", "disabled", "not allowed"],
 )
-async def test_nothing_is_sent_where_nothing_may_be_sent(stored: StoredEndpoint | None, ending: Ending | None) -> None:
+async def test_a_closed_route_gets_no_delivery(stored: StoredEndpoint | None, ending: DeliveryEnding | None) -> None:
     async with bench(Sent(), stored) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: len(it.settled) == 1)
@@ -290,17 +296,17 @@ async def test_nothing_is_sent_where_nothing_may_be_sent(stored: StoredEndpoint 
         assert (settlement.ending, settlement.fails) == (ending, True)
 
 
-async def test_an_expired_one_is_discarded_unsent() -> None:
+async def test_an_expired_delivery_is_discarded_unsent() -> None:
     stored = replace(STORED, policy={"expires_after_s": 60.0})
     async with bench(Sent(), stored) as it:
         it.queue.add([delivery(1, due_date=NOON.replace(hour=11))])
         await eventually(lambda: len(it.settled) == 1)
 
-        assert it.ended() == {1: Ending.DISCARDED}
+        assert it.ended() == {1: DeliveryEnding.DISCARDED}
         assert it.sent.ids == []
 
 
-async def test_no_more_are_begun_in_a_second_than_the_rate_says_and_the_rest_waits() -> None:
+async def test_no_more_attempts_begin_in_a_second_than_the_rate_and_the_others_wait() -> None:
     stored = replace(STORED, policy={"rate_per_s": 20.0})
     async with bench(Sent(), stored) as it:
         began_s = asyncio.get_running_loop().time()
@@ -308,11 +314,11 @@ async def test_no_more_are_begun_in_a_second_than_the_rate_says_and_the_rest_wai
         await eventually(lambda: len(it.settled) == 30)
 
         assert asyncio.get_running_loop().time() - began_s >= 0.45, "ten after the first twenty"
-        assert set(it.ended().values()) == {Ending.DELIVERED}
+        assert set(it.ended().values()) == {DeliveryEnding.DELIVERED}
         assert it.queue.places <= 21
 
 
-async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unused_queue_is_removed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(Sent()) as it:
         it.queue.add([delivery(1)])
         assert not it.queue.is_idle
@@ -322,7 +328,7 @@ async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytes
         assert it.queue.is_idle
 
 
-async def test_a_line_is_kept_while_its_rate_lets_none_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_is_kept_while_its_rate_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(Sent(), replace(STORED, policy={"rate_per_s": 0.01})) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: len(it.settled) == 1)
@@ -337,7 +343,7 @@ async def test_a_line_is_kept_while_its_rate_lets_none_begin(monkeypatch: pytest
 @pytest.mark.parametrize(
     "change", [None, {"disabled_at": NOON, "disabled_why": "by hand"}, {"url": "https://10.0.0.1/"}]
 )
-async def test_where_nothing_may_be_sent_no_breaker_stays_open(
+async def test_a_closed_route_has_no_open_breaker(
     monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None
 ) -> None:
     async with bench(Sent(lambda _: DOWN)) as it:
@@ -355,7 +361,7 @@ async def test_where_nothing_may_be_sent_no_breaker_stays_open(
         assert it.queue.is_idle
 
 
-async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_hour(
+async def test_the_queue_of_a_failing_endpoint_is_removed_after_an_hour(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with bench(Sent(lambda _: DOWN)) as it:
@@ -369,29 +375,17 @@ async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_
 
 
 def is_open(queue: EndpointQueue) -> bool:
-    """Look through a function, because mypy doesn't expect that it changes."""
+    """Read the value in a function, because mypy doesn't expect it to change."""
     return queue.is_open
 
 
-def test_each_attempt_sends_the_same_id_and_bytes() -> None:
-    first = delivery(7, payload='{"order": 42}', name="order-42")
-    again = first._replace(claims=3, failed_attempts=2, next_attempt_at=NOON.replace(hour=13))
-
-    assert message_of(first) == message_of(again)
-    body = json.loads(message_of(first).body)
-    assert body["type"] == "timer.fired"
-    assert (body["data"]["timer_key"], body["data"]["name"]) == (7, "order-42")
-    assert body["data"]["payload"] == {"order": 42}
-    assert body["data"]["due_date"] == "2026-03-02T12:00:00Z"
-
-
-async def test_an_endpoint_that_was_enabled_again_is_sent_to_again() -> None:
-    answers: list[Answer] = [Gone("answered 410 Gone", 0.01), OK]
+async def test_an_enabled_endpoint_gets_deliveries_again() -> None:
+    answers: list[Answer] = [EndpointGone("answered 410 Gone", 0.01), OK]
     async with bench(Sent(lambda _: answers.pop(0))) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: it.queue.gone is not None)
-        it.queue.forget()  # it was recorded, and somebody has enabled it at once
+        it.queue.reset()  # the disabling was recorded, and a client has enabled the endpoint at once
 
         it.queue.add([delivery(2)])
         await eventually(lambda: len(it.settled) == 2)
-        assert it.ended() == {1: Ending.DEAD, 2: Ending.DELIVERED}
+        assert it.ended() == {1: DeliveryEnding.DEAD, 2: DeliveryEnding.DELIVERED}

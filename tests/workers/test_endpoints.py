@@ -1,4 +1,4 @@
-"""Prove that no endpoint keeps a worker from the others, whatever its row holds."""
+"""No endpoint delays the other endpoints of a worker, even if its row is invalid."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from shardclock_server.sql.deliveries.settle import Settlement
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.webhooks.answers import Answer, Delivered
 from shardclock_server.webhooks.endpoint import Endpoint, EndpointRules
-from shardclock_server.webhooks.sender import Message
-from shardclock_server.workers import budget
-from shardclock_server.workers.budget import NEW_PLACES, Load
-from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.webhooks.sender import WebhookMessage
+from shardclock_server.workers import webhook_budget
 from shardclock_server.workers.context import WorkerContext
-from shardclock_server.workers.endpoint_queue import GoneAt, NotNow, Send
+from shardclock_server.workers.delivery_planner import DeliveryPlanner
+from shardclock_server.workers.endpoint_queue import AttemptSkipped, GoneAnswer, Send
 from shardclock_server.workers.endpoints import Endpoints
 from shardclock_server.workers.stats import WorkerStats
+from shardclock_server.workers.webhook_budget import NEW_PLACES, MemoryUsage
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
 from tests.support.waiting import eventually
 
-# Nothing is sent: both are disabled or wrong, so what was read of them is seen in how their deliveries end.
+# Each endpoint is disabled or invalid, so no request is sent. The ends of its deliveries show which row was read.
 BAD, OTHER = Lane("webhook:bad", "a"), Lane("webhook:other", "b")
 ROW = {
     "tenant_id": "b", "name": "other", "url": "https://example.com/", "headers": "{}", "secrets": [SECRET],
@@ -38,7 +38,7 @@ ROW = {
 
 
 class Rows:
-    """Stand for a session that reads these rows; some statements fail, others are done."""
+    """A fake session that reads these rows, and fails some statements."""
 
     def __init__(self, *rows: dict[str, Any], failing: Exception | None = None) -> None:
         self.disabled: list[str] = []
@@ -48,6 +48,8 @@ class Rows:
     async def rows(self, statement: str, /, **values: object) -> tuple[dict[str, Any], ...]:
         if statement == "find_endpoints":
             return self._rows
+        if statement == "keep_attempts":
+            return ()
         self.disabled.append(str(values["name"]))
         if self._failing is not None and len(self.disabled) == 1:
             raise self._failing
@@ -56,12 +58,12 @@ class Rows:
 
 @pytest.fixture
 def settled() -> list[Settlement]:
-    """Give what was settled."""
+    """Return the settlements."""
     return []
 
 
 class Calling:
-    """Record outcomes; permit calls of all deliveries, or of none."""
+    """Record outcomes, and permit all calls or none."""
 
     def __init__(self, settled: list[Settlement], *, holds: bool) -> None:
         self._settled = settled
@@ -82,16 +84,16 @@ class Calling:
 async def opened(
     settled: list[Settlement], send: Send | None = None, *, holds: bool = True
 ) -> AsyncIterator[Endpoints]:
-    """Set up the endpoints of a worker, and close them."""
-    broken: list[BaseException] = []
+    """Create the endpoints of a worker, and close them."""
+    on_fault: list[BaseException] = []
     calling = Calling(settled, holds=holds)
     context = WorkerContext(
         outcomes=calling,
         permits=calling,
-        claims=ClaimPlanner(),
+        claims=DeliveryPlanner(),
         clock=calling,
         stats=WorkerStats(),
-        broken=broken.append,
+        on_fault=on_fault.append,
         jitter=random.uniform,
     )
     one = Endpoints(context, cast("Session", Rows()), EndpointRules(), send=send)
@@ -99,12 +101,12 @@ async def opened(
         yield one
     finally:
         await one.break_off()
-    assert broken == []
+    assert on_fault == []
 
 
 @pytest.fixture
 async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
-    """Give the endpoints of a worker."""
+    """Yield the endpoints of a worker."""
     async with opened(settled) as one:
         yield one
 
@@ -120,7 +122,7 @@ async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
         {"secrets": [None]},
     ],
 )
-async def test_a_row_that_is_wrong_fails_its_own_deliveries_alone(
+async def test_an_invalid_row_fails_only_its_own_deliveries(
     endpoints: Endpoints, settled: list[Settlement], wrong: dict[str, Any]
 ) -> None:
     bad = ROW | {"tenant_id": "a", "name": "bad", "disabled_at": None, "disabled_why": None} | wrong
@@ -135,7 +137,7 @@ async def test_a_row_that_is_wrong_fails_its_own_deliveries_alone(
     assert (second.delivery.target, second.reason) == (OTHER.target, "the endpoint is disabled: by hand")
 
 
-async def test_the_queues_that_have_rested_longest_are_forgotten_beyond_a_bound(
+async def test_the_longest_unused_queues_over_the_limit_are_removed(
     endpoints: Endpoints, settled: list[Settlement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock_server.workers.endpoints.QUEUES_MAX", 3)
@@ -151,13 +153,13 @@ async def test_the_queues_that_have_rested_longest_are_forgotten_beyond_a_bound(
     assert set(endpoints._queues) == {lanes[0], lanes[1], lanes[5]}, "those that are in use, that fail, and the newest"
 
 
-async def test_nothing_is_written_that_is_not_in_hand_when_its_turn_comes(settled: list[Settlement]) -> None:
+async def test_a_message_without_a_lease_at_its_turn_is_not_written(settled: list[Settlement]) -> None:
     refused: list[str] = []
 
-    async def in_turn(endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+    async def in_turn(endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer:
         try:
             raise AssertionError(f"{tenant_id} sent {write()} to {endpoint.url}")
-        except NotNow:
+        except AttemptSkipped:
             refused.append(tenant_id)
             raise
 
@@ -171,14 +173,14 @@ async def test_nothing_is_written_that_is_not_in_hand_when_its_turn_comes(settle
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no answer"), StatementRefused("no such right")])
-async def test_one_that_can_not_be_disabled_keeps_no_other_from_being_read_or_disabled(
+async def test_an_endpoint_that_can_t_be_disabled_delays_no_other(
     endpoints: Endpoints, settled: list[Settlement], error: Exception
 ) -> None:
     gone = [Lane("webhook:bad", "a"), Lane("webhook:gone", "a")]
     for lane in (*gone, OTHER):
         endpoints.add(lane, [delivery(1, target=lane.target, tenant_id=lane.tenant_id)] if lane == OTHER else [])
     for lane in gone:
-        endpoints._queues[lane].gone = GoneAt("https://example.com/", "answered 410 Gone")
+        endpoints._queues[lane].gone = GoneAnswer("https://example.com/", "answered 410 Gone")
     session = Rows(ROW, failing=error)
 
     with pytest.raises(type(error), match=str(error)):
@@ -192,13 +194,13 @@ async def test_one_that_can_not_be_disabled_keeps_no_other_from_being_read_or_di
 
 
 class Receivers:
-    """Answer at once what is sent, while they are well."""
+    """Answer each request at once, or hang."""
 
     def __init__(self) -> None:
         self.well = asyncio.Event()
         self.well.set()
 
-    async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+    async def __call__(self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer:
         assert (endpoint.url.host, tenant_id in "ab") == ("example.com", True)
         await self.well.wait()
         write()
@@ -206,7 +208,7 @@ class Receivers:
 
 
 class Claims:
-    """Claim deliveries of endpoints that have more than enough, a hundred at once, as their room says."""
+    """Claim deliveries of endpoints with a backlog, up to a hundred at once within the capacity."""
 
     def __init__(self, endpoints: Endpoints, lanes: Sequence[Lane]) -> None:
         self._endpoints, self._keys = endpoints, count(1)
@@ -216,8 +218,8 @@ class Claims:
         )
 
     async def once(self, lanes: Sequence[Lane]) -> int:
-        """Claim once of these lanes; return how many were claimed."""
-        room = self._endpoints.room()
+        """Claim once from these lanes; return the number of claimed deliveries."""
+        room = self._endpoints.capacity()
         share = min(100, room.most) // len(lanes)
         taken = {lane: min(share, room.places.get(lane.place, room.new_places)) for lane in lanes}
         for lane, places in taken.items():
@@ -228,16 +230,16 @@ class Claims:
         return sum(taken.values())
 
     async def are_done(self) -> bool:
-        """Read the endpoints that must be read again; say whether nothing is in hand."""
+        """Read stale endpoints; return whether all deliveries have left."""
         await self._endpoints.refresh(cast("Session", self._rows))
-        return not in_hand(self._endpoints)
+        return not deliveries_of(self._endpoints)
 
 
-async def test_a_tenant_whose_endpoints_hang_has_half_of_what_a_worker_takes_and_others_have_places(
+async def test_a_tenant_with_hanging_endpoints_has_half_of_the_budget_and_others_have_places(
     settled: list[Settlement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given five endpoints of one tenant that have done well: each may have some 130 deliveries in hand
-    monkeypatch.setattr(budget, "IN_HAND_MAX", 400)
+    # Given five endpoints of one tenant after many successes: each may have about 130 deliveries
+    monkeypatch.setattr(webhook_budget, "DELIVERIES_MAX", 400)
     receivers, of_one = Receivers(), [Lane(f"webhook:n{number}", "a") for number in range(5)]
     async with opened(settled, receivers) as endpoints:
         claims = Claims(endpoints, [*of_one, OTHER])
@@ -245,33 +247,33 @@ async def test_a_tenant_whose_endpoints_hang_has_half_of_what_a_worker_takes_and
             await claims.once(of_one)
             await eventually(claims.are_done)
 
-        # When all of them hang
+        # When all endpoints hang
         receivers.well.clear()
         while await claims.once(of_one):
             pass
 
-        # Then they have a half, and no more than one claim beyond; another tenant has its first places
-        assert in_hand(endpoints) <= 200 + 100
+        # Then the five use half of the budget and at most one claim more; another tenant gets its first places
+        assert deliveries_of(endpoints) <= 200 + 100
         assert await claims.once([OTHER]) == NEW_PLACES
         receivers.well.set()
         await eventually(claims.are_done)
         assert await claims.once(of_one) > 0
 
 
-async def test_what_left_the_hand_in_any_way_takes_no_room(endpoints: Endpoints, settled: list[Settlement]) -> None:
+async def test_a_delivery_that_left_in_any_way_uses_no_budget(endpoints: Endpoints, settled: list[Settlement]) -> None:
     first, second, third = (delivery(key, target=OTHER.target, tenant_id="b", payload="x" * 100) for key in (1, 2, 3))
     endpoints.add(OTHER, [first, second])
-    assert in_hand(endpoints) == 2
+    assert deliveries_of(endpoints) == 2
 
     endpoints.drop({first.claim})
-    assert in_hand(endpoints) == 1
+    assert deliveries_of(endpoints) == 1
     await endpoints.refresh(cast("Session", Rows(ROW)))
-    assert (in_hand(endpoints), len(settled)) == (0, 1)
+    assert (deliveries_of(endpoints), len(settled)) == (0, 1)
     endpoints.add(BAD, [third])
-    assert (in_hand(endpoints), len(endpoints.give_back())) == (1, 1)
-    assert [queue.load for queue in endpoints._queues.values()] == [Load(), Load()]
+    assert (deliveries_of(endpoints), len(endpoints.give_back())) == (1, 1)
+    assert [queue.usage for queue in endpoints._queues.values()] == [MemoryUsage(), MemoryUsage()]
 
 
-def in_hand(endpoints: Endpoints) -> int:
-    """Count what the endpoints have in hand."""
-    return sum(queue.load.deliveries for queue in endpoints._queues.values())
+def deliveries_of(endpoints: Endpoints) -> int:
+    """Count the deliveries of the endpoints."""
+    return sum(queue.usage.deliveries for queue in endpoints._queues.values())

@@ -1,4 +1,4 @@
-"""A real executor keeps the same promises, whether Ray has started it or its worker."""
+"""A real executor keeps the same promises whether Ray or the worker has started it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOUND_S = 240.0
 
 @pytest.fixture(scope="module", params=["local", pytest.param("ray", marks=pytest.mark.ray)])
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Play all scenarios with executors of a kind."""
+    """Run all scenarios with one kind of executors."""
     place = tmp_path_factory.mktemp("executors")
     (place / "app_of_executors.py").write_text(APP)
     done = subprocess.run(
@@ -40,7 +40,7 @@ def test_plain_async_and_batch_handlers_are_called(played: dict[str, Any]) -> No
     assert ["Discarded" in str(it) for it in played["calls"]["batch"]] == [True, False]
 
 
-def test_an_executor_loads_no_module_of_the_server_and_steps_back_by_its_priority(played: dict[str, Any]) -> None:
+def test_an_executor_loads_no_module_of_the_server_and_lowers_its_priority(played: dict[str, Any]) -> None:
     ours = os.getpriority(os.PRIO_PROCESS, 0)
     handler, run = played["calls"]["plain"][0], played["runs"]["first"]
 
@@ -51,7 +51,7 @@ def test_an_executor_loads_no_module_of_the_server_and_steps_back_by_its_priorit
 
 
 @pytest.mark.parametrize("target", DEATHS)
-def test_of_many_deliveries_only_the_one_that_ends_the_process_fails(played: dict[str, Any], target: str) -> None:
+def test_only_the_delivery_that_ends_the_process_fails(played: dict[str, Any], target: str) -> None:
     failed = played["deaths"][target]
 
     assert [*failed] == ["17"]
@@ -59,21 +59,21 @@ def test_of_many_deliveries_only_the_one_that_ends_the_process_fails(played: dic
     assert re.search(said, failed["17"]), failed
 
 
-def test_an_app_that_can_t_be_imported_is_told_in_one_sentence(played: dict[str, Any]) -> None:
+def test_an_app_that_can_t_be_imported_is_refused_in_one_sentence(played: dict[str, Any]) -> None:
     refused = played["refusals"]
 
     assert len(refused) == 4
     for name, sentence in refused.items():
-        whose = "run" if name.endswith("RunProcess") else "handler"
+        owner = "run" if name.endswith("RunProcess") else "handler"
         assert sentence.isprintable()
         if name.startswith("raises"):
-            assert sentence.startswith(f"the {whose}'s process does not start: ")
+            assert sentence.startswith(f"the {owner}'s process does not start: ")
             assert "ValueError: no such setting, in " in sentence
         else:
-            assert sentence.startswith(f"the {whose}'s process ended")
+            assert sentence.startswith(f"the {owner}'s process ended")
 
 
-def test_a_process_makes_runs_one_after_the_other_and_is_gone_when_nobody_looks(played: dict[str, Any]) -> None:
+def test_a_process_makes_runs_one_after_the_other_and_ends_without_polls(played: dict[str, Any]) -> None:
     runs = played["runs"]
 
     assert (runs["second"], runs["said"]) == (True, "half")

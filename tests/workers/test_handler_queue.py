@@ -1,4 +1,4 @@
-"""Prove that a handler's deliveries are called in chunks. Each fails alone, whatever it does to its process."""
+"""A handler's deliveries are called in chunks; after any act of its call, each delivery fails alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from shardclock import Completed, Failed, Outcome
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
-from shardclock_server.sql.deliveries.settle import Ending
-from shardclock_server.workers import handler_queue, seat
-from shardclock_server.workers.seat import CHUNK_MAX, next_chunk
+from shardclock_server.sql.deliveries.settle import DeliveryEnding
+from shardclock_server.workers import handler_queue, handler_slot
+from shardclock_server.workers.handler_slot import CHUNK_MAX, next_chunk
 from tests.support.handler_queues import dies_of, hangs_on, running
 from tests.support.handlers import NOON, Processes, delivery, spec_of
 from tests.support.waiting import eventually
@@ -29,13 +29,13 @@ from tests.support.waiting import eventually
         (1, 0.0, 1, 2),
     ],
 )
-def test_a_chunk_doubles_while_it_is_called_in_less_than_20_ms(
+def test_a_chunk_doubles_while_its_calls_take_less_than_20_ms(
     size: int, took_s: float, deliveries: int, following: int
 ) -> None:
     assert next_chunk(size, took_s, deliveries) == following
 
 
-async def test_a_fast_handler_gets_ever_more_with_one_message() -> None:
+async def test_a_fast_handler_gets_more_and_more_with_one_message() -> None:
     processes = Processes()
     async with running(spec_of(is_async=False), processes) as it:
         it.queue.add([delivery(key) for key in range(200)])
@@ -59,37 +59,37 @@ async def test_a_batch_handler_gets_its_batch() -> None:
 
 
 @pytest.mark.parametrize("is_async", [True, False])
-async def test_one_that_kills_its_process_fails_alone(is_async: bool) -> None:
+async def test_a_delivery_that_kills_its_process_fails_alone(is_async: bool) -> None:
     processes = Processes(dies_of(150))
     async with running(spec_of(is_async=is_async, concurrency=300 if is_async else None), processes) as it:
         it.queue.add([delivery(key) for key in range(200)])
         await eventually(lambda: len(it.settled) == 200)
 
-    assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {150}
+    assert {key for key, ending in it.ends().items() if ending is not DeliveryEnding.DELIVERED} == {150}
     (guilty,) = (one for one in it.settled if one.delivery.timer_key == 150)
     assert guilty.reason == "the handler's process ended: exit code 1"
     assert guilty.fails
 
 
-async def test_one_that_hangs_is_ended_with_its_process_and_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seat, "GRACE_S", 0.01)
+async def test_a_delivery_that_hangs_fails_alone_and_its_process_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler_slot, "GRACE_S", 0.01)
     processes = Processes(hangs_on(7))
     async with running(spec_of(is_async=False, timeout_s=0.05), processes) as it:
         it.queue.add([delivery(key) for key in range(20)])
         await eventually(lambda: len(it.settled) == 20)
 
-    assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {7}
+    assert {key for key, ending in it.ends().items() if ending is not DeliveryEnding.DELIVERED} == {7}
     (guilty,) = (one for one in it.settled if one.delivery.timer_key == 7)
     assert guilty.reason == "it did not end within 0.05 s"
     assert len(processes.started) >= 2
     assert all(process.killed for process in processes.started)
 
 
-async def test_a_process_in_which_calls_wait_for_their_turn_is_left_alone_while_it_answers(
+async def test_a_crowded_process_is_not_killed_while_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given ten calls in the process, of which two run at a time, each for nearly as long as it may
-    monkeypatch.setattr(seat, "GRACE_S", 0.05)
+    # Given ten calls in the process, two at a time, each nearly as long as its timeout
+    monkeypatch.setattr(handler_slot, "GRACE_S", 0.05)
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(concurrency=2, timeout_s=0.3), processes) as it:
         it.queue.add([delivery(0)])
@@ -97,38 +97,38 @@ async def test_a_process_in_which_calls_wait_for_their_turn_is_left_alone_while_
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: len(it.settled) == 1)
-        the_seat = it.queue._seats[0]
+        the_seat = it.queue._slots[0]
         the_seat.chunk = 10
         processes.gate.clear()
         it.queue.add([delivery(key) for key in range(1, 11)])
         await eventually(lambda: len(processes.chunks) == 2)
         began_s = time.monotonic()
-        await eventually(lambda: time.monotonic() > began_s + 0.45)  # its timeout and more
+        await eventually(lambda: time.monotonic() > began_s + 0.45)  # longer than the call's timeout
         processes.gate.set()
         await eventually(lambda: len(it.settled) == 11)
 
     assert len(processes.started) == 1
-    assert set(it.ends().values()) == {Ending.DELIVERED}
+    assert set(it.ends().values()) == {DeliveryEnding.DELIVERED}
 
 
 @pytest.mark.parametrize("answers", [True, False])
 async def test_an_async_handler_that_blocks_its_process_is_ended_after_one_timeout(
     monkeypatch: pytest.MonkeyPatch, answers: bool
 ) -> None:
-    monkeypatch.setattr(seat, "GRACE_S", 0.02)
+    monkeypatch.setattr(handler_slot, "GRACE_S", 0.02)
     processes = Processes(hangs_on(7))
     processes.answers = answers
     async with running(spec_of(concurrency=2, timeout_s=0.05), processes) as it:
-        it.queue._seats[0].chunk = 10
+        it.queue._slots[0].chunk = 10
         it.queue.add([delivery(key) for key in range(10)])
         await eventually(lambda: len(it.settled) == 10)
 
-    assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {7}
+    assert {key for key, ending in it.ends().items() if ending is not DeliveryEnding.DELIVERED} == {7}
     assert len(processes.started) >= 2
 
 
-async def test_whatever_a_process_raises_keeps_no_delivery_in_hand() -> None:
-    # The memory monitor's error is no death of an actor, by its class
+async def test_after_any_error_of_a_process_no_delivery_stays_leased() -> None:
+    # The memory monitor's error has another class than an actor's death
     def play(it: ClaimedDelivery) -> Outcome:
         if it.timer_key == 7:
             raise RuntimeError("killed by the memory monitor")
@@ -136,7 +136,7 @@ async def test_whatever_a_process_raises_keeps_no_delivery_in_hand() -> None:
 
     processes = Processes(play)
     async with running(spec_of(concurrency=10), processes) as it:
-        it.queue._seats[0].chunk = 10
+        it.queue._slots[0].chunk = 10
         it.queue.add([delivery(key) for key in range(10)])
         await eventually(lambda: len(it.settled) == 10)
 
@@ -147,10 +147,10 @@ async def test_whatever_a_process_raises_keeps_no_delivery_in_hand() -> None:
     assert processes.started[0].killed
 
 
-async def test_what_a_handler_that_became_slow_has_not_begun_is_called_next() -> None:
+async def test_the_uncalled_deliveries_of_a_slow_handler_are_called_next() -> None:
     processes = Processes(slow_after=3)
     async with running(spec_of(is_async=False), processes) as it:
-        it.queue._seats[0].chunk = 8
+        it.queue._slots[0].chunk = 8
         it.queue.add([delivery(key) for key in range(8)])
         await eventually(lambda: len(it.settled) == 8)
 
@@ -158,7 +158,7 @@ async def test_what_a_handler_that_became_slow_has_not_begun_is_called_next() ->
     assert sum(it.stats.lags["handler"].counts) == 8
 
 
-async def test_what_another_worker_has_now_is_not_called() -> None:
+async def test_a_delivery_that_another_worker_has_is_not_called() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(is_async=False), processes) as it:
         mine, renewed_too_late, lost = (delivery(key, claims=3) for key in range(3))
@@ -174,7 +174,7 @@ async def test_what_another_worker_has_now_is_not_called() -> None:
         processes.gate.set()
         await eventually(lambda: len(it.queue) == 0)
     assert processes.chunks == [[0]]
-    assert it.ends() == {0: Ending.DELIVERED}
+    assert it.ends() == {0: DeliveryEnding.DELIVERED}
 
 
 async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
@@ -194,7 +194,7 @@ async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
         await eventually(lambda: len(it.settled) == 151)
 
 
-async def test_it_asks_for_more_when_half_of_its_places_are_free() -> None:
+async def test_a_claim_waits_until_half_of_the_places_are_free() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(concurrency=10), processes) as it:
         most = it.queue.places
@@ -207,7 +207,7 @@ async def test_it_asks_for_more_when_half_of_its_places_are_free() -> None:
         await eventually(lambda: len(it.settled) == most // 2 + 1)
 
 
-async def test_of_large_payloads_it_asks_for_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_with_large_payloads_there_are_fewer_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler_queue, "PAYLOADS_BYTES_MAX", 10_000)
     async with running(spec_of(concurrency=10), Processes()) as it:
         most = it.queue.places
@@ -217,7 +217,7 @@ async def test_of_large_payloads_it_asks_for_fewer(monkeypatch: pytest.MonkeyPat
         assert (most, it.queue.places) == (10 * (1 + handler_queue.QUEUED_CHUNKS), 20)
 
 
-async def test_those_beside_a_deadly_one_are_not_blamed_even_if_it_dies_again_and_again() -> None:
+async def test_deliveries_beside_a_deadly_one_do_not_fail_though_it_dies_many_times() -> None:
     processes = Processes(dies_of(1, 2, 3))
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(key) for key in range(10)])
@@ -226,7 +226,7 @@ async def test_those_beside_a_deadly_one_are_not_blamed_even_if_it_dies_again_an
     assert {key for key, ending in it.ends().items() if ending is None} == {1, 2, 3}
 
 
-async def test_a_plain_handler_has_a_process_for_each_call_at_a_time() -> None:
+async def test_a_plain_handler_has_a_process_for_each_concurrent_call() -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(is_async=False, concurrency=3), processes) as it:
         it.queue.add([delivery(key) for key in range(5)])
@@ -259,7 +259,7 @@ async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
         it.queue.add([delivery(key) for key in range(9)])
         await eventually(lambda: len(it.settled) == 9)
 
-    # The first is called at once, and the eight after it one by one.
+    # The first delivery is called at once, and the next eight one by one.
     assert time.monotonic() - began_s >= 8 / 40
 
 
@@ -269,7 +269,7 @@ async def test_a_high_rate_is_reached_though_the_loop_s_timers_are_late() -> Non
         it.queue.add([delivery(key) for key in range(600)])
         await eventually(lambda: len(it.settled) == 600)
 
-    # Several with one message: a timer of the loop for each call would be too slow.
+    # One message has several calls: a timer of the loop for each call would be too slow.
     assert len(processes.chunks) < 400
 
 
@@ -285,13 +285,13 @@ async def test_a_rate_counts_calls_so_a_batch_stays_whole() -> None:
     assert time.monotonic() - began_s >= 5 / 20, "one call at once, and five after it one by one"
 
 
-async def test_what_expired_is_not_called() -> None:
+async def test_an_expired_delivery_is_not_called() -> None:
     processes = Processes()
     async with running(spec_of(expires_after_s=10.0), processes) as it:
         it.queue.add([delivery(1, due_date=NOON - timedelta(seconds=30)), delivery(2)])
         await eventually(lambda: len(it.settled) == 2)
 
-    assert it.ends() == {1: Ending.DISCARDED, 2: Ending.DELIVERED}
+    assert it.ends() == {1: DeliveryEnding.DISCARDED, 2: DeliveryEnding.DELIVERED}
     assert processes.chunks == [[2]]
 
 
@@ -302,11 +302,11 @@ async def test_a_handler_s_own_failure_leaves_its_process_alive() -> None:
         await eventually(lambda: len(it.settled) == 3)
         assert len(processes.started) == 1
 
-    assert it.ends() == {0: Ending.DELIVERED, 1: None, 2: Ending.DELIVERED}
+    assert it.ends() == {0: DeliveryEnding.DELIVERED, 1: None, 2: DeliveryEnding.DELIVERED}
 
 
 async def test_each_delivery_s_first_call_is_counted_once_with_its_lag() -> None:
-    # Two of them are called again, alone, after their process has died; one has been tried before.
+    # Two deliveries are called again, alone, after the death of their process; one delivery has an earlier attempt.
     processes = Processes(dies_of(1))
     async with running(spec_of(is_async=True, concurrency=10), processes) as it:
         it.queue.add([delivery(0)])

@@ -1,4 +1,4 @@
-"""Prove that a handler's deliveries are in hand only while a process can call them."""
+"""A handler's deliveries are leased only while a process can call them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shardclock.backoff import Backoff
-from shardclock_server.sql.deliveries.settle import Ending
-from shardclock_server.workers import seat as seats
+from shardclock_server.sql.deliveries.settle import DeliveryEnding
+from shardclock_server.workers import handler_slot
 from tests.support.deliveries import deliver
 from tests.support.factories import HolderClient, value
 from tests.support.handler_queues import dies_of, running
@@ -18,8 +18,8 @@ from tests.support.waiting import eventually
 from tests.support.working import ended, working
 
 
-async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:
-    # Given a worker that dies meanwhile: what it has in hand would have lost one of its twenty claims without a call.
+async def test_no_delivery_is_leased_until_a_process_is_up() -> None:
+    # A worker that died during the start would otherwise use up one of twenty claims of each delivery without a call.
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(), processes, up=False) as it:
         assert it.queue.places == 1
@@ -35,10 +35,10 @@ async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:
     assert [one.delay_s for one in it.settled] == [None, None], "they are due as they were"
 
 
-async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_one_at_a_time(
+async def test_without_a_process_no_attempt_fails_and_one_delivery_is_claimed_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(seats, "RESTART", Backoff(0.05, 0.05))
+    monkeypatch.setattr(handler_slot, "RESTART", Backoff(0.05, 0.05))
     processes = Processes(comes_up=False)
     async with running(spec_of(), processes, up=False) as it:
         it.queue.add([delivery(1)])
@@ -52,21 +52,21 @@ async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_one_at_a
         assert sum(it.stats.lags["handler"].counts) == 0, "none was called"
 
 
-async def test_what_is_too_old_ends_though_its_handler_does_not_start() -> None:
+async def test_an_expired_delivery_ends_though_its_handler_does_not_start() -> None:
     processes = Processes(comes_up=False)
     async with running(spec_of(give_up_after_s=10.0, max_attempts=1), processes, up=False) as it:
         it.queue.add([delivery(1, fired_at=NOON - timedelta(seconds=30))])
 
-        assert it.ends() == {1: Ending.DEAD}
+        assert it.ends() == {1: DeliveryEnding.DEAD}
 
 
-async def test_what_a_process_leaves_in_hand_is_given_back_if_no_other_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seats, "RESTART", Backoff(0.001, 0.001))
+async def test_a_dead_process_s_deliveries_are_released_if_no_other_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler_slot, "RESTART", Backoff(0.001, 0.001))
     processes = Processes()
     async with running(spec_of(rate_per_s=0.01), processes) as it:
         processes.comes_up = False
         processes.started[0].die()
-        it.queue.add([delivery(1), delivery(2)])  # claimed before that was known
+        it.queue.add([delivery(1), delivery(2)])  # claimed before the death was known
         await eventually(lambda: it.ends() == {1: None, 2: None})
         assert len(it.queue) == 0
 
@@ -75,11 +75,13 @@ async def test_what_a_process_leaves_in_hand_is_given_back_if_no_other_starts(mo
         it.queue.add([delivery(1)])
         await eventually(lambda: it.queue.is_up)
         it.queue.add([delivery(1)])
-        await eventually(lambda: it.ends()[1] is Ending.DELIVERED)  # no call began before, so it need not wait 100 s
+        await eventually(
+            lambda: it.ends()[1] is DeliveryEnding.DELIVERED
+        )  # no earlier call began, so the next call does not wait 100 s
 
 
-async def test_a_seat_that_does_not_start_keeps_no_other_from_being_called() -> None:
-    # Given a plain handler with two processes, of which one has died and can't start again
+async def test_a_slot_that_does_not_start_blocks_no_other() -> None:
+    # Given a plain handler with two processes; one of them has died and can't start again
     processes = Processes()
     async with running(spec_of(is_async=False, concurrency=2), processes) as it:
         it.queue.add([delivery(key) for key in range(4)])
@@ -92,7 +94,7 @@ async def test_a_seat_that_does_not_start_keeps_no_other_from_being_called() -> 
             it.queue.add([delivery(key) for key in range(first, first + 6)])
             await eventually(lambda: len(it.queue) == 0)
 
-    assert set(it.ends().values()) == {Ending.DELIVERED}
+    assert set(it.ends().values()) == {DeliveryEnding.DELIVERED}
     assert len(it.settled) == 40, "nothing was given back"
     assert it.stats.failed_starts["order.expired"] == 1, "and it is not tried for each of them"
 
@@ -100,7 +102,7 @@ async def test_a_seat_that_does_not_start_keeps_no_other_from_being_called() -> 
 async def test_further_processes_start_beside_the_calls_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = Processes(gate=asyncio.Event())
     async with running(spec_of(is_async=False, concurrency=4), processes) as it:
-        processes.comes_up = False  # but for the first
+        processes.comes_up = False  # the first process has already started
         it.queue.add([delivery(key) for key in range(3)])
         await eventually(lambda: it.stats.failed_starts["order.expired"] == 2)
 
@@ -108,10 +110,10 @@ async def test_further_processes_start_beside_the_calls_of_the_first(monkeypatch
         assert it.settled == []
         assert processes.gate is not None
         processes.gate.set()
-        await eventually(lambda: it.ends() == dict.fromkeys(range(3), Ending.DELIVERED))
+        await eventually(lambda: it.ends() == dict.fromkeys(range(3), DeliveryEnding.DELIVERED))
 
 
-async def test_what_waits_for_its_rate_starts_no_further_process() -> None:
+async def test_deliveries_that_wait_for_the_rate_start_no_further_process() -> None:
     processes = Processes()
     async with running(spec_of(is_async=False, concurrency=4, rate_per_s=40.0), processes) as it:
         it.queue.add([delivery(key) for key in range(4)])
@@ -120,8 +122,8 @@ async def test_what_waits_for_its_rate_starts_no_further_process() -> None:
     assert len(processes.started) == 1
 
 
-async def test_of_a_suspect_that_is_given_back_nobody_knows_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two in a process that dies, and no other that starts
+async def test_a_released_suspect_has_an_unknown_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given two deliveries in a process that dies, and no other process that starts
     processes = Processes(dies_of(1))
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(0)])
@@ -130,11 +132,11 @@ async def test_of_a_suspect_that_is_given_back_nobody_knows_the_end(monkeypatch:
         it.queue.add([delivery(1), delivery(2)])
         await eventually(lambda: len(it.settled) == 3)
 
-    # Then their claims count: they may be what it died of
+    # Then the claims of both count, because one of the deliveries may be the cause
     assert [(one.ending, one.fails) for one in it.settled[1:]] == [(None, None)] * 2
 
 
-async def test_a_worker_whose_handler_does_not_start_leaves_no_claim_behind(dsn: str, shard: HolderClient) -> None:
+async def test_a_handler_that_does_not_start_leaves_no_claim(dsn: str, shard: HolderClient) -> None:
     await deliver(shard, 300)
     processes = Processes(comes_up=False)
     async with working(dsn, processes, is_up=False) as worker:

@@ -1,4 +1,4 @@
-"""Prove that another tenant's first webhook is found soon, while a search of all endpoints takes long."""
+"""The first webhook of another tenant is found soon while a search of all endpoints takes long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import shardclock_server.workers.lane_finder
 from shardclock_server.sql.deliveries.claim import DeliveryScan, DueLanes, Lane, Position
 from shardclock_server.sql.session import Session
-from shardclock_server.workers.claim_planner import MARGIN_S, SLOW_SEARCH_S, ClaimPlanner
+from shardclock_server.workers.delivery_planner import MARGIN_S, SLOW_SEARCH_S, DeliveryPlanner
 from shardclock_server.workers.lane_finder import GAP_S, OLD_S, LaneFinder
 from tests.support.deliveries import add_deliveries
 from tests.support.factories import query, value
@@ -22,8 +22,8 @@ FIRST, OTHER = Lane("webhook:first", "umbrella"), Lane("webhook:other", "acme")
 SOON_S = 3.0
 
 
-class Looks:
-    """Answer looks from a script, and keep their positions."""
+class Readings:
+    """Answer readings from a script, and record their positions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.behind: list[Position | None] = []
@@ -31,19 +31,19 @@ class Looks:
         monkeypatch.setattr(shardclock_server.workers.lane_finder, "find_due_lanes", self.find)
 
     async def find(self, _: Session, behind: Position | None, **__: Any) -> DueLanes:
-        """Answer with the next one; the last one stays."""
+        """Return the next answer; the last one stays."""
         self.behind.append(behind)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
-    """Play the answers to looks."""
-    return Looks(monkeypatch)
+def readings(monkeypatch: pytest.MonkeyPatch) -> Readings:
+    """Replace the statement by a script of answers."""
+    return Readings(monkeypatch)
 
 
-def finder(*, slow: bool = True) -> tuple[LaneFinder, ClaimPlanner]:
-    planner = ClaimPlanner(_last_search_s=2 * SLOW_SEARCH_S if slow else SLOW_SEARCH_S / 2)
+def finder(*, slow: bool = True) -> tuple[LaneFinder, DeliveryPlanner]:
+    planner = DeliveryPlanner(_last_search_s=2 * SLOW_SEARCH_S if slow else SLOW_SEARCH_S / 2)
     return LaneFinder(planner, cast("Session", None)), planner
 
 
@@ -51,56 +51,56 @@ def found(*lanes: Lane, at: datetime = NOON, more: Position | None = None) -> Du
     return DueLanes(dict.fromkeys(lanes, Position(NOON, 6)), at, more)
 
 
-async def test_while_searches_are_quick_nothing_is_looked_for(looks: Looks) -> None:
+async def test_while_searches_are_quick_the_finder_does_not_read(readings: Readings) -> None:
     one, _ = finder(slow=False)
-    assert not await one.look(0.0)
-    assert (looks.behind, one.pause_s) == ([], float("inf"))
+    assert not await one.read(0.0)
+    assert (readings.behind, one.pause_s) == ([], float("inf"))
 
 
-async def test_a_lane_that_was_not_known_is_read_by_the_next_claim(looks: Looks) -> None:
+async def test_a_new_lane_is_read_by_the_next_claim(readings: Readings) -> None:
     one, planner = finder()
-    looks.answers = [found(FIRST)]
-    assert await one.look(0.0)
-    known = planner.known(DeliveryScan([], 10, webhooks=1))
+    readings.answers = [found(FIRST)]
+    assert await one.read(0.0)
+    known = planner.scan_of_known_lanes(DeliveryScan([], 10, webhooks=1))
     assert known is not None
     assert known.lanes == {FIRST: Position(NOON, 6)}
-    assert not await one.look(1.0), "it is known now"
+    assert not await one.read(1.0), "it is known now"
 
 
-async def test_looks_have_a_gap_and_go_on_behind_what_could_be_seen(looks: Looks) -> None:
+async def test_readings_have_a_gap_and_go_on_before_the_last_visible_delivery(readings: Readings) -> None:
     one, _ = finder()
-    looks.answers = [found()]
+    readings.answers = [found()]
     for now_s in (0.0, GAP_S / 2, GAP_S, GAP_S + OLD_S, 3 * OLD_S):
-        await one.look(now_s)
+        await one.read(now_s)
     seen = Position(NOON - timedelta(seconds=MARGIN_S), 0)
-    assert looks.behind == [None, seen, seen, None]
+    assert readings.behind == [None, seen, seen, None]
 
 
-async def test_what_is_more_than_one_look_reads_is_read_at_once(looks: Looks) -> None:
+async def test_deliveries_beyond_one_reading_are_read_at_once(readings: Readings) -> None:
     one, _ = finder()
     last = Position(NOON, 7)
-    looks.answers = [found(OTHER, more=last), found(FIRST)]
-    assert await one.look(0.0)
+    readings.answers = [found(OTHER, more=last), found(FIRST)]
+    assert await one.read(0.0)
     assert one.pause_s == 0.0
-    assert await one.look(0.001)
-    assert (looks.behind, one.pause_s) == ([None, last], GAP_S)
+    assert await one.read(0.001)
+    assert (readings.behind, one.pause_s) == ([None, last], GAP_S)
 
 
 def test_searches_are_slow_until_one_was_quick() -> None:
-    planner, slow = ClaimPlanner(), list[bool]()
+    planner, slow = DeliveryPlanner(), list[bool]()
     for took_s in (0.0, 2 * SLOW_SEARCH_S, SLOW_SEARCH_S / 2):
         planner.fail_search(began_s=0.0, ended_s=took_s)
         slow.append(planner.searches_slowly)
     assert slow == [False, True, False]
 
 
-async def test_the_first_webhook_of_a_tenant_is_claimed_soon_beside_very_many_endpoints_of_another(dsn: str) -> None:
+async def test_the_first_webhook_of_a_tenant_is_claimed_soon_among_many_endpoints_of_another(dsn: str) -> None:
     await add_deliveries(dsn, 30_000, "webhook:hook", next_attempt_at="now() + interval '1 h'")
     await query(dsn, "update shardclock.deliveries set target = 'webhook:hook-' || timer_key")
     await query(dsn, "vacuum analyze shardclock.deliveries")
     async with working(dsn, Processes()) as worker:
         planner = worker.deliveries._planner
-        # Given a search that has passed all endpoints, and rests for long
+        # Given a search that has passed all endpoints, and has a long pause
         await eventually(lambda: planner._last_search_s > SLOW_SEARCH_S and not planner.is_searching, within_s=60.0)
         planner._search_at_s = float("inf")
 
@@ -110,6 +110,6 @@ async def test_the_first_webhook_of_a_tenant_is_claimed_soon_beside_very_many_en
 
 
 async def _was_claimed(dsn: str) -> bool:
-    # Claimed, and settled already: it has no endpoint
+    # The delivery is claimed and already settled, because its endpoint does not exist
     asked = f"select not exists (select from shardclock.deliveries where target = '{FIRST.target}' and claims = 0)"
     return bool(await value(dsn, asked))

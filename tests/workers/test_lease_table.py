@@ -1,4 +1,4 @@
-"""Prove that a worker knows what it has in hand, also when it has claimed a delivery twice."""
+"""The lease table of a worker, including a delivery that the worker has claimed twice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from shardclock_server.workers.lease_table import LeaseTable
 from tests.support.handlers import delivery
 
 
-def test_what_was_taken_is_in_hand_until_it_is_settled() -> None:
+def test_a_claim_is_leased_until_it_is_settled() -> None:
     hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1), delivery(2)], now_s=10.0)
 
@@ -27,7 +27,7 @@ def test_a_delivery_that_was_claimed_again_stays_when_its_first_claim_is_settled
     assert hand.renewed_before(21.0) == [delivery(1, claims=2)]
 
 
-def test_a_lease_is_old_again_some_time_after_it_was_renewed() -> None:
+def test_a_lease_becomes_old_again_after_its_renewal() -> None:
     hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1), delivery(2)], now_s=10.0)
 
@@ -37,7 +37,7 @@ def test_a_lease_is_old_again_some_time_after_it_was_renewed() -> None:
     assert len(hand.renewed_before(14.0)) == 2
 
 
-def test_a_lease_that_ran_out_is_not_held_any_more() -> None:
+def test_an_ended_lease_is_not_held() -> None:
     hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1, claims=2)], now_s=10.0)
 
@@ -45,7 +45,7 @@ def test_a_lease_that_ran_out_is_not_held_any_more() -> None:
     assert hand.held([delivery(1, claims=2)], since_s=10.1) == []
 
 
-def test_what_was_settled_while_it_was_renewed_does_not_come_back() -> None:
+def test_a_renewal_does_not_restore_a_settled_claim() -> None:
     hand = LeaseTable[ClaimedDelivery]()
     hand.take([delivery(1)], now_s=10.0)
     hand.drop([delivery(1)])

@@ -1,4 +1,4 @@
-"""A process that the worker starts itself ends with the worker, or at its word, and takes its children with it."""
+"""A child of the worker ends with the worker, or by a kill; its own children end with it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def expire(timer):
         os.setpgid(0, os.getpgid(os.getppid()))
     return "done"
 """
-# Plays a worker whose handler is called and never answers.
+# A worker with a handler that never answers.
 WORKER = """
 import asyncio, json, sys
 from shardclock_server.workers.process import LocalHandlerProcess
@@ -91,7 +91,7 @@ async def called(process: LocalHandlerProcess, what: str) -> object:
 
 
 def is_gone(pid: int) -> bool:
-    """Say whether a process has ended; its parent may not have taken notice."""
+    """Return whether a process has ended, also as a zombie."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -99,7 +99,7 @@ def is_gone(pid: int) -> bool:
 
 
 def descriptors() -> set[str]:
-    """List what this process has open: each number with its file or socket."""
+    """List the open descriptors of this process, each with its file or socket."""
     found = set()
     for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 - as the kernel lists them
         with suppress(FileNotFoundError):
@@ -108,7 +108,7 @@ def descriptors() -> set[str]:
 
 
 @pytest.mark.parametrize("payload", ["waits", "blocks", "keeps the lock"])
-async def test_it_ends_when_its_worker_is_killed_even_while_the_handler_keeps_python_s_lock(
+async def test_a_process_ends_with_its_killed_worker_also_while_the_handler_holds_python_s_lock(
     place: Path, payload: str
 ) -> None:
     command = [sys.executable, "-c", WORKER, str(place), payload]
@@ -125,7 +125,7 @@ async def test_it_ends_when_its_worker_is_killed_even_while_the_handler_keeps_py
     await eventually(lambda: is_gone(pid), within_s=5.0)
 
 
-async def test_it_ends_when_its_worker_only_closes_the_socket(place: Path) -> None:
+async def test_a_process_ends_when_its_worker_closes_the_socket(place: Path) -> None:
     async with started(place) as process:
         await process.ready()
         assert process._socket is not None
@@ -137,7 +137,7 @@ async def test_it_ends_when_its_worker_only_closes_the_socket(place: Path) -> No
             await called(process, "any")
 
 
-async def test_a_kill_ends_at_once_the_process_and_its_children_and_fails_the_calls(place: Path) -> None:
+async def test_a_kill_ends_the_process_and_its_children_at_once_and_fails_the_calls(place: Path) -> None:
     async with started(place) as process:
         await process.ready()
         children = await called(process, "has children")
@@ -155,7 +155,7 @@ async def test_a_kill_ends_at_once_the_process_and_its_children_and_fails_the_ca
         await eventually(lambda: all(map(is_gone, children)))
 
 
-async def test_what_a_process_has_started_ends_with_it(place: Path) -> None:
+async def test_the_children_of_a_process_end_with_it(place: Path) -> None:
     async with started(place) as process:
         await process.ready()
         children = await called(process, "has children")
@@ -170,7 +170,7 @@ async def test_what_a_process_has_started_ends_with_it(place: Path) -> None:
         await eventually(lambda: all(map(is_gone, children)))
 
 
-async def test_a_process_that_has_left_its_group_is_killed_all_the_same(place: Path) -> None:
+async def test_a_process_that_has_left_its_group_is_killed_too(place: Path) -> None:
     async with started(place) as process:
         await process.ready()
         await called(process, "leaves its group")
@@ -186,14 +186,14 @@ async def test_a_handler_that_stops_the_loop_ends_its_process(place: Path) -> No
         await process.ready()
         watch = asyncio.create_task(process.gone())
 
-        with suppress(ProcessDied):  # the answer may have been sent
+        with suppress(ProcessDied):  # the process may already have sent its answer
             await called(process, "stops the loop")
 
         with pytest.raises(ProcessDied, match=r"^the handler's process ended: exit code 1$"):
             await watch
 
 
-async def test_the_terminal_s_signals_do_not_reach_it_and_it_is_the_first_to_go_when_memory_is_short(
+async def test_a_process_gets_no_signal_of_the_terminal_and_is_killed_first_if_memory_is_short(
     place: Path,
 ) -> None:
     async with started(place) as process:
@@ -205,9 +205,7 @@ async def test_the_terminal_s_signals_do_not_reach_it_and_it_is_the_first_to_go_
             assert adjusted.read() == "1000\n"
 
 
-async def test_a_process_that_closes_its_socket_is_found_to_be_cut_off(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_that_closes_its_socket_is_unreachable(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock_server.workers.call_socket.LOST_S", 0.05)
     monkeypatch.setattr(local_process, "CLOSED_S", 0.05)
     async with started(place) as process:
@@ -221,7 +219,7 @@ async def test_a_process_that_closes_its_socket_is_found_to_be_cut_off(
         assert lost.value.may_live
 
 
-async def test_one_that_is_killed_while_it_imports_is_gone(place: Path) -> None:
+async def test_a_process_that_is_killed_during_its_import_has_ended(place: Path) -> None:
     (place / "app_of_local.py").write_text("import time\ntime.sleep(60)")
     async with started(place) as process:
         coming = asyncio.create_task(process.ready())
@@ -234,7 +232,7 @@ async def test_one_that_is_killed_while_it_imports_is_gone(place: Path) -> None:
         assert await until_reaped(process) == -signal.SIGKILL
 
 
-async def test_one_that_is_killed_before_anything_is_asked_keeps_no_descriptor(place: Path) -> None:
+async def test_a_process_that_is_killed_before_any_call_leaves_no_descriptor(place: Path) -> None:
     before = descriptors()
 
     async with started(place):
@@ -243,9 +241,7 @@ async def test_one_that_is_killed_before_anything_is_asked_keeps_no_descriptor(p
     assert descriptors() - before == set()
 
 
-async def test_without_descriptors_of_processes_a_thread_hears_of_its_end(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_pidfds_a_thread_waits_for_the_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pidfd_open", _refuse)
     async with started(place) as process:
         await process.ready()
@@ -257,9 +253,7 @@ async def test_without_descriptors_of_processes_a_thread_hears_of_its_end(
             await process.gone()
 
 
-async def test_a_process_that_the_system_refuses_leaves_no_descriptor(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_start_of_a_process_leaves_no_descriptor(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = descriptors()
     monkeypatch.setattr(local_process, "Popen", _refuse)
 

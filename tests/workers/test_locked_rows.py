@@ -1,4 +1,4 @@
-"""Prove that a client's open transaction on one row stops no worker: what is locked waits, and nothing else."""
+"""A client's open transaction on one row delays only the settlement and the renewal of this row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import shardclock_server.workers.deliveries
 import shardclock_server.workers.settler
 from shardclock_server.sql.deliveries.claim import Renewal, renew_deliveries
 from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
-from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.settler import LOCKED_PAUSE_S
 from tests.support.deliveries import deliver, deliveries
 from tests.support.factories import BOUND_S, HolderClient, query, value
@@ -24,13 +24,12 @@ from tests.support.handlers import Processes
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
 
-SOON_S = 2.0  # less than a worker's statement waits for a lock
 SHORT = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
 
 
 @asynccontextmanager
 async def locked(dsn: str, timer_key: int) -> AsyncIterator[None]:
-    """Keep a client's transaction open that has locked a delivery, and has changed nothing."""
+    """Keep a client's transaction open that has locked a delivery."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     transaction = connection.transaction()
     await transaction.start()
@@ -47,11 +46,11 @@ async def _is(dsn: str, count: int) -> bool:
 
 
 async def _renewed(dsn: str, since: dict[int, Any]) -> set[int]:
-    """Return which leases were renewed."""
+    """Return the keys of renewed leases."""
     return {row["timer_key"] for row in await deliveries(dsn) if row["claimed_until"] > since[row["timer_key"]]}
 
 
-async def test_a_locked_delivery_is_settled_when_the_lock_is_gone_and_all_others_before(
+async def test_a_locked_delivery_is_settled_after_its_lock_and_all_others_before(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[float] = []
@@ -68,11 +67,11 @@ async def test_a_locked_delivery_is_settled_when_the_lock_is_gone_and_all_others
         async with locked(dsn, keys[0]):
             assert processes.gate is not None
             processes.gate.set()
-            await eventually(partial(_is, dsn, 1), within_s=SOON_S)
+            await eventually(partial(_is, dsn, 1))
             keys += await deliver(shard, 50)
-            await eventually(partial(_is, dsn, 1), within_s=SOON_S)
+            await eventually(partial(_is, dsn, 1))
             sent.clear()
-            await eventually(lambda: len(sent) >= 2, within_s=SOON_S)
+            await eventually(lambda: len(sent) >= 2)
             assert sent[1] - sent[0] >= 0.9 * LOCKED_PAUSE_S, "what is only locked is sent again after a pause"
             assert len(worker) == 1
         await eventually(partial(_is, dsn, 0))
@@ -83,22 +82,22 @@ async def test_a_locked_delivery_is_settled_when_the_lock_is_gone_and_all_others
     assert (worker.stats.lost, worker.stats.failures["settles"]) == (0, 0)
 
 
-async def test_a_locked_delivery_keeps_no_other_lease_from_being_renewed_and_stays_in_hand(
+async def test_a_locked_delivery_delays_no_renewal_of_others_and_stays_leased(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = Processes(gate=asyncio.Event())
     keys = await deliver(shard, 2)
     async with working(dsn, processes, settings=SHORT) as worker:
         await eventually(lambda: [keys[0]] in processes.chunks and len(worker) == 2)
-        monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
-        monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 600.0)
+        monkeypatch.setattr(DeliveryPlanner, "scan_of_known_lanes", lambda *_: None)
+        monkeypatch.setattr(DeliveryPlanner, "search_pause_s", lambda *_: 600.0)
         async with locked(dsn, keys[0]):
             since = {row["timer_key"]: row["claimed_until"] for row in await deliveries(dsn)}
-            await eventually(partial(_renewed_are, dsn, since, {keys[1]}), within_s=SOON_S)
+            await eventually(partial(_renewed_are, dsn, since, {keys[1]}))
             since = {row["timer_key"]: row["claimed_until"] for row in await deliveries(dsn)}
-            await eventually(partial(_renewed_are, dsn, since, {keys[1]}), within_s=SOON_S)
+            await eventually(partial(_renewed_are, dsn, since, {keys[1]}))
             assert len(worker) == 2
-        await eventually(partial(_renewed_are, dsn, since, set(keys)), within_s=SOON_S)
+        await eventually(partial(_renewed_are, dsn, since, set(keys)))
         assert processes.gate is not None
         processes.gate.set()
         await eventually(partial(_is, dsn, 0))

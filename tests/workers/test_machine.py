@@ -1,4 +1,4 @@
-"""Without Ray, an app that asks for more than this machine has is refused in one sentence with the way out."""
+"""Without Ray, an app that needs more than this machine has is refused; the sentence names the way out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from shardclock_server.workers.app import App
 from shardclock_server.workers.machine import Machine
 from tests.support.handlers import spec_of
 from tests.support.jobs import job_spec
 
 SMALL = Machine(cpus=2, memory_mib=1_024)
-WAY_OUT = "; run `shardclock up` without --local: its Ray starts the process on a node that has it; or ask for less"
+WAY_OUT = (
+    "; run `shardclock up` with Ray, and without --local: Ray starts the process on a node that has it; or ask for less"
+)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +39,21 @@ def test_a_job_that_asks_for_a_gpu_is_named() -> None:
     assert refused.endswith(f") asks for 0.5 GPUs, which are given out by Ray alone{WAY_OUT}")
 
 
-def test_an_app_that_asks_for_no_more_than_there_is_is_not_refused() -> None:
+def test_an_app_within_the_machine_s_resources_is_accepted() -> None:
     handlers = [spec_of("none"), spec_of("all", num_cpus=2.0, memory_mib=1_024)]
 
     assert SMALL.lacks(handlers, [job_spec("nothing", num_cpus=0.0, num_gpus=0.0, memory_mib=1)]) is None
+
+
+def test_local_keepers_leave_out_handlers_that_need_another_node() -> None:
+    app = App("app", "/", (spec_of("small"), spec_of("large", num_cpus=3.0)), (job_spec("trains", num_gpus=1.0),))
+
+    share = SMALL.share_of(app)
+
+    assert [it.target for it in share.handlers] == ["small"]
+    assert share.jobs == app.jobs, "their starts are left out by the policies in the table"
+    assert App.from_json(share.to_json()) == share
+    assert share.modules == "app"
 
 
 def test_this_machine_has_processors_and_memory() -> None:

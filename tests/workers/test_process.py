@@ -1,4 +1,4 @@
-"""A handler's process: where it is started, how it is called, and how many calls run in it at a time."""
+"""A handler's process: its node, its calls, and its limit of concurrent calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("collector")
 
 
 class Asked:
-    """Records what Ray is asked for."""
+    """Record the options with which an actor is made."""
 
     def __init__(self) -> None:
         self.options_given: dict[str, Any] = {}
@@ -44,8 +44,8 @@ class Asked:
 
 @pytest.fixture(autouse=True)
 def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the tests' own process as nice as it is."""
-    monkeypatch.setattr(importing, "be_nice", lambda _: None)
+    """Keep the priority of the test's own process."""
+    monkeypatch.setattr(importing, "lower_priority", lambda _: None)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return asked
 
 
-def test_one_that_reserves_nothing_runs_beside_its_worker(asked: Asked) -> None:
+def test_a_process_without_reserved_resources_runs_on_its_worker_s_node(asked: Asked) -> None:
     RayHandlerProcess(spec_of(), modules="app", directory="/app")
 
     where = asked.options_given["scheduling_strategy"]
@@ -66,9 +66,7 @@ def test_one_that_reserves_nothing_runs_beside_its_worker(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("policy", [{}, {"num_cpus": 2.0}, {"memory_mib": 512}])
-def test_with_nodes_for_workers_alone_it_runs_on_one_of_them_whatever_it_reserves(
-    asked: Asked, policy: dict[str, Any]
-) -> None:
+def test_with_nodes_for_workers_a_process_runs_on_one_of_them(asked: Asked, policy: dict[str, Any]) -> None:
     RayHandlerProcess(spec_of(**policy), modules="app", directory="/app", resource="shardclock_workers")
 
     assert asked.options_given["resources"] == {"shardclock_workers": LEAST_SHARE}
@@ -106,7 +104,7 @@ def call_plain(timer: shardclock.Timer):
 
 
 @pytest.mark.parametrize(("kind", "calls_max"), [("async", 3), ("plain", 1)])
-async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_wait(
+async def test_the_limit_of_concurrent_calls_holds_with_any_number_of_waiting_ones(
     tmp_path: Path, kind: str, calls_max: int
 ) -> None:
     name = f"app_{kind}"
@@ -122,7 +120,7 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
 
 
 @pytest.mark.parametrize(("kind", "calls_max"), [("async", 3), ("plain", 1)])
-async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
+async def test_a_slow_handler_is_not_called_for_the_whole_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, calls_max: int
 ) -> None:
     monkeypatch.setattr(handlers, "BEGINS_S", 0.0)
@@ -144,12 +142,12 @@ async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
         lambda modules, directory: RunExecutor(modules, directory, 3),
     ],
 )
-def test_the_process_steps_back_before_it_imports_the_user_s_code(
+def test_the_process_lowers_its_priority_before_the_import_of_the_user_s_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[[str, str], object]
 ) -> None:
     (tmp_path / "fails_at_import.py").write_text("1 / 0")
     asked: list[int] = []
-    monkeypatch.setattr(importing, "be_nice", asked.append)
+    monkeypatch.setattr(importing, "lower_priority", asked.append)
 
     with pytest.raises(InvalidHandler):
         start("fails_at_import", str(tmp_path))

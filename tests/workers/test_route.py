@@ -1,4 +1,4 @@
-"""Prove that a stored endpoint is checked again before anything is sent to it."""
+"""A stored endpoint is checked again before its deliveries are sent."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardclock_server.sql.deliveries.settle import Ending
+from shardclock_server.sql.deliveries.settle import DeliveryEnding
 from shardclock_server.sql.endpoints.endpoints import StoredEndpoint
 from shardclock_server.webhooks.addresses import networks_of
 from shardclock_server.webhooks.endpoint import EndpointRules
 from shardclock_server.webhooks.policy import POLICY, policy_of
-from shardclock_server.workers.attempts import why_not
+from shardclock_server.workers.attempts import settlement_without_call
 from shardclock_server.workers.route import route_of
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
@@ -24,7 +24,7 @@ STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {"aut
 RULES = EndpointRules()
 
 
-def test_what_is_sent_and_by_which_policy_is_read_from_the_stored_endpoint() -> None:
+def test_the_route_and_its_policy_come_from_the_stored_endpoint() -> None:
     route = route_of(replace(STORED, policy={"timeout_s": 3.0, "max_attempts": 2, "of_a_later_release": 1}), RULES)
 
     assert route.endpoint is not None
@@ -34,24 +34,24 @@ def test_what_is_sent_and_by_which_policy_is_read_from_the_stored_endpoint() -> 
     assert (route.policy.max_attempts, route.policy.concurrency) == (2, 50)
 
 
-def test_nothing_is_sent_to_an_endpoint_that_was_removed_or_disabled() -> None:
+def test_a_removed_or_disabled_endpoint_gets_no_delivery() -> None:
     removed = route_of(None, RULES)
     disabled = route_of(replace(STORED, disabled_at=NOON, disabled_why="answered 410 Gone"), RULES)
 
-    assert (removed.endpoint, removed.why_not, removed.is_final) == (
+    assert (removed.endpoint, removed.closed_reason, removed.is_final) == (
         None,
         "there is no such endpoint: it was removed, or never added",
         True,
     )
     assert (disabled.endpoint, disabled.is_final) == (None, True)
-    assert disabled.why_not == "the endpoint is disabled: answered 410 Gone"
+    assert disabled.closed_reason == "the endpoint is disabled: answered 410 Gone"
 
 
-def test_nothing_is_sent_to_an_endpoint_that_the_operator_allows_no_more() -> None:
+def test_an_endpoint_that_the_operator_no_longer_allows_gets_no_delivery() -> None:
     route = route_of(replace(STORED, url="https://10.1.2.3/hooks"), RULES)
 
     assert (route.endpoint, route.is_final) == (None, False)
-    assert "its host must be public" in (route.why_not or "")
+    assert "its host must be public" in (route.closed_reason or "")
     allowing = EndpointRules(networks=networks_of(["10.1.0.0/16"]))
     assert route_of(replace(STORED, url="https://10.1.2.3/hooks"), allowing).endpoint is not None
 
@@ -61,14 +61,14 @@ def test_secrets_and_headers_are_not_shown() -> None:
     assert "Bearer" not in repr(route_of(STORED, RULES))
 
 
-def test_a_delivery_is_given_up_three_days_after_its_firing_unless_the_endpoint_says_otherwise() -> None:
+def test_a_delivery_is_given_up_after_three_days_by_default() -> None:
     late = NOON + timedelta(days=3, seconds=1)
 
-    assert why_not(delivery(failed_attempts=2), policy_of({}), now=late - timedelta(seconds=2)) is None
-    ended = why_not(delivery(failed_attempts=2), policy_of({}), now=late)
+    assert settlement_without_call(delivery(failed_attempts=2), policy_of({}), now=late - timedelta(seconds=2)) is None
+    ended = settlement_without_call(delivery(failed_attempts=2), policy_of({}), now=late)
     assert ended is not None
-    assert (ended.ending, ended.reason) == (Ending.DEAD, "given up: 259200 s after its firing are over")
-    assert why_not(delivery(), policy_of({"give_up_after_s": None}), now=late) is None
+    assert (ended.ending, ended.reason) == (DeliveryEnding.DEAD, "given up: more than 259200 s after its firing")
+    assert settlement_without_call(delivery(), policy_of({"give_up_after_s": None}), now=late) is None
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_delivery_is_given_up_three_days_after_its_firing_unless_the_endpoint_
         ({"secrets": ([SECRET],)}, "a secret is refused: it must be a text"),
     ],
 )
-def test_a_row_that_is_wrong_is_a_route_that_says_why(change: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_row_is_a_closed_route_with_the_reason(change: dict[str, Any], sentence: str) -> None:
     route = route_of(replace(STORED, **change), RULES)
 
     assert (route.endpoint, route.is_final) == (None, False)
-    assert sentence in (route.why_not or "")
+    assert sentence in (route.closed_reason or "")
 
 
 JSON = st.recursive(
@@ -108,7 +108,7 @@ NUMBERS = st.dictionaries(st.sampled_from(sorted(POLICY)), JSON, max_size=4)
 @given(
     JSON | st.just({}), JSON | NUMBERS, st.lists(JSON | st.just(SECRET), max_size=5).map(tuple), st.text(max_size=30)
 )
-def test_whatever_a_row_holds_is_a_route(headers: Any, policy: Any, secrets: Any, url: str) -> None:
+def test_any_row_gives_a_route(headers: Any, policy: Any, secrets: Any, url: str) -> None:
     route = route_of(StoredEndpoint("default", "billing", url, headers, secrets, policy), RULES)
 
-    assert (route.endpoint is None) is (route.why_not is not None)
+    assert (route.endpoint is None) is (route.closed_reason is not None)

@@ -1,4 +1,4 @@
-"""A worker's searches: beside its claims, for what these can't see."""
+"""A worker's searches find deliveries in lanes that its claims don't read."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.support.waiting import eventually
 from tests.support.working import working
 
 
-async def test_a_search_that_gets_no_answer_stops_no_claim(
+async def test_a_search_without_an_answer_stops_no_claim(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = 0
 
     async def answers_once(session: Any, holder: int, scan: DeliveryScan, **more: Any) -> DeliveryScanResult:
         nonlocal found
-        if scan.lanes is None and found:  # a search before the worker has its slots finds nothing
+        if scan.lanes is None and found:  # a search before the assignment of slots has no result
             raise StoreUnavailable("it took too long")
         result = await claim_deliveries(session, holder, scan, **more)
         found += result.lanes
@@ -41,7 +41,7 @@ async def test_a_search_that_gets_no_answer_stops_no_claim(
     assert worker.stats.failures["claims"] == 0
 
 
-async def test_of_a_handler_that_is_never_half_empty_a_search_takes_what_its_claims_have_passed(
+async def test_a_search_takes_deliveries_that_the_claims_of_a_busy_handler_have_passed(
     dsn: str, shard: HolderClient
 ) -> None:
     processes = Processes(gate=asyncio.Event())
@@ -58,6 +58,21 @@ async def test_of_a_handler_that_is_never_half_empty_a_search_takes_what_its_cla
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: len(worker) == 0)
+
+
+async def test_a_worker_is_idle_while_there_is_no_delivery(dsn: str, shard: HolderClient) -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with working(dsn, processes) as worker:
+        planner = worker.deliveries._planner
+        await eventually(lambda: planner.is_idle)
+
+        await deliver(shard)
+        await eventually(lambda: len(worker) == 1)
+
+        assert not planner.is_idle
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: planner.is_idle)
 
 
 async def _all_have_ended(dsn: str) -> bool:

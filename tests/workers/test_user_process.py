@@ -1,4 +1,4 @@
-"""A process of the user's code, as its worker sees it: called through a socket, or through Ray."""
+"""A process of the user's code is called over a socket or through Ray."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.user_actors import Started
 
 
 class Repeating:
-    """Answers with what it is asked, unless it is asked to hang."""
+    """Echo each call, or hang."""
 
     async def answer(self, call: bytes) -> bytes:
         if call == b"hang":
@@ -26,7 +26,7 @@ class Repeating:
 def started(monkeypatch: pytest.MonkeyPatch, *, is_here: bool = True) -> tuple[Started, UserProcess]:
     """Start a process on this host, or on another."""
     actor = Started(UserActor(Repeating()), is_here=is_here).instead_of_ray(monkeypatch)
-    return actor, UserProcess(RayProcess(actor, whose="run"))
+    return actor, UserProcess(RayProcess(actor, owner="run"))
 
 
 @pytest.mark.parametrize(("is_here", "by_ray"), [(True, 0), (False, 2)])
@@ -38,7 +38,7 @@ async def test_a_process_on_the_same_host_is_called_without_ray(
     await process.ready()
     assert (actor.listen.calls, actor.ready.calls) == (1, by_ray // 2), "the second asks whether it is alive"
 
-    assert [await process.ask(call) for call in (b"one", b"two")] == [b"one", b"two"]
+    assert [await process.request(call) for call in (b"one", b"two")] == [b"one", b"two"]
 
     assert (process.is_reached, actor.answer.calls) == (is_here, by_ray)
     process.kill()
@@ -49,8 +49,8 @@ async def test_calls_fail_when_ray_sees_the_process_end_though_its_socket_stays_
 ) -> None:
     actor, process = started(monkeypatch)
     await process.ready()
-    hanging = asyncio.create_task(process.ask(b"hang"))
-    await asyncio.sleep(0)  # it is written, and nothing has been read yet
+    hanging = asyncio.create_task(process.request(b"hang"))
+    await asyncio.sleep(0)  # the call is written, and the process has not read it yet
     watch = asyncio.create_task(process.gone())
     actor.ended.set()
 
@@ -67,13 +67,13 @@ def _fails(_: object) -> None:
 
 
 @pytest.mark.parametrize("kill", [lambda _: None, _fails])
-async def test_calls_fail_when_the_process_is_killed_whatever_ray_says(
+async def test_calls_fail_when_the_process_is_killed_without_an_answer_of_ray(
     monkeypatch: pytest.MonkeyPatch, kill: Callable[[object], None]
 ) -> None:
     actor, process = started(monkeypatch)
     monkeypatch.setattr(ray, "kill", kill)
     await process.ready()
-    hanging = asyncio.create_task(process.ask(b"hang"))
+    hanging = asyncio.create_task(process.request(b"hang"))
     await asyncio.sleep(0)
 
     process.kill()
@@ -82,4 +82,4 @@ async def test_calls_fail_when_the_process_is_killed_whatever_ray_says(
         await hanging
     assert actor.gone.calls == 0
     with pytest.raises(NotCalled):
-        await process.ask(b"one")
+        await process.request(b"one")

@@ -1,4 +1,4 @@
-"""Prove that a worker calls each due delivery, settles it, and hands back what it has in hand."""
+"""A worker calls and settles each due delivery, and hands back uncalled deliveries at its end."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from shardclock_server.sql.deliveries.claim import (
     claim_deliveries,
     renew_deliveries,
 )
-from shardclock_server.sql.deliveries.hints import send_delivery_hint
+from shardclock_server.sql.deliveries.notifications import notify_of_deliveries
 from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
 from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.workers.claim_planner import ClaimPlanner
+from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.handler import HandlerSpec
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
@@ -49,7 +49,7 @@ async def test_each_delivery_is_called_once_and_settled(dsn: str, shard: HolderC
     assert worker.stats.counts() | {"claimed": 300, "delivered": 300, "lost": 0} == worker.stats.counts()
 
 
-async def test_a_failing_one_is_tried_again_until_it_is_dead(dsn: str, shard: HolderClient) -> None:
+async def test_a_failing_delivery_is_tried_again_until_it_is_dead(dsn: str, shard: HolderClient) -> None:
     spec = spec_of(max_attempts=3, retry_min_s=0.001, retry_max_s=0.002)
     processes = Processes(lambda _: Failed("ValueError: no"))
     (key,) = await deliver(shard)
@@ -61,7 +61,7 @@ async def test_a_failing_one_is_tried_again_until_it_is_dead(dsn: str, shard: Ho
     assert await value(dsn, "select reason from shardclock.dead_letters") == "ValueError: no (attempt 3 of 3)"
 
 
-async def test_what_waits_and_what_is_being_called_is_handed_back_at_the_drain(dsn: str, shard: HolderClient) -> None:
+async def test_waiting_and_called_deliveries_are_handed_back_at_the_drain(dsn: str, shard: HolderClient) -> None:
     processes = Processes(gate=asyncio.Event())
     await deliver(shard, 6)
     spec = spec_of(is_async=False)
@@ -75,9 +75,7 @@ async def test_what_waits_and_what_is_being_called_is_handed_back_at_the_drain(d
     assert await value(dsn, "select count(*) from shardclock.deliveries where failed_attempts > 0") == 0
 
 
-async def test_what_waits_when_an_operator_holds_the_database_is_given_back_and_called_when_that_ends(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_on_hold_waiting_deliveries_are_released_and_called_afterwards(dsn: str, shard: HolderClient) -> None:
     gate = asyncio.Event()
     processes = Processes(gate=gate)
     keys = await deliver(shard, 6)
@@ -128,7 +126,7 @@ async def test_a_long_attempt_keeps_its_lease(dsn: str, shard: HolderClient) -> 
     assert await ended(dsn) == {"DELIVERED": 1}
 
 
-async def test_a_lease_counts_from_when_postgres_gave_it_however_late_the_answer_came(
+async def test_a_lease_counts_from_postgres_s_time_of_the_claim(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, delivery_lease_s=0.6, statement_timeout_s=0.5)
@@ -171,7 +169,7 @@ async def test_a_worker_that_was_declared_dead_stops_and_settles_nothing_more(ds
     assert await ended(dsn) == {"DELIVERED": 1}
 
 
-async def test_what_ended_while_postgres_was_away_is_settled_when_it_is_back(
+async def test_outcomes_during_an_outage_of_postgres_are_settled_afterwards(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = 0
@@ -192,9 +190,7 @@ async def test_what_ended_while_postgres_was_away_is_settled_when_it_is_back(
     assert await ended(dsn) == {"DELIVERED": 1}
 
 
-async def test_an_outcome_that_cannot_be_stored_is_settled_without_what_is_wrong_with_it(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_an_outcome_with_a_refused_text_is_settled_without_it(dsn: str, shard: HolderClient) -> None:
     bad = (await deliver(shard, 20))[7]
     result = Completed("a NUL: \0")
     async with working(dsn, Processes(lambda it: result if it.timer_key == bad else Completed(1))) as worker:
@@ -205,13 +201,11 @@ async def test_an_outcome_that_cannot_be_stored_is_settled_without_what_is_wrong
     details = {row["timer_key"]: json.loads(row["detail"]) for row in rows}
     assert len(details) == 20
     assert {key for key, detail in details.items() if "result" not in detail} == {bad}
-    assert details[bad]["reason"].startswith("what it returned or said can't be stored: ")
+    assert details[bad]["reason"].startswith("its result or its reason can't be stored: ")
 
 
-async def test_an_outcome_that_postgres_always_refuses_keeps_no_other_from_being_settled(
-    dsn: str, shard: HolderClient
-) -> None:
-    # Given a dead letter that has the key of a delivery
+async def test_an_outcome_that_postgres_always_refuses_delays_no_other(dsn: str, shard: HolderClient) -> None:
+    # Given a dead letter with the key of a delivery
     keys = await deliver(shard, 20)
     await bury(dsn, 1)
     await query(dsn, "update shardclock.dead_letters set timer_key = $1", keys[3])
@@ -240,7 +234,7 @@ async def test_outcomes_are_kept_while_postgres_refuses_the_statement_itself(dsn
     assert sum(map(len, processes.chunks)) == 20, "none was called again"
 
 
-async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
+async def test_a_worker_does_not_call_deliveries_that_it_has_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
@@ -250,8 +244,8 @@ async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
         await eventually(lambda: processes.chunks == [keys[:1]])
         await eventually(lambda: len(worker) == 3)
         await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 min'")
-        monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
-        monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 600.0)
+        monkeypatch.setattr(DeliveryPlanner, "scan_of_known_lanes", lambda *_: None)
+        monkeypatch.setattr(DeliveryPlanner, "search_pause_s", lambda *_: 600.0)
         await query(dsn, "update shardclock.deliveries set claims = claims + 1, claimed_by = 5")
         await eventually(lambda: len(worker) == 0)
         assert processes.gate is not None
@@ -267,10 +261,10 @@ async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
     assert await ended(dsn) == {"DELIVERED": 3}
 
 
-async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
+async def test_a_delivery_with_an_ended_lease_is_not_called_but_claimed_again(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given no renewals for longer than a lease, and nobody else who claims
+    # Given no renewals for longer than a lease, and no other worker
     async def away(*_: Any, **__: Any) -> Renewal:
         raise StoreUnavailable("away")
 
@@ -280,14 +274,14 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
     async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
         await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 3)
         monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", away)
-        monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
-        monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 0.05)
+        monkeypatch.setattr(DeliveryPlanner, "scan_of_known_lanes", lambda *_: None)
+        monkeypatch.setattr(DeliveryPlanner, "search_pause_s", lambda *_: 0.05)
         await eventually(lambda: len(worker.deliveries._leases.renewed_before(time.monotonic() - 0.7)) == 3)
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: len(worker.deliveries.handlers) == 0)
 
-        # Renewals go on before anything is claimed
+        # Renewals succeed again before the next claim
         monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew_deliveries)
         await eventually(lambda: not worker.deliveries._leases.renewed_before(time.monotonic() - 0.7))
         monkeypatch.undo()
@@ -299,7 +293,7 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
 async def test_leases_are_not_renewed_while_outcomes_are_settled(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Both lock rows of the hand, each in an order of its own. Two that wait for each other cost a second.
+    # Both statements lock the same rows in different orders. A deadlock costs a second.
     gate, settling, renewed = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slowly(*arguments: Any) -> Unsettled:
@@ -328,26 +322,26 @@ async def test_leases_are_not_renewed_while_outcomes_are_settled(
         assert not worker.stats.failures
 
 
-async def test_a_hint_that_comes_right_after_another_one_is_not_lost(
+async def test_a_notification_right_after_another_one_is_not_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a worker that looks only when a hint comes, and rests for a second after each
-    monkeypatch.setattr(shardclock_server.workers.deliveries, "HINT_GAP_S", 1.0)
+    # Given a worker that claims only after notifications, with a pause of a second after each
+    monkeypatch.setattr(shardclock_server.workers.deliveries, "NOTIFICATION_GAP_S", 1.0)
     settings = QUICK.model_copy(update={"delivery_poll_s": 600.0})
     processes = Processes()
     async with working(dsn, processes, settings=settings) as worker:
-        await eventually(lambda: worker.deliveries._hints._on is not None)
+        await eventually(lambda: worker.deliveries._notifications._on is not None)
         (first,) = await deliver(shard)
-        await send_delivery_hint(shard.session)
+        await notify_of_deliveries(shard.session)
         await eventually(lambda: processes.chunks == [[first]] and len(worker) == 0)
 
         (second,) = await deliver(shard)
-        await send_delivery_hint(shard.session)
+        await notify_of_deliveries(shard.session)
 
         await eventually(lambda: processes.chunks == [[first], [second]])
 
 
-async def test_one_handler_that_hangs_keeps_no_other_waiting(dsn: str, shard: HolderClient) -> None:
+async def test_one_handler_that_hangs_delays_no_other(dsn: str, shard: HolderClient) -> None:
     await declare(dsn, HANDLER, "cart.left")
     await deliver(shard, 500)
     gate = asyncio.Event()

@@ -1,19 +1,18 @@
-"""How a worker makes runs of jobs: one at a time of each job, each in a process of its own.
+"""Make runs of jobs: at most one run of a job at a time, each run in a separate process.
 
-The worker begins a run by one statement and ends it by one: docs/decisions/0042-jobs.md. In between it watches: whether
-somebody wants the run to end, whether its lease goes on, and what the run has said.
+The worker begins a run by one statement, and ends the run by another statement: docs/decisions/0042-jobs.md. In between
+the worker watches the run: it reads requests to end the run, renews the run's lease, and writes the run's reports.
 
-    runner   the loops: begin, watch, end
-    table    the runs in hand and under way, with their leases, and what is not written of them
-    watch    what the worker hears of its runs and tells of them, and their leases
-    writer   what runs do and how they end, into Postgres
-    live     one run, from its begin to its end
-    report   what it has said, and what of it is written
-    lifetime how long its process lives if nobody reaches it any more
-    places   the processes, and how many runs there are at a time
-    process  the process of a run, as its worker sees it
-    look_planner  when the worker looks for starts that are due, and how many it reads (pure)
-    ahead    how many runs are begun before their places are free (pure)
-    gate     when a hint leads to a look (pure)
-    actor    the Ray actor in which a run is made
+    runner                 the loops: begin, watch, end
+    table                  the leases and the state of all runs, and their unwritten ends
+    monitor                requests to end runs, leases and reports
+    outcome_writer         write the advances and the outcomes of runs
+    live                   one run from its begin to its end
+    report                 the latest report of a run, and the last report that was written
+    lifetime               the time after which a run's process ends itself, if its worker is gone
+    process_pool           the processes of runs, and their number
+    process                the worker's interface to a run's process
+    poll_planner           the time and the size of the next poll for due starts (pure)
+    prefetch               the number of runs that begin before a process is free (pure)
+    notification_throttle  the delay from a notification to its poll (pure)
 """

@@ -1,4 +1,4 @@
-"""One run, from its begin to its end: it is started, told to end, or killed."""
+"""One run from its begin to its end."""
 
 import asyncio
 import random
@@ -8,27 +8,27 @@ from dataclasses import replace
 
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder
 from shardclock.reason import reason_of
-from shardclock_server.jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
+from shardclock_server.jobs.ending import Jitter, RunEnding, StopReason, crash_of, ending_of, too_long
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import BegunRun, EndedRun
-from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.lifetime import Lifetime
 from shardclock_server.workers.runs.process import RunProcess
 from shardclock_server.workers.runs.report import RunReport
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-START_S = 120.0  # for the import of the user's code, and for a node that has what the job asks for
+START_S = 120.0  # the time for the import of the user's code, and for a node with the resources of the job
 START_AGAIN_S = 5.0
-TELL_S = 2.0  # for a process to take the word to end
-LOOK_S = 1.0  # for the answer to a look; a function that keeps Python's lock answers later
-WAIT_S = 0.1  # for a process, if the run was begun ahead; its start may be made elsewhere meanwhile
-KILL_S = 1.0  # for a kill to end a process
+CANCEL_S = 2.0  # the time for a process to accept a cancellation
+POLL_S = 1.0  # the time for the answer to a poll; a function that holds Python's lock delays the answer
+WAIT_S = 0.1  # the wait for a process, if the run began ahead; after it, another worker may begin the start
+KILL_S = 1.0  # the time for a kill to end a process
 
 
 class LiveRun:
-    """Make one run in a process that is lent for it.
+    """Make one run in a process of the pool.
 
-    `called` hears that the run's function begins, `ends` that the run was told to end, and why.
+    The run calls `on_call` when its function begins, and `on_end_request` with the reason when the run must end.
     """
 
     def __init__(
@@ -37,123 +37,125 @@ class LiveRun:
         policy: JobPolicy,
         *,
         lease_until_s: float,
-        called: Callable[["LiveRun"], None],
-        ends: Callable[["LiveRun", str], None],
+        on_call: Callable[["LiveRun"], None],
+        on_end_request: Callable[["LiveRun", str], None],
         jitter: Jitter = random.uniform,
     ) -> None:
         self.run = run
         self.policy = policy
         self.process: RunProcess | None = None
         self.life = Lifetime(lease_until_s)
-        self.is_well = False  # its process can make another run
+        self.is_reusable = False  # the process can make another run
         self.is_lost = False
         self.is_called = False
         self.report = RunReport()
-        self._asked: Asked | None = None
-        self._asked_why = ""
-        # No event: to wait for one takes a task, and each run waits several times.
-        self._is_asked = asyncio.get_running_loop().create_future()
-        self._is_lent = asyncio.Event()
+        self._end_request: StopReason | None = None
+        self._end_reason = ""
+        # A future, because waiting for an event takes a task, and each run waits several times.
+        self._end_requested = asyncio.get_running_loop().create_future()
+        self._has_process = asyncio.Event()
         self._refused: str | None = None
-        self.has_waited_in_vain = False  # for a process
-        self._tells_called = called
+        self.has_timed_out = False  # the run got no process in time
+        self._on_call = on_call
         self._was_used = False
         self._began_s = time.monotonic()
-        self._ends = ends
+        self._on_end_request = on_end_request
         self._jitter = jitter
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
-    def lend(self, process: RunProcess, *, was_used: bool) -> None:
-        """Make the run in this process; `was_used` says that it has made other runs."""
+    def receive(self, process: RunProcess, *, was_used: bool) -> None:
+        """Give the run its process; `was_used`: the process has made other runs."""
         self.process, self._was_used = process, was_used
         self._began_s = time.monotonic()
-        self._is_lent.set()
+        self._has_process.set()
 
     def refuse(self, reason: str) -> None:
-        """Hear that no process can be started for it."""
+        """End the run, because no process can be started for it."""
         self._refused = reason
-        self._is_lent.set()
+        self._has_process.set()
 
-    def ask(self, why: Asked, reason: str) -> None:
-        """Ask it to end; the first reason counts."""
-        if self._asked is None:
-            self._asked, self._asked_why = why, reason
+    def request_end(self, why: StopReason, reason: str) -> None:
+        """Request the end of the run; the first reason counts."""
+        if self._end_request is None:
+            self._end_request, self._end_reason = why, reason
             self._end_waits()
 
     def lose(self) -> None:
-        """End its process at once: the run is somebody else's now, or may soon be."""
-        self.is_lost = True  # nobody asks any more how it ended
+        """Kill the process, because another worker has the run or may soon get it."""
+        self.is_lost = True  # its outcome is not written
         if self.process is not None:
             self.process.kill()
         self._end_waits()
 
     async def make(self) -> EndedRun:
-        """Make the run; whatever its process does, this returns how it ended."""
+        """Make the run, and return its outcome, also after any failure of its process."""
         try:
-            ending = await self._made()
+            ending = await self._run()
         except ProcessDied as error:
             ending = self._died(str(error), may_live=error.may_live)
         except NotCalled:
             self.is_called = False
             ending = self._died("its process had ended", may_live=False)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run must not stay marked for ever
+        except Exception as error:  # noqa: BLE001 - without an outcome the job would stay marked for ever
             ending = self._died(reason_of(error), may_live=True)
         finally:
-            if self._looking is not None:
-                self._looking.cancel()
+            if self._polling is not None:
+                self._polling.cancel()
         took_s, seen = time.monotonic() - self._began_s, self.report.seen
         return EndedRun(self.run, ending, took_s, seen.log or None, progress=seen.progress, message=seen.message)
 
-    async def break_off(self, why: str) -> Ending:
-        """End its process, as its worker leaves, and decide what follows."""
-        is_late = self._asked is Asked.BY_TIMEOUT
-        ending = self._judged(Canceled(why)) if is_late else Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=why)
+    async def break_off(self, why: str) -> RunEnding:
+        """Kill the process, because its worker leaves, and return the outcome."""
+        is_late = self._end_request is StopReason.BY_TIMEOUT
+        ending = (
+            self._ending_of(Canceled(why)) if is_late else RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=why)
+        )
         if self.process is None:
             return ending
-        # A kill may not reach it. It ends itself, sooner if it hears now that it is to.
+        # A kill may not reach the process. With the shorter limit the process ends itself sooner.
         self.life.ends_by_s = min(self.life.ends_by_s, time.monotonic() + KILL_S)
         if self.is_called:
-            await self._look(self.process)
+            await self._poll(self.process)
         self.process.kill()
-        return replace(ending, rest_s=max(KILL_S, self.life.rest_s))
+        return replace(ending, rest_s=max(KILL_S, self.life.may_live_s))
 
-    def look(self) -> None:
-        """Begin to look at what the run has said; this also lets its process live on."""
-        if self.process is not None and self.is_called and (self._looking is None or self._looking.done()):
-            self._looking = asyncio.create_task(self._look(self.process))
+    def poll(self) -> None:
+        """Begin a poll of the run's report, which also extends the lifetime of the process."""
+        if self.process is not None and self.is_called and (self._polling is None or self._polling.done()):
+            self._polling = asyncio.create_task(self._poll(self.process))
 
-    async def _made(self) -> Ending:
+    async def _run(self) -> RunEnding:
         if self.process is None:
-            await self._within(WAIT_S, self._is_lent.wait())
-        # Not whether the wait has ended: a process may have been lent in the moment in which the time was over.
+            await self._within(WAIT_S, self._has_process.wait())
+        # The result of `_within` can't decide: the process may have come at the moment of the timeout.
         if self.process is None:
-            return self._not_lent()
-        if self.is_lost or self._asked is not None:
-            self.is_well = self._was_used
-            return self._judged(Canceled("it had not begun"))
-        return await self._made_in(self.process)
+            return self._without_process()
+        if self.is_lost or self._end_request is not None:
+            self.is_reusable = self._was_used
+            return self._ending_of(Canceled("it had not begun"))
+        return await self._run_in(self.process)
 
-    def _not_lent(self) -> Ending:
+    def _without_process(self) -> RunEnding:
         if self._refused is not None:
-            return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=self._refused)
-        if self.is_lost or self._asked is not None:
-            return self._judged(Canceled("it had not begun"))
-        self.has_waited_in_vain = True
-        return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"no process was free within {WAIT_S:g} s")
+            return RunEnding(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=self._refused)
+        if self.is_lost or self._end_request is not None:
+            return self._ending_of(Canceled("it had not begun"))
+        self.has_timed_out = True
+        return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"no process was free within {WAIT_S:g} s")
 
-    async def _made_in(self, process: RunProcess) -> Ending:
+    async def _run_in(self, process: RunProcess) -> RunEnding:
         if not await self._within(START_S, process.ready()):
-            if self._asked is not None:
-                return self._judged(Canceled("it had not begun"))
-            needs = Needs.of(0, self.policy)
-            asked = f"; it asks Ray for {needs}" if needs.are_special else ""
+            if self._end_request is not None:
+                return self._ending_of(Canceled("it had not begun"))
+            needs = RunResources.of(0, self.policy)
+            asked = f"; it asks Ray for {needs}" if needs.reserves_any else ""
             reason = f"its process was not ready within {START_S:g} s{asked}"
-            return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
+            return RunEnding(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
         if not self.life.left_s:
-            # Its worker stood still for so long; whether the run is still its own, the end finds out.
-            return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason="its lease was over before it was called")
+            # The worker was stopped until the lease ran out. The statement that ends the run checks the claim.
+            return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason="its lease was over before it was called")
         self.is_called = True
-        self._tells_called(self)
+        self._on_call(self)
         run = self.run
         order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
         call = asyncio.ensure_future(process.run(order, lives_s=self.life.grant()))
@@ -161,29 +163,31 @@ class LiveRun:
             if not await self._within(self.policy.max_runtime_s, call):
                 if self.is_lost:
                     raise ProcessDied("its run was lost")
-                await self._tell_to_end(process)
-                # It ends itself if the kill does not reach it.
+                await self._cancel(process)
+                # Without this kill, the process ends itself later.
                 self.life.ends_by_s = time.monotonic() + self.policy.grace_s + KILL_S
                 done, _ = await asyncio.wait([call], timeout=self.policy.grace_s)
                 if not done:
                     process.kill()
                     killed = Canceled(f"it did not end within {self.policy.grace_s:g} s, and was killed")
-                    return replace(self._judged(killed), rest_s=self.life.rest_s)
+                    return replace(self._ending_of(killed), rest_s=self.life.may_live_s)
             outcome, self.report.seen = call.result()
         finally:
             call.cancel()
-        self.is_well = True
-        return self._judged(outcome)
+        self.is_reusable = True
+        return self._ending_of(outcome)
 
     async def _within(self, timeout_s: float, work: Awaitable[object]) -> bool:
-        """Wait until a work has ended, but no longer than this, and not once the run was asked to end.
+        """Wait until `work` has ended, the timeout, or a request to end the run; return whether `work` has ended.
 
         errors:  ProcessDied  the work failed
         """
         working = asyncio.ensure_future(work)
         try:
-            if not working.done():  # asyncio.wait takes three turns of the loop for a work that is done, too
-                await asyncio.wait([working, self._is_asked], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():  # asyncio.wait takes three turns of the loop for finished work, too
+                await asyncio.wait(
+                    [working, self._end_requested], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+                )
             if working.done():
                 working.result()
                 return True
@@ -193,38 +197,40 @@ class LiveRun:
                 working.cancel()
 
     def _end_waits(self) -> None:
-        if not self._is_asked.done():
-            self._is_asked.set_result(None)
+        if not self._end_requested.done():
+            self._end_requested.set_result(None)
 
-    async def _tell_to_end(self, process: RunProcess) -> None:
-        if self._asked is None:
-            self.ask(Asked.BY_TIMEOUT, too_long(self.policy))
-        self._ends(self, self._asked_why)
+    async def _cancel(self, process: RunProcess) -> None:
+        if self._end_request is None:
+            self.request_end(StopReason.BY_TIMEOUT, too_long(self.policy))
+        self._on_end_request(self, self._end_reason)
         try:
-            async with asyncio.timeout(TELL_S):
+            async with asyncio.timeout(CANCEL_S):
                 await process.cancel()
         except (TimeoutError, ProcessDied):
-            return  # it keeps Python's lock, or is gone; the call of the run, or the grace, decides
+            return  # the function holds Python's lock, or the process has ended: the grace or the run's call decides
 
-    async def _look(self, process: RunProcess) -> None:
+    async def _poll(self, process: RunProcess) -> None:
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(POLL_S):
                 granted_s = self.life.grant()
-                self.report.seen = await process.look(lives_s=granted_s)
+                self.report.seen = await process.poll(lives_s=granted_s)
                 self.life.was_granted(granted_s)
         except (TimeoutError, ProcessDied):
-            return  # the call of the run says what became of it
+            return  # the call of the run has its outcome
 
-    def _judged(self, outcome: CallOutcome) -> Ending:
-        ending = ending_of(outcome, self.policy, attempt=self.run.attempt, asked=self._asked, jitter=self._jitter)
-        if ending.outcome is RunOutcome.CANCELED and self._asked_why:
-            return Ending(RunOutcome.CANCELED, reason=f"{self._asked_why}; {ending.reason}")
+    def _ending_of(self, outcome: CallOutcome) -> RunEnding:
+        ending = ending_of(
+            outcome, self.policy, attempt=self.run.attempt, stop_reason=self._end_request, jitter=self._jitter
+        )
+        if ending.outcome is RunOutcome.CANCELED and self._end_reason:
+            return RunEnding(RunOutcome.CANCELED, reason=f"{self._end_reason}; {ending.reason}")
         return ending
 
-    def _died(self, how: str, *, may_live: bool) -> Ending:
-        left_s = self.life.rest_s if may_live else 0.0
-        if self._asked is not None:
-            return replace(self._judged(Canceled(how)), rest_s=left_s)
+    def _died(self, how: str, *, may_live: bool) -> RunEnding:
+        left_s = self.life.may_live_s if may_live else 0.0
+        if self._end_request is not None:
+            return replace(self._ending_of(Canceled(how)), rest_s=left_s)
         if self._was_used and not self.is_called:
-            return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"{how}, while it waited for a run")
+            return RunEnding(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"{how} while it was idle")
         return crash_of(how, self.policy, attempt=self.run.attempt, may_live_s=left_s, jitter=self._jitter)

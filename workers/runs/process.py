@@ -1,4 +1,4 @@
-"""The process of a run, as its worker sees it: what it is asked for, and what it is told."""
+"""The worker's interface to a run's process."""
 
 import asyncio
 import pickle
@@ -6,111 +6,111 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from shardclock import CallOutcome, RunOrder, Seen
+from shardclock import CallOutcome, ReportSnapshot, RunOrder
 from shardclock.executor.actors import RunActor
 from shardclock_server.workers.local_process import LocalProcess
-from shardclock_server.workers.needs import Needs
 from shardclock_server.workers.ray_process import RayProcess, start_actor
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.user_process import NotCalled, ProcessDied, StartedProcess, UserProcess
 
-CALLS_MAX = 3  # at the same time in one process: the run, a look at it, and the word to end
+CALLS_MAX = 3  # the limit of concurrent calls in one process: the run, a poll and a cancellation
 
 
 class RunProcess(Protocol):
-    """Where a run is made."""
+    """A process that makes runs."""
 
     def ready(self) -> Awaitable[None]:
-        """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
+        """Wait until the user's code is imported; after that, until the process answers.
 
-        errors:  ProcessDied  it can't be imported, or has ended
+        errors:  ProcessDied  the import failed, or the process has ended
         """
 
-    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
-        """Make a run; return how it ended, and what it said last.
+    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
+        """Make a run; return its outcome and its last report.
 
-        The process ends itself, if nobody has looked at the run for `lives_s`.
+        The process ends itself after `lives_s` without a poll.
 
-        errors:  NotCalled    the process ended before
+        errors:  NotCalled    the process had ended before the call
                  ProcessDied  the process ended before the run did
         """
 
-    async def look(self, *, lives_s: float) -> Seen:
-        """Say what the run has said so far, and let it live for `lives_s` more.
+    async def poll(self, *, lives_s: float) -> ReportSnapshot:
+        """Return the latest report of the run, and let the process live for `lives_s` more.
 
-        errors:  ProcessDied  the process is gone
+        errors:  ProcessDied  the process has ended
         """
 
     async def cancel(self) -> None:
-        """Tell the run to end.
+        """Request the end of the run.
 
-        errors:  ProcessDied  the process is gone
+        errors:  ProcessDied  the process has ended
         """
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
 
 
-class CalledRuns(UserProcess):
-    """A process of runs."""
+class RunUserProcess(UserProcess):
+    """A process of runs that is called over its socket or through Ray."""
 
     def __init__(self, started: StartedProcess) -> None:
         super().__init__(started)
         self._watching: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
-        """Wait until the user's code is imported; of one that has made runs, find out whether it is there.
+        """Wait until the user's code is imported; after that, until the process answers.
 
-        errors:  ProcessDied  it can't be imported, or has ended
+        errors:  ProcessDied  the import failed, or the process has ended
         """
         await super().ready()
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(), name="process of runs")
 
-    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
-        """Make a run; return how it ended, and what it said last.
+    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
+        """Make a run; return its outcome and its last report.
 
-        errors:  NotCalled    the process ended before
+        errors:  NotCalled    the process had ended before the call
                  ProcessDied  the process ended before the run did
         """
-        outcome, seen = await self._ask("run", order, lives_s)
+        outcome, seen = await self._call("run", order, lives_s)
         return outcome, seen
 
-    async def look(self, *, lives_s: float) -> Seen:
-        """Say what the run has said so far, and let it live for `lives_s` more.
+    async def poll(self, *, lives_s: float) -> ReportSnapshot:
+        """Return the latest report of the run, and let the process live for `lives_s` more.
 
-        errors:  ProcessDied  the process is gone
+        errors:  ProcessDied  the process has ended
         """
-        seen: Seen = await self._tell("look", lives_s)
+        seen: ReportSnapshot = await self._control("poll", lives_s)
         return seen
 
     async def cancel(self) -> None:
-        """Tell the run to end.
+        """Request the end of the run.
 
-        errors:  ProcessDied  the process is gone
+        errors:  ProcessDied  the process has ended
         """
-        await self._tell("cancel")
+        await self._control("cancel")
 
-    async def _tell(self, *call: object) -> Any:
+    async def _control(self, *call: object) -> Any:
         try:
-            return await self._ask(*call)
+            return await self._call(*call)
         except NotCalled as error:
             raise ProcessDied("the run's process has closed its socket", may_live=True) from error
 
-    async def _ask(self, *call: object) -> Any:
-        return pickle.loads(await self.ask(pickle.dumps(call, pickle.HIGHEST_PROTOCOL)))  # noqa: S301 - ours
+    async def _call(self, *call: object) -> Any:
+        return pickle.loads(await self.request(pickle.dumps(call, pickle.HIGHEST_PROTOCOL)))  # noqa: S301 - ours
 
     async def _watch(self) -> None:
-        with suppress(ProcessDied):  # the call of the run hears of it
+        with suppress(ProcessDied):  # the call of the run gets the error, too
             await self.gone()
 
 
-class RayRunProcess(CalledRuns):
-    """A run's process on this node, or wherever Ray has the resources that its job asks for.
+class RayRunProcess(RunUserProcess):
+    """A run's process on this node, or on a node with the resources that the job asks for.
 
-    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
+    With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
     """
 
-    def __init__(self, needs: Needs, *, modules: str, directory: str, resource: str | None = None) -> None:
+    def __init__(self, needs: RunResources, *, modules: str, directory: str, resource: str | None = None) -> None:
         actor = start_actor(
             RunActor,
             *(modules, directory, needs.priority),
@@ -120,22 +120,22 @@ class RayRunProcess(CalledRuns):
             memory_mib=needs.memory_mib,
             resource=resource,
         )
-        super().__init__(RayProcess(actor, whose="run"))
+        super().__init__(RayProcess(actor, owner="run"))
 
 
-class LocalRunProcess(CalledRuns):
-    """A run's process on this machine, a child of the worker."""
+class LocalRunProcess(RunUserProcess):
+    """A run's process as a child of the worker."""
 
-    def __init__(self, needs: Needs, *, modules: str, directory: str) -> None:
+    def __init__(self, needs: RunResources, *, modules: str, directory: str) -> None:
         order = ("runs", modules, directory, str(needs.priority))
-        super().__init__(LocalProcess(*order, whose="run", num_cpus=needs.num_cpus))
+        super().__init__(LocalProcess(*order, owner="run", num_cpus=needs.num_cpus))
 
 
-def has_node(needs: Needs, *, resource: str | None = None) -> bool:
-    """Say whether some node that offers the resource has what a run needs, even if others use it now."""
+def has_node(needs: RunResources, *, resource: str | None = None) -> bool:
+    """Return whether a node that offers `resource` has the resources of a run, also if they are in use."""
     import ray
 
-    if not needs.are_special:
+    if not needs.reserves_any:
         return True
     nodes = (it["Resources"] for it in ray.nodes() if it["Alive"])  # type: ignore[no-untyped-call]
     return any(needs.fit(it) for it in nodes if resource is None or it.get(resource))

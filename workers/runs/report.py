@@ -1,14 +1,14 @@
-"""What a run has said, and what of it is written."""
+"""The latest report of a run, and the last report that was written."""
 
 from typing import NamedTuple
 
-from shardclock import Seen
+from shardclock import ReportSnapshot
 
-REPORT_S = 1.0  # between two reports of one run
+REPORT_S = 1.0  # the time between two reports of one run
 
 
-class Report(NamedTuple):
-    """What a run has said since the last report; None: nothing."""
+class RunUpdate(NamedTuple):
+    """The changes since the last written report; None in a field: there is no new value."""
 
     progress: float | None
     message: str | None
@@ -16,25 +16,25 @@ class Report(NamedTuple):
 
 
 class RunReport:
-    """Say what is to be written of what a run has said: only what is new, and once a second.
+    """Choose the changes to write: at most once a second, and only new values.
 
     units:   moments are of a monotonic clock, in seconds
     """
 
     def __init__(self) -> None:
-        self.seen = Seen()
-        self._sent = Seen()
-        self._written = Seen()
+        self.seen = ReportSnapshot()
+        self._sent = ReportSnapshot()
+        self._written = ReportSnapshot()
         self._next_s = float("-inf")
 
-    def due(self, now_s: float) -> Report | None:
-        """Return what is to be written now; None: nothing."""
+    def due(self, now_s: float) -> RunUpdate | None:
+        """Return the changes to write now; None: nothing changed, or the last write was less than a second ago."""
         seen, before = self.seen, self._written
-        if (seen.said, seen.lines) == (before.said, before.lines) or now_s < self._next_s:
+        if (seen.report_count, seen.lines) == (before.report_count, before.lines) or now_s < self._next_s:
             return None
         self._sent = seen
-        return Report(seen.progress, seen.message, seen.log if seen.lines != before.lines else None)
+        return RunUpdate(seen.progress, seen.message, seen.log if seen.lines != before.lines else None)
 
     def written(self, now_s: float) -> None:
-        """Note that what was due last is written."""
+        """Record that the changes that `due` returned are written."""
         self._written, self._next_s = self._sent, now_s + REPORT_S

@@ -1,11 +1,11 @@
-"""Hold what the client over HTTP and the client over SQL have in common, so that both say the same.
+"""The fields, answers and errors that the client over HTTP and the client over SQL share.
 
-    fields   what is asked: the fields of a timer, and how they are written
-    answers  what is answered
-    changes  what the state means that a verb leaves its timer in
-    processes  what is answered about processes
+    fields   the fields of a timer, and their JSON
+    answers  the models of answers
+    changes  the meaning of a timer's state after a verb
+    processes  the answers about processes
     jobs     the answers about jobs and their runs
-    errors   why something was not done, by class
+    errors   the classes of errors
 
-It needs neither HTTP nor a driver of Postgres; users import from `shardclock.http` and `shardclock.sql`.
+This package needs neither HTTP nor a driver of Postgres; users import from `shardclock.http` and `shardclock.sql`.
 """

@@ -1,4 +1,4 @@
-"""Hold what is answered. Fields that are not known here are left out, so a newer gateway may have more."""
+"""The models of answers. Unknown fields are ignored, so a newer gateway may have more."""
 
 from datetime import datetime
 from typing import Any
@@ -7,15 +7,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Answer(BaseModel):
-    """Hold something that was answered; it can't be changed."""
+    """An answer; it can't be changed."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class Record(Answer):
-    """Hold one event of a timer or of its delivery, as it stands in the log.
+    """One record of the log: an event of a timer or of its delivery.
 
-    shape:   `position` only grows along the log; `intent` is what happened, such as TRIGGERED or DELIVERED
+    shape:   `position` only grows along the log; `intent` is the event, such as TRIGGERED or DELIVERED
     """
 
     position: int
@@ -29,72 +29,98 @@ class Record(Answer):
     schedule: str | None
     target: str
     payload: Any
-    detail: dict[str, Any] | None = Field(description="what this intent adds, such as the reason of a cancel")
+    detail: dict[str, Any] | None = Field(description="further facts of this intent, such as the reason of a cancel")
 
 
-class Stored(Answer):
-    """Hold a timer that was asked for, and is stored now."""
+class StoredTimer(Answer):
+    """A stored timer."""
 
     timer_key: int
     due_date: datetime
-    outcome: str = Field(
-        description="created; replaced: it took the place of a timer of its name; unchanged: that timer stays instead"
-    )
+    outcome: str = Field(description="created; replaced: it replaced a timer of its name; unchanged: that timer stays")
 
 
-class Scheduled(Stored):
-    """Hold a timer that is stored, and how it ended if it did while the call waited."""
+class Scheduled(StoredTimer):
+    """A stored timer, and the record of the timer's end if the timer ended during the wait."""
 
-    end: Record | None = Field(None, description="the record that ended it; null: it has not ended yet")
+    end: Record | None = Field(None, description="the record of the timer's end; null: the timer has not ended")
 
 
 class TimerState(Answer):
-    """Hold one timer, pending or ended.
+    """One timer, pending or ended.
 
-    shape:   `etag` is for `move`, and None in a list, and over SQL
+    shape:   `etag` is for `move`; None in a list and over SQL
     """
 
     timer_key: int
-    state: str = Field(description="PENDING or PAUSED, or how it ended: TRIGGERED, CANCELED or SKIPPED")
+    state: str = Field(description="PENDING or PAUSED, or the timer's end: TRIGGERED, CANCELED or SKIPPED")
     tenant_id: str
     name: str | None
     due_date: datetime
     schedule: str | None
     zone: str | None
     missed: str | None
-    occurrence: int = Field(description="which of its schedule's occurrences this is")
-    target: str = Field(description="what its firing calls")
+    occurrence: int = Field(description="the number of this occurrence of its schedule, from 1")
+    target: str = Field(description="the target that the firing calls")
     payload: Any
     timer_type: str
     process_instance_key: int | None
     element_instance_key: int | None
     target_element_id: str | None
     created_at: datetime
+    changed_at: datetime | None = Field(
+        description="the time at which a client last changed the due date; for a paused timer, the time of its pause;"
+        " null: never, or the timer has ended"
+    )
     ended_at: datetime | None
-    detail: Any = Field(description="what its last record adds")
+    detail: Any = Field(description="further facts from the timer's last record")
     etag: str | None = None
 
 
-class Changed(Answer):
-    """Hold a timer after a change that was done.
+class Firing(Answer):
+    """One past occurrence of a schedule that fired, or the occurrences that were skipped together.
 
-    shape:   `state` is PENDING, PAUSED or CANCELED, or RESCHEDULED of one that was moved, which is pending; `due_date`
-             is of one that was moved, and None over SQL: there `get` shows it
+    units:   `late_s`: from the due date, or from a later change by a client, in seconds; None for skipped occurrences
+    """
+
+    recorded_at: datetime
+    intent: str = Field(description="TRIGGERED or SKIPPED")
+    due_date: datetime
+    occurrence: int
+    late_s: float | None = Field(description="the lateness of the firing, in seconds; null: the occurrence was skipped")
+    skipped: int = Field(description="the number of occurrences that were skipped together; 0: the occurrence fired")
+
+
+class Schedule(TimerState):
+    """The next occurrence of a schedule, and its last firings."""
+
+    last: Firing | None = Field(description="the last occurrence that fired; null: the log has none")
+    skipped: int = Field(description="the number of skipped occurrences among `firings`")
+    firings: tuple[Firing, ...] = Field(
+        description="at most 30 firings and skips, from the last 100 records with this name, newest first"
+    )
+
+
+class Changed(Answer):
+    """A timer after a change.
+
+    shape:   `state` is PENDING, PAUSED, CANCELED, or RESCHEDULED for a moved timer, which is pending; `due_date` is the
+             new date of a moved timer; None over SQL, where `get` shows the date
     """
 
     timer_key: int | None
     name: str | None
-    state: str = Field(description="the state that it has now")
-    due_date: datetime | None = Field(None, description="of a timer that was moved")
+    state: str = Field(description="the timer's state after the change")
+    due_date: datetime | None = Field(None, description="the due date of a moved timer")
 
 
 class Line(Answer):
-    """Hold what became of one of many timers.
+    """The outcome of one of many timers.
 
-    shape:   `line` counts from 1, in the order in which they were given. `outcome` is created, replaced, unchanged or
-             refused; unknown: the answer was lost, so it may be stored or not; untried: it was not written, and may be
-             sent again. `why` says why it is not stored for certain. `replayed`: its idempotency key came before, and
-             this is what it was answered then
+    shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged or refused;
+             unknown: the answer was lost, so the timer may be stored or not; untried: the timer was not stored, and may
+             be sent again. `why` is the reason if the timer is not certainly stored, and `code` is the code of a
+             refusal. `replayed`: the line's idempotency key came before, and this is that line's answer
     """
 
     line: int
@@ -103,21 +129,24 @@ class Line(Answer):
     due_date: datetime | None = None
     replayed: bool | None = None
     why: str | None = None
+    code: str | None = None
 
 
 class BulkChanged(Answer):
-    """Hold what became of many timers."""
+    """The result of a change of many timers."""
 
-    matched: int = Field(description="that the filter found")
-    changed: int = Field(description="of those; the others had ended or changed meanwhile")
-    unsure: int = Field(description="so many more may have been changed: the answer was lost")
+    matched: int = Field(description="the number of timers that the filter found")
+    changed: int = Field(description="the number of changed timers; other timers had ended or changed meanwhile")
+    unsure: int = Field(description="the number of timers that may have been changed: Postgres's answer was lost")
     left_out: int = Field(
-        0, description="so many more match, and are left out: they belong to jobs and instances of processes"
+        0,
+        description="the number of matching timers that are left out, because they belong to jobs and instances of"
+        " processes",
     )
 
 
 class Explained(Answer):
-    """Hold why a timer fired when it did, or why it did not."""
+    """The reason why a timer fired at its moment, or did not fire."""
 
     moment: datetime
     verdict: str
@@ -126,16 +155,16 @@ class Explained(Answer):
 
 
 class Occurrence(Answer):
-    """Hold one occurrence that a rule will have."""
+    """One future occurrence of a schedule."""
 
     number: int
     due_date: datetime
-    local: str = Field(description="the same on the clock of its zone")
-    note: str | None = Field(description="what a change of that clock does to it")
+    local: str = Field(description="the due date on the clock of the zone")
+    note: str | None = Field(description="the effect of a change of that clock on this date")
 
 
 class DeadLetter(Answer):
-    """Hold a delivery that was given up, and how its last attempts failed."""
+    """A delivery that was given up, with the failures of its last attempts."""
 
     timer_key: int
     target: str
@@ -148,72 +177,99 @@ class DeadLetter(Answer):
     failed_attempts: int
     reason: str
     payload: Any
-    failures: Any = Field(description="how each of the last attempts failed")
+    failures: Any = Field(description="the failures of the last attempts")
 
 
-class Acted(Answer):
-    """Hold what was done with dead letters, or would be."""
+class DeadLetterGroup(Answer):
+    """Dead letters with one target and one first line of their reasons."""
+
+    target: str
+    reason_line: str = Field(description="the first line of the reason, which is a filter in other requests")
+    dead_letters: int
+    since: datetime = Field(description="the time at which the first delivery of the group was given up")
+    last_at: datetime = Field(description="the time at which the last delivery of the group was given up")
+
+
+class DeadLetterGroups(Answer):
+    """The largest groups of the newest dead letters."""
+
+    groups: tuple[DeadLetterGroup, ...] = Field(description="at most 50 groups, the largest first")
+    counted: int = Field(description="the number of dead letters that were read: the newest 10,000 at most")
+    is_all: bool = Field(description="whether there are no other dead letters")
+
+
+class DeadLettersChanged(Answer):
+    """The result of a change of dead letters, or of its dry run."""
 
     timer_keys: tuple[int, ...] = Field(
-        description="of those that were changed; of dead letters, the oldest comes first"
+        description="the keys of the changed deliveries; of dead letters, the oldest comes first"
     )
-    said: str = Field(description="the same for people")
-    more: bool = Field(description="whether others are left")
-    again_in_s: int = Field(description="after so many seconds the others may be acted on")
+    message: str = Field(description="the result in a sentence for people")
+    more: bool = Field(description="whether other matches are left")
+    again_in_s: int = Field(description="the seconds after which a request for the other matches may succeed")
 
 
-class Counted(Answer):
-    """Hold how many timers a verb would change, and the token that the real request brings."""
+class TimersCounted(Answer):
+    """The number of timers that a change would affect, and the token for the real request."""
 
     matched: int
     left_out: int = Field(
-        0, description="so many more match, and are left out: they belong to jobs and instances of processes"
+        0,
+        description="the number of matching timers that are left out, because they belong to jobs and instances of"
+        " processes",
     )
     token: str
 
 
 class LeasePage(Answer):
-    """Hold some records that one member of a consumer group works on, and the token of its lease."""
+    """The leased records of one member of a consumer group, and the token of the lease."""
 
     records: tuple[Record, ...]
     token: str
 
 
-class PlacePage(Answer):
-    """Hold where a consumer group is, and the token of the lease if it was kept."""
+class PositionPage(Answer):
+    """The position of a consumer group, and the token of its lease if the lease was kept."""
 
     position: int
     token: str | None
 
 
 class TimersPage(Answer):
-    """Hold some of the timers that were found."""
+    """A page of timers."""
 
     timers: tuple[TimerState, ...]
-    next: str | None = Field(description="the next request's `after`; null: there are no more")
+    next: str | None = Field(description="the `after` of the next request; null: this is the last page")
 
 
-class LogPage(Answer):
-    """Hold some records of the log; it may have none and yet not be the last page."""
+class SchedulesPage(Answer):
+    """A page of schedules."""
+
+    schedules: tuple[Schedule, ...]
+    next: str | None = Field(description="the `after` of the next request; null: this is the last page")
+
+
+class LogRecordsPage(Answer):
+    """A page of the log; an empty page need not be the last one."""
 
     records: tuple[Record, ...]
-    next: int = Field(description="the next request's `after`")
+    next: int = Field(description="the `after` of the next request")
 
 
 class RecordsPage(Answer):
-    """Hold the last records of a timer."""
+    """The last records of a timer."""
 
     records: tuple[Record, ...]
 
 
 class PreviewPage(Answer):
-    """Hold what a rule will do."""
+    """The next occurrences of a schedule."""
 
     occurrences: tuple[Occurrence, ...]
 
 
 class DeadLettersPage(Answer):
-    """Hold some dead letters."""
+    """A page of dead letters."""
 
     dead_letters: tuple[DeadLetter, ...]
-    next: str | None = Field(None, description="the next request's `after`; null: there are no more")
+    next: str | None = Field(None, description="the `after` of the next request; null: this is the last page")

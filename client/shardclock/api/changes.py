@@ -1,47 +1,41 @@
-"""Say what the state means that a verb leaves its timer in: whether it was done, and else why not.
+"""The meaning of a timer's state after a verb: the verb was done, or the reason why not.
 
-A verb answers with the state that the timer has afterwards, whether it did anything or not.
+A verb returns the timer's state after the call, also if the verb has changed nothing.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shardclock.api.codes import RefusalCode
+from shardclock.api.refusals.timers import TIMER_ENDED, TIMER_PAUSED, UNKNOWN_TIMER
+
 UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcomes:
-    """What is said of each state in which a change leaves its timer.
+class VerbOutcomes:
+    """The meaning of each state after one verb.
 
-    `done` has the states that mean success, each with the word to print. `advice` has other states, each with what the
-    user can do. With `shows_date`, for changes that move a timer, its new due date is read, too.
+    `done` has the states of a success, each with the word to print. `refused` has other states that have a
+    code of their own. `shows_date`: the verb moves a timer, so its new due date is read, too.
     """
 
     done: Mapping[str, str]
-    advice: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, RefusalCode] = field(default_factory=dict)
     shows_date: bool = False
 
-    def why_not(self, which: object, state: str) -> str:
-        """Say in a sentence why a timer was not changed; `which` names it, `state` is what it has."""
-        if state in self.advice:
-            return f"timer {which} {self.advice[state]}"
-        return f"too late: timer {which} is {state} already"
+    def code_of(self, state: str) -> RefusalCode:
+        """Return the code of the refusal for a timer in another state, or for no timer."""
+        return UNKNOWN_TIMER if state == UNKNOWN else self.refused.get(state, TIMER_ENDED)
 
 
-CANCELED = Outcomes({"CANCELED": "CANCELED"})
-PAUSED = Outcomes({"PAUSED": "PAUSED"})
-RESUMED = Outcomes({"PENDING": "PENDING"})
-RUN = Outcomes(
-    {"RESCHEDULED": "due now", "PENDING": "due already"}, advice={"PAUSED": "is paused: resume it first, then run it"}
-)
-RESCHEDULED = Outcomes({"RESCHEDULED": "RESCHEDULED"}, shows_date=True)
+CANCELED = VerbOutcomes({"CANCELED": "CANCELED"})
+PAUSED = VerbOutcomes({"PAUSED": "PAUSED"})
+RESUMED = VerbOutcomes({"PENDING": "PENDING"})
+RUN = VerbOutcomes({"RESCHEDULED": "due now", "PENDING": "due already"}, refused={"PAUSED": TIMER_PAUSED})
+RESCHEDULED = VerbOutcomes({"RESCHEDULED": "RESCHEDULED"}, shows_date=True)
 # By the verbs of `operate`.
 OPERATED = {"pause": PAUSED, "resume": RESUMED, "reschedule": RESCHEDULED}
-
-
-def no_timer(which: object) -> str:
-    """Say in a sentence that there is no such timer; `which` names it."""
-    return f"there is no timer {which}, pending or ended"
 
 
 def named(timer_key: int | None, name: str | None, tenant_id: str) -> str:

@@ -1,22 +1,24 @@
-"""Say why something was not done: one class for each sort of problem that a program decides on."""
+"""The errors of requests that were not done: one class for each type of problem."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PREFIX = "urn:shardclock:problem:"
-UNKNOWN = "about:blank"  # as RFC 9457 has it: no more is known than the status
+from shardclock.api.codes import GENERAL, PREFIX
+from shardclock.api.refusals import code_of
+
+UNKNOWN = "about:blank"  # RFC 9457: only the status is known
 OWN_MEMBERS = ("type", "title", "status", "detail")
 MAY_BE_DONE = "it may be done, so look before you ask for it again"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that was not done, or may not have been.
+    """The reason why a request was not done, or why its outcome is unknown.
 
-    shape:   `type` stays the same for ever; `status` is HTTP's, 0 if there was no answer, and over SQL; `detail` is one
-             sentence; `members` are what this sort of problem has beside
-    units:   `retry_after_s` is how long the gateway wants to be left alone, in seconds
+    shape:   `type` is stable; `status` is HTTP's, and 0 without a response and over SQL; `detail` is one sentence;
+             `members` are the further members of this type
+    units:   `retry_after_s` is the gateway's least pause before a retry, in seconds
     """
 
     type: str
@@ -27,11 +29,16 @@ class Problem:
     may_be_done: bool = False  # the request may have had its effect
     may_pass: bool = False  # the same request may succeed in a moment
 
+    @property
+    def code(self) -> str:
+        """The type without its prefix."""
+        return self.type.removeprefix(PREFIX)
+
 
 class ApiError(Exception):
-    """Tell that something was not done, in one sentence of Shardclock's: the value, the rule and the way out.
+    """A request was not done; the message is one sentence with the value, the rule and the way out.
 
-    A sort of problem that this client does not know has this class, too.
+    A problem of an unknown type also has this class.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -43,149 +50,160 @@ class ApiError(Exception):
 
     @property
     def type(self) -> str:
-        """Return what programs compare, such as urn:shardclock:problem:too-late."""
+        """The type of the problem, such as urn:shardclock:problem:timer_ended."""
         return self.problem.type
 
     @property
+    def code(self) -> str:
+        """The stable code of the refusal, such as timer_ended; programs compare it."""
+        return self.problem.code
+
+    @property
     def status(self) -> int:
-        """Return the status of HTTP; 0 if no answer came, and over SQL."""
+        """The status of HTTP; 0 without a response, and over SQL."""
         return self.problem.status
 
     @property
     def detail(self) -> str:
-        """Return the sentence: the value, the rule and the way out."""
+        """One sentence: the value, the rule and the way out."""
         return self.problem.detail
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """Return what this sort of problem has beside these."""
+        """The further members of this type of problem."""
         return self.problem.members
 
     @property
     def may_be_done(self) -> bool:
-        """Say whether the request may have had its effect, though it failed for the caller."""
+        """Whether the request may have been done, although it failed for the caller."""
         return self.problem.may_be_done
 
 
 class NoKey(ApiError):
-    """Tell that the request had no API key, or one that is not known (401)."""
+    """The request had no API key, or an unknown one (401)."""
 
 
 class NotAllowed(ApiError):
-    """Tell that the API key, or the role in Postgres, may not do this (403)."""
+    """The API key, or the role in Postgres, lacks the right (403)."""
 
 
 class NotFound(ApiError):
-    """Tell that there is no such thing, or that it is another tenant's (404)."""
+    """The requested timer, instance, job or other resource does not exist, or belongs to another tenant (404)."""
 
 
 class TooLate(ApiError):
-    """Tell that the timer is in another state (409): it has fired already, for example."""
+    """The timer is in another state (409): for example, it has fired already."""
 
     @property
     def state(self) -> str | None:
-        """Return the state that it has."""
+        """The state of the timer."""
         state: str | None = self.members.get("state")
         return state
 
 
 class NameTaken(ApiError):
-    """Tell that a pending timer has this name (409)."""
+    """A pending timer has this name (409)."""
 
 
 class InFlight(ApiError):
-    """Tell that the same request is still being answered (409)."""
+    """The same request is still in progress (409)."""
 
 
 class MoreMatch(ApiError):
-    """Tell that more timers match than were counted (409): none was changed."""
+    """More timers match than were counted (409): none was changed."""
 
     @property
     def matched(self) -> int | None:
-        """Return how many match, or how many were found before the search ended."""
+        """The number of matching timers, or of the timers found before the search ended."""
         matched: int | None = self.members.get("matched")
         return matched
 
 
 class Conflict(ApiError):
-    """Tell that its present state does not allow this (409)."""
+    """The present state of the timer, task, instance or other resource does not allow the change (409)."""
 
     @property
     def state(self) -> str | None:
-        """Return the state that it has, of a task such as TAKEN, COMPLETED_BEFORE or CANCELED; None: it has none."""
+        """The present state, for example TAKEN, COMPLETED_BEFORE or CANCELED for a task; None: unknown."""
         state: str | None = self.members.get("state")
         return state
 
 
 class Stale(ApiError):
-    """Tell that it is not as you have read it (412): read it again, and decide."""
+    """The timer was changed since the caller read the timer (412): read the timer again, and decide."""
 
 
 class TooLarge(ApiError):
-    """Tell that the body is too large (413)."""
+    """The body is too large (413)."""
 
 
 class Refused(ApiError):
-    """Tell that what is asked for is refused (422): the same request will be refused again."""
+    """The request is invalid (422): a retry will be refused, too."""
 
 
 class OtherRequest(ApiError):
-    """Tell that the idempotency key came with another request within a day (422)."""
+    """The idempotency key came with another request within a day (422)."""
 
 
 class TooMany(ApiError):
-    """Tell that the tenant writes more than it may (429): nothing was done."""
+    """The tenant's rate is used up (429): nothing was done."""
 
 
 class OverQuota(ApiError):
-    """Tell that the tenant has as much of something as it may have (429): nothing was done."""
+    """The tenant has used up a quota (429): nothing was done."""
 
     @property
     def quota(self) -> str | None:
-        """Return of what: timers, payload_bytes, waiters or endpoints."""
+        """The quota, such as timers, payload_bytes, waiters or endpoints."""
         quota: str | None = self.members.get("quota")
         return quota
 
     @property
     def limit(self) -> int | None:
-        """Return how much of it the tenant may have."""
+        """The tenant's limit for this quota."""
         limit: int | None = self.members.get("limit")
         return limit
 
 
 class Unavailable(ApiError):
-    """Tell that Postgres or the gateway gave no answer in time (503): it may have been done, or not."""
+    """Postgres or the gateway gave no answer in time (503): the request may have been done, or not."""
 
 
 class NoAnswer(Unavailable):
-    """Tell that no gateway answered: it can't be reached, or the connection was lost."""
+    """No gateway answered: the gateway can't be reached, or the connection was lost."""
 
 
 class Broken(ApiError):
-    """Tell that the gateway has failed (500); its log says why."""
+    """The gateway has failed (500); its log has the reason."""
 
 
 BY_NAME: Mapping[str, type[ApiError]] = {
-    "no-key": NoKey,
-    "not-allowed": NotAllowed,
-    "not-found": NotFound,
-    "too-late": TooLate,
-    "name-taken": NameTaken,
-    "in-flight": InFlight,
-    "more-match": MoreMatch,
+    "no_key": NoKey,
+    "not_allowed": NotAllowed,
+    "not_found": NotFound,
+    "too_late": TooLate,
+    "name_taken": NameTaken,
+    "in_flight": InFlight,
+    "more_match": MoreMatch,
     "conflict": Conflict,
     "stale": Stale,
-    "too-large": TooLarge,
+    "too_large": TooLarge,
     "refused": Refused,
-    "other-request": OtherRequest,
-    "too-many": TooMany,
-    "over-quota": OverQuota,
+    "other_request": OtherRequest,
+    "too_many": TooMany,
+    "over_quota": OverQuota,
     "unavailable": Unavailable,
-    "no-answer": NoAnswer,  # the client's own
+    "no_answer": NoAnswer,  # made by the client
     "broken": Broken,
 }
+# The general code of a status, for a specific code that only a newer gateway knows.
+BY_STATUS: Mapping[int, str] = {code.status: code.name for code in GENERAL}
 
 
 def error_of(problem: Problem) -> ApiError:
-    """Make the error of a problem's own class; of a sort that is not known, an ApiError."""
-    return BY_NAME.get(problem.type.removeprefix(PREFIX), ApiError)(problem)
+    """Make the error of the class of a problem's general code; for another server's type, an ApiError."""
+    if not problem.type.startswith(PREFIX):
+        return ApiError(problem)
+    code = code_of(problem.code)
+    general = BY_STATUS.get(problem.status, "") if code is None else code.general
+    return BY_NAME.get(general, ApiError)(problem)

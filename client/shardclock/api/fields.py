@@ -1,4 +1,4 @@
-"""Name what may be asked of timers, and write it as JSON."""
+"""The fields of requests about timers, and their JSON."""
 
 import json
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ JSON_FORMS = "use dicts with texts as keys, lists, texts, finite numbers, boolea
 
 
 class Put(TypedDict, total=False):
-    """Hold what a timer is: exactly one of the first three, and what travels with it; docs/schedule.md says all of it.
+    """The fields of a timer: exactly one of the first three, and optional ones; docs/schedule.md describes them.
 
-    A length is an ISO 8601 duration or a timedelta; a moment is a datetime, with an offset or beside a `zone`, or text.
-    The payload is any JSON value, or a pydantic model.
+    A duration is an ISO 8601 text or a timedelta; a moment is a text, a datetime with an offset, or a datetime with a
+    separate `zone`. The payload is any JSON value, or a pydantic model.
     """
 
     delay: Length
@@ -37,20 +37,20 @@ class Put(TypedDict, total=False):
 
 
 class New(Put, total=False):
-    """Hold what a new timer is; `on_conflict` says what becomes of it if a pending timer has its name."""
+    """The fields of a new timer; `on_conflict` is the rule for the case that a pending timer has the same name."""
 
     name: str
     on_conflict: str
 
 
 class NewLine(New, total=False):
-    """Hold one of many new timers; under its idempotency key, sent again within a day, it is not scheduled again."""
+    """The fields of one of many new timers; a line with an idempotency key is done once within a day."""
 
     idempotency_key: str
 
 
 class Destination(TypedDict, total=False):
-    """Hold where a timer is moved to: exactly one of the first four, with `zone` and `missed` beside a rule."""
+    """The new date or rule of a timer: one of the first four fields; `zone` and `missed` go with a rule."""
 
     due_date: Moment
     delay: Length
@@ -61,21 +61,22 @@ class Destination(TypedDict, total=False):
 
 
 def require_one(timer_key: int | None, name: str | None) -> None:
-    """Refuse a timer that is named by nothing, or in two ways.
+    """Check that exactly one of a key and a name is given.
 
-    errors:  TypeError  it is
+    errors:  TypeError  both or neither are given
     """
     if (timer_key is None) == (name is None):
         raise TypeError("a timer is named by timer_key= or by name=: give exactly one of them")
 
 
 def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
-    """Write fields as a JSON object; one that is None is left out.
+    """Write fields as a JSON object; a field that is None is left out.
 
-    Moments and lengths of time are written as ISO 8601 has them, also in a payload: one without an offset stays so.
+    Moments and durations are written in ISO 8601, also in a payload; a moment without an offset is written without an
+    offset.
 
-    errors:  ValueError  a value has no form in JSON, or would come back as another; it names the field, the place, the
-                         rule and the way out
+    errors:  ValueError  a value has no form in JSON, or JSON would change it; the message names the field, the place,
+                         the rule and the way out
     """
     given = {name: value for name, value in fields.items() if value is not None}
     try:
@@ -94,7 +95,7 @@ def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
 def _jsonable(value: object) -> object:
     """Convert a model, a date or a time for JSON.
 
-    errors:  NoForm  JSON would change a part of it
+    errors:  NoForm  JSON would change a part of the value
     """
     if why := why_changed(value):
         raise NoForm(why)
@@ -102,7 +103,7 @@ def _jsonable(value: object) -> object:
 
 
 def _why_not(name: str, value: object) -> str | None:
-    """Say in a sentence why a field can't be written; None: it can be."""
+    """Return a sentence with the reason why a field can't be written; None: there is no reason."""
     constants: list[str] = []
     try:
         json.loads(json.dumps(value, default=_jsonable), parse_constant=constants.append)

@@ -1,4 +1,4 @@
-"""Answers about jobs and their runs."""
+"""The answers about jobs and their runs."""
 
 from datetime import datetime
 from typing import Any
@@ -9,9 +9,9 @@ from shardclock.api.answers import Answer
 
 
 class JobState(Answer):
-    """Hold a job, with its state and its counts.
+    """A job with its settings, its state and its counts.
 
-    shape:   a job with a `paused_start` starts no more until that start is resumed
+    shape:   a job with a `paused_start` does not run until that start is resumed
     """
 
     name: str
@@ -25,8 +25,12 @@ class JobState(Answer):
     priority: int
     config: Any
     policy: Any
-    next_start: datetime | None = Field(description="null: there is none, it is paused, or its rule is not planned yet")
-    paused_start: datetime | None = Field(description="when it would have started; null: its next start is not paused")
+    next_start: datetime | None = Field(
+        description="the next start; null: there is none, the start is paused, or the rule is not planned yet"
+    )
+    paused_start: datetime | None = Field(
+        description="the time of a paused next start; null: the next start is not paused"
+    )
     paused_at: datetime | None
     paused_why: str | None
     paused_by: str | None
@@ -35,7 +39,7 @@ class JobState(Answer):
     run_id: str | None
     run_attempt: int | None
     run_started_at: datetime | None
-    cancel_why: str | None = Field(description="why its run is told to end")
+    cancel_why: str | None = Field(description="the reason why the present run is to end")
     progress: float | None
     message: str | None
     last_start: datetime | None
@@ -54,18 +58,20 @@ class JobState(Answer):
     disabled_at: datetime | None
     disabled_why: str | None
     disabled_by: str | None
-    withdrawn_at: datetime | None = Field(description="since when no app has its code; it is DISABLED, too")
+    withdrawn_at: datetime | None = Field(
+        description="the time since which no app has the job's code; the job is DISABLED, too"
+    )
 
 
 class JobRun(Answer):
-    """Hold one run of a job.
+    """One run of a job.
 
-    shape:   `outcome` is how it ended, such as SUCCEEDED; `result` is what its function returned
+    shape:   `outcome` is the run's outcome, such as SUCCEEDED; `result` is the result of the job's function
     """
 
     run_id: str
     job: str
-    outcome: str | None = Field(description="null: it has not ended")
+    outcome: str | None = Field(description="the end of the run; null: the run has not ended")
     attempt: int
     scheduled_at: datetime
     started_at: datetime
@@ -77,16 +83,16 @@ class JobRun(Answer):
     result: Any
     progress: float | None
     message: str | None
-    log: str | None = Field(description="the last lines that it printed")
+    log: str | None = Field(description="the last lines that the run printed")
 
 
 class Started(Answer):
-    """Hold the key of a start that was asked for."""
+    """The key of a requested start."""
 
     timer_key: int
 
 
 class JobsPage(Answer):
-    """Hold all jobs."""
+    """All jobs."""
 
     jobs: tuple[JobState, ...]

@@ -1,4 +1,4 @@
-"""Hold what is answered about processes, their instances and tasks."""
+"""The answers about processes, their instances and tasks."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,121 +12,128 @@ Waits = tuple[Mapping[str, Any], ...]
 
 
 class Deployed(Answer):
-    """Hold one process of a model."""
+    """One process of a model."""
 
     definition_key: int
     process_id: str
-    version: int = Field(description="of the process")
-    is_new: bool = Field(description="false: the newest version is of the same file already")
+    version: int = Field(description="the version of the process")
+    is_new: bool = Field(description="false: the newest version has the same file already")
     undeclared: tuple[str, ...] = Field(
         (),
-        description="the types of its service tasks that are no app's handler and no endpoint: for a program to take",
+        description="the types of service tasks without a handler or an endpoint: a program must lease these tasks",
     )
 
 
 class ProcessState(Answer):
-    """Hold one version of a process."""
+    """One version of a process."""
 
     definition_key: int
     process_id: str
-    version: int = Field(description="of the process")
+    version: int = Field(description="the version of the process")
     name: str
-    resource: str = Field(description="the file's name")
+    resource: str = Field(description="the name of the file")
     deployed_at: datetime
-    running: int = Field(description="its instances that have not ended; 1000 means 1,000 or more")
+    running: int = Field(description="unfinished instances; 1000 means 1,000 or more")
 
 
 class InstanceState(Answer):
-    """Hold one instance."""
+    """One instance."""
 
     instance_key: int
     tenant_id: str
     process_id: str
-    version: int = Field(description="of the process")
+    version: int = Field(description="the version of the process")
     state: str = Field(
-        description="STARTING: no engine has begun it; RUNNING; COMPLETED, CANCELED, or ERROR: thrown to its caller"
+        description="STARTING: no engine has begun it; RUNNING; COMPLETED; CANCELED; ERROR: it threw an error to its"
+        " caller"
     )
     started_at: datetime
     ended_at: datetime | None
-    parent_key: int | None = Field(description="the instance whose call activity started it")
-    incidents: int = Field(description="tokens that have stopped; of one that is STARTING: its start")
-    business_key: str | None = Field(None, description="as its start gave it")
+    parent_key: int | None = Field(description="the instance that started this instance by a call activity")
+    incidents: int = Field(description="the number of incidents; a STARTING instance has one if its start was given up")
+    business_key: str | None = Field(None, description="the business key of the instance")
 
 
 class WholeInstance(InstanceState):
-    """Hold one instance with what it waits for."""
+    """One instance with its variables and its waits."""
 
     definition_key: int
     error_code: str | None
-    result: Mapping[str, Any] | None = Field(description="its variables at its end")
-    variables: Mapping[str, Any] | None = Field(description="those of the process, while it runs")
+    result: Mapping[str, Any] | None = Field(description="the variables at the instance's end")
+    variables: Mapping[str, Any] | None = Field(description="the variables of the process, while it runs")
     local_variables: Waits = Field(
         (),
-        description="those that belong to one token, such as what its input mappings make; `set_variables` with the"
+        description="the variables of single tokens, for example from input mappings; `set_variables` with the"
         " token changes them",
     )
     timers: Waits
     service_tasks: Waits = Field(
-        description="that wait for a handler or a program, or are in its hands; `worker` is what a program calls"
-        " itself that has one, and `claimed_until` how long it is in hand"
+        description="the open service tasks; `worker` is the name of the program that has leased the task,"
+        " and `claimed_until` is the end of the lease"
     )
     tasks: Waits
-    subscriptions: Waits = Field(description="messages and signals that it waits for")
-    called: Waits = Field((), description="instances of called processes that run, and the token that waits for each")
-    incident_list: Waits = Field(description="tokens that have stopped, and why")
+    subscriptions: Waits = Field(description="the messages and signals for which the instance waits")
+    called: Waits = Field(
+        (), description="the running instances of called processes, each with the token that waits for it"
+    )
+    incident_list: Waits = Field(description="the tokens that have stopped, with the reasons")
 
 
 class Step(Answer):
-    """Hold what happened when an instance was advanced once."""
+    """One step of an instance."""
 
-    version: int = Field(description="how often it has been advanced")
+    version: int = Field(description="the number of the step")
     stepped_at: datetime
     signals: Waits = Field(
-        description="what came, who did it, the key_prefix of the API key if it came over HTTP, and the names of the"
-        " variables; an incident comes with its sentence"
+        description="the signals of the step, each with its sender, the key_prefix of the API key if it came over HTTP,"
+        " and the names of its variables; the signal of an incident has its sentence"
     )
-    passes: tuple[tuple[int, str, str], ...] = Field(description="token, node, and entered, left or terminated")
+    passes: tuple[tuple[int, str, str], ...] = Field(
+        description="for each pass: the token, the node, and entered, left or terminated"
+    )
 
 
 class Incident(Answer):
-    """Hold a token that can't go on, and why."""
+    """A token that can't go on, and the reason."""
 
     instance_key: int
     tenant_id: str
     process_id: str
-    version: int = Field(description="of the process")
+    version: int = Field(description="the version of the process")
     token: int
     node_id: str = Field(description="the id of the element in the model")
-    signal_key: int = Field(description="0: the token has stopped; else the dead letter that is to be redriven")
+    signal_key: int = Field(description="0: the token has stopped; otherwise the dead letter to redrive")
     sentence: str
     raised_at: datetime
 
 
 class StoppedToken(Answer):
-    """Hold one token of an instance."""
+    """One token of an instance."""
 
     instance_key: int
     token: int
 
 
 class Resolved(Answer):
-    """Hold which tokens go on, or would."""
+    """The result of resolving incidents, or of its dry run."""
 
-    tokens: tuple[StoppedToken, ...] = Field(description="that go on, the one that stopped first coming first")
-    said: str
-    more: bool = Field(description="whether others are left")
+    tokens: tuple[StoppedToken, ...] = Field(
+        description="the tokens that continue; the token that stopped first comes first"
+    )
+    message: str
+    more: bool = Field(description="whether other matches are left")
 
 
 class CanceledInstances(Answer):
-    """Hold which instances are told to end, or would be."""
+    """The result of a cancellation of instances, or of its dry run."""
 
-    instance_keys: tuple[int, ...] = Field(description="that are told to end, the newest first")
-    said: str
-    more: bool = Field(description="whether others are left")
+    instance_keys: tuple[int, ...] = Field(description="the instances that are to end, newest first")
+    message: str
+    more: bool = Field(description="whether other matches are left")
 
 
 class Task(Answer):
-    """Hold one open task of a person."""
+    """One open task of a person."""
 
     task_key: int
     tenant_id: str
@@ -140,22 +147,22 @@ class Task(Answer):
     created_at: datetime
     due_date: datetime | None
     form_key: str | None
-    business_key: str | None = Field(description="of its instance, as its start gave it")
+    business_key: str | None = Field(description="the business key of the instance")
 
 
 class TaskAct(Answer):
-    """Hold one act on a task."""
+    """One event of a task."""
 
     act: str = Field(description="CREATED, ASSIGNED, COMPLETED or CANCELED")
     acted_at: datetime
-    who: str = Field(description="the role that acted, or engine")
+    actor: str = Field(description="the role that acted, or engine")
     detail: Mapping[str, Any] = Field(
-        description="whose the task was, what it was created as, and the key_prefix of the API key that acted"
+        description="the assignee, the properties at the creation, and the key_prefix of the API key"
     )
 
 
 class WholeTask(Answer):
-    """Hold one task with what became of it; after its end each field is None that no act tells."""
+    """One task with its events; after the task's end, a field that no event has is None."""
 
     task_key: int
     tenant_id: str
@@ -170,102 +177,106 @@ class WholeTask(Answer):
     created_at: datetime
     due_date: datetime | None
     form_key: str | None
-    business_key: str | None = Field(description="of its instance, as its start gave it")
+    business_key: str | None = Field(description="the business key of the instance")
     variables: Mapping[str, Any] | None = Field(
-        description="all that the task sees; of one name the nearest; null: it has ended"
+        description="the variables that the task sees, from the nearest scope first; null: the task has ended"
     )
-    acts: tuple[TaskAct, ...] = Field(description="in order, the last 1,000")
+    acts: tuple[TaskAct, ...] = Field(description="the last 1,000 events, in order")
 
 
 class ServiceTask(Answer):
-    """Hold one service task that the caller has until its lease runs out; an answer names its key and its claim."""
+    """One service task, leased to the caller; an answer names its key and its claim."""
 
     task_key: int
-    claim: int = Field(description="which an answer must name")
+    claim: int = Field(description="the claim number of the lease, which an answer must have")
     instance_key: int
     token: int
     node_id: str
     failed_attempts: int
     variables: Mapping[str, Any] = Field(
-        description="those that the task sees, and its headers among them; of one name the variable"
+        description="the variables that the task sees, and its headers; a variable wins over a header of its name"
     )
     type: str
     process_id: str | None
-    version: int | None = Field(description="of the process")
-    business_key: str | None = Field(description="as the instance's start gave it")
-    headers: Mapping[str, str] = Field(description="the model's, apart")
-    attempts_left: int = Field(description="of the model's `retries`, or of three, with this one")
-    claimed_until: datetime = Field(description="when the lease runs out")
+    version: int | None = Field(description="the version of the process")
+    business_key: str | None = Field(description="the business key of the instance")
+    headers: Mapping[str, str] = Field(description="the headers from the model, without variables")
+    attempts_left: int = Field(
+        description="the attempts that are left of the model's `retries`, or of three, with this one"
+    )
+    claimed_until: datetime = Field(description="the end of the lease")
 
 
 class TaskState(Answer):
-    """Hold what a task is now."""
+    """The state of a task after a change."""
 
     task_key: int
     state: str = Field(
-        description="ASSIGNED or COMPLETED; of a service task EXTENDED, COMPLETED, RETRIED (it failed, and there is"
-        " another attempt), DEAD (its instance has an incident) or DISCARDED (it ended with an error of BPMN)"
+        description="ASSIGNED or COMPLETED; for a service task EXTENDED, COMPLETED, RETRIED (it failed, and there is"
+        " another attempt), DEAD (its instance has an incident) or DISCARDED (it ended with a BPMN error)"
     )
 
 
 class Deployment(Answer):
-    """Hold the processes of a model."""
+    """The processes of a model."""
 
     processes: tuple[Deployed, ...]
 
 
 class ProcessesPage(Answer):
-    """Hold all processes."""
+    """All processes."""
 
     processes: tuple[ProcessState, ...]
 
 
 class InstancesPage(Answer):
-    """Hold some instances."""
+    """A page of instances."""
 
     instances: tuple[InstanceState, ...]
-    next: int | None = Field(description="the next request's `before`; null: there are no more")
+    next: int | None = Field(description="the `before` of the next request; null: this is the last page")
 
 
 class StepsPage(Answer):
-    """Hold some steps of an instance."""
+    """A page of an instance's steps."""
 
     steps: tuple[Step, ...]
-    next: int | None = Field(description="the next request's `after`; null: there are no more")
+    next: int | None = Field(description="the `after` of the next request; null: this is the last page")
 
 
 class IncidentsPage(Answer):
-    """Hold some incidents."""
+    """A page of incidents."""
 
     incidents: tuple[Incident, ...]
 
 
 class TasksPage(Answer):
-    """Hold some tasks."""
+    """A page of tasks."""
 
     tasks: tuple[Task, ...]
-    next: int | None = Field(description="the next request's `after`, also of an empty page; null: there are no more")
+    next: int | None = Field(
+        description="the `after` of the next request, also in an empty page; null: this is the last page"
+    )
 
 
 class ServiceTasksPage(Answer):
-    """Hold what was taken."""
+    """The leased service tasks."""
 
     tasks: tuple[ServiceTask, ...]
 
 
-class Told(Answer):
-    """Hold which instance was told."""
+class InstanceKey(Answer):
+    """The instance that got a signal."""
 
     instance_key: int
 
 
 class Deleted(Answer):
-    """Hold which definition was deleted."""
+    """The deleted definition."""
 
     definition_key: int
 
 
-class Reached(Answer):
-    """Hold which instances were told."""
+class InstanceKeys(Answer):
+    """The instances that got a signal."""
 
     instance_keys: tuple[int, ...]

@@ -20,11 +20,11 @@ CHANGED: tuple[tuple[tuple[type, ...], str], ...] = (
 
 
 class NoForm(ValueError):
-    """Refuse a value that JSON has no form for, or that it would change."""
+    """JSON has no form for a value, or would change it."""
 
 
 def refuse_changed(name: str, value: object) -> None:
-    """Refuse a field's value if JSON would give it back as something else.
+    """Refuse a field's value if JSON would change it.
 
     errors:  NoForm  names the field, the part, the rule, the way out, and the part's place if it is not the whole field
     """
@@ -32,11 +32,11 @@ def refuse_changed(name: str, value: object) -> None:
         for path, why in _changed_parts(name, value):
             raise NoForm(f"{name} {why}" + (f", at {path}" if path != name else ""))
     except RecursionError:
-        return  # the encoder refuses it in a sentence, or Postgres does for its depth
+        return  # the encoder refuses the value in a sentence, or Postgres does because of the depth
 
 
 def refuse_half_pairs(text: str) -> None:
-    """Refuse the JSON of fields if UTF-8 can't say one of its texts.
+    """Refuse the JSON of fields if UTF-8 can't encode one of its texts.
 
     errors:  NoForm  names the field, the rule, the way out, and the part's place if it is not the whole field
     """
@@ -48,7 +48,7 @@ def refuse_half_pairs(text: str) -> None:
 
 
 def why_changed(value: object) -> str | None:
-    """Say why JSON would give a value back as something else, parts aside; None: it would not."""
+    """Return the reason why JSON would change a value, apart from its parts; None: JSON would not."""
     if isinstance(value, float):
         no_number = NO_NUMBERS.get(repr(float(value)))
         return no_number and f"holds {no_number}, which is no JSON number; write None or a text"
@@ -71,7 +71,7 @@ def _changed_parts(path: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def _half_pairs(path: str, value: object) -> Iterator[str]:
-    """Yield the place of each text that has half of a surrogate pair; a key's place is its object's."""
+    """Yield the place of each text with half of a surrogate pair; for a key, the place of its object."""
     if isinstance(value, str) and HALF.search(value):
         yield path
     elif isinstance(value, dict):
@@ -85,6 +85,6 @@ def _half_pairs(path: str, value: object) -> Iterator[str]:
 
 
 def _text_of(key: object) -> str:
-    """Return the text that JSON would make of a key."""
+    """Return the text that JSON makes of a key."""
     (text,) = json.loads(json.dumps({key: None}))
     return str(text)

@@ -1,9 +1,9 @@
 """Run an executor as a process of the operating system: python -m shardclock.executor.
 
 argv:    `handler` or `runs`, the descriptor of the socket to the worker, the app's modules, its directory and the
-         priority; for a handler also its target and its calls at a time
+         priority; for a handler also its target and its number of concurrent calls
 socket:  a greeting when the app is imported, or a refusal with the reason; then answers to calls
-exit:    by SIGKILL when the worker ends it, closes the socket or dies
+exit:    by SIGKILL when the worker ends the process, closes the socket or dies
 """
 
 import asyncio
@@ -17,47 +17,47 @@ from contextlib import suppress
 from shardclock.executor.call_server import Answer, Serving
 from shardclock.executor.frames import FAILED, GREETING, framed
 from shardclock.executor.handlers import HandlerExecutor
-from shardclock.executor.parent import be_first_to_go, end_at_once, end_with_parent
+from shardclock.executor.parent import end_at_once, end_with_parent, prefer_for_oom_kill
 from shardclock.executor.runs import RunExecutor
 from shardclock.reason import reason_of
 
 new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
-with suppress(ImportError):  # now, before the user's modules come first on the search path
+with suppress(ImportError):  # imported now, before the user's modules come first on the search path
     import uvloop
 
     new_loop = uvloop.new_event_loop
 
-READ_S = 10.0  # for the worker to read a refusal
+READ_S = 10.0  # the time for the worker to read a refusal
 
 
 class _ServingParent(Serving):
-    """Answer the calls of the worker that has started this process, and end with it."""
+    """Answer the calls of the worker that has started this process, and end together with the worker."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """End: no worker calls this process any more."""
+        """End the process: its worker is gone."""
         end_at_once()
 
 
 def main(kind: str, descriptor: str, *order: str) -> None:
-    """Import the app, and answer calls until the worker goes."""
+    """Import the app, and answer calls until the worker is gone."""
     worker = socket.socket(fileno=int(descriptor))
     worker.set_inheritable(False)
     end_with_parent(worker)
-    be_first_to_go()
+    prefer_for_oom_kill()
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(line_buffering=True)  # a process that is killed writes no rest
+        sys.stdout.reconfigure(line_buffering=True)  # SIGKILL would lose buffered lines
     try:
         answer = _answer_of(kind, *order)
     except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
         _refuse(worker, reason_of(error))
         end_at_once()
     try:
-        # The server has uvloop installed, and Ray's actors use it, too: a call takes half of the time with it.
+        # The server has uvloop installed, and Ray's actors use uvloop, too: uvloop halves the time of a call.
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(_serve(worker, answer))
     except BaseException:  # noqa: BLE001 - the user's code has broken the loop
         traceback.print_exc()
-    os._exit(1)  # not by the interpreter's end, which would wait for threads of the user's code
+    os._exit(1)  # a normal exit would wait for threads of the user's code
 
 
 def _answer_of(kind: str, modules: str, directory: str, priority: str, *of_handler: str) -> Answer:
@@ -68,7 +68,7 @@ def _answer_of(kind: str, modules: str, directory: str, priority: str, *of_handl
 
 
 def _refuse(worker: socket.socket, reason: str) -> None:
-    """Tell the worker the reason, and wait until it has closed the socket."""
+    """Send the reason to the worker, and wait until it has closed the socket."""
     worker.settimeout(READ_S)
     worker.sendall(framed(GREETING, FAILED + reason.encode(errors="replace")))
     worker.recv(1)
@@ -82,5 +82,5 @@ async def _serve(worker: socket.socket, answer: Answer) -> None:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    sys.argv[1:] = []  # the user's code may read them
+    sys.argv[1:] = []  # the user's code may read the arguments
     main(*given)

@@ -1,4 +1,4 @@
-"""The classes of Ray's actors in executors. The worker gives them to Ray: nothing here imports it."""
+"""The classes of Ray actors that are executors. The worker passes these to Ray: this module does not import Ray."""
 
 import asyncio
 from typing import Protocol
@@ -9,7 +9,7 @@ from shardclock.executor.runs import RunExecutor
 
 
 class Executor(Protocol):
-    """An app that was imported."""
+    """An imported app."""
 
     async def answer(self, call: bytes) -> bytes:
         """Answer a call; both are pickled."""
@@ -27,10 +27,10 @@ class UserActor:
         return await self._server.listen()
 
     async def ready(self) -> None:
-        """Answer: the process is alive, and nothing keeps its loop."""
+        """Return: the process is alive, and its event loop is not blocked."""
 
     async def gone(self) -> None:
-        """Never answer: the pending call fails when the process ends."""
+        """Never return: the pending call fails when the process ends."""
         await asyncio.Event().wait()
 
     async def answer(self, call: bytes) -> bytes:

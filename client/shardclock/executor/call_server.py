@@ -1,7 +1,8 @@
-"""The executor's end of the socket: it answers the calls of one worker.
+"""Answer the calls of one worker, at the executor's end of the socket.
 
-The socket has no file, so that a process that is killed leaves none behind. Its name is random, and a process of
-another user is sent away. The executor greets the worker: without a greeting the worker does not use the socket.
+The socket has an abstract address instead of a file, so that a killed process leaves no file behind. Its name is
+random, and a process of another user is rejected. The executor greets the worker: without a greeting the worker does
+not use the socket.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from shardclock.executor.frames import FAILED, GREETING, IS_ALIVE, Messages
 from shardclock.reason import reason_of
 
-CREDENTIALS = struct.Struct("iII")  # a peer's process, user and group
+CREDENTIALS = struct.Struct("iII")  # the peer's process, user and group
 Answer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -26,7 +27,7 @@ class CallServer:
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> str | None:
-        """Listen for the worker, and return the address; None if the system has no such sockets."""
+        """Listen for the worker, and return the address; None if the system has no abstract sockets."""
         address = f"shardclock-{secrets.token_hex(16)}"
         if (listening := socket_that(lambda it: it.bind(f"\0{address}"))) is None:
             return None
@@ -37,14 +38,14 @@ class CallServer:
         return _Listened(self._answer, self.close)
 
     def close(self) -> None:
-        """Listen no more; a worker that has connected stays connected."""
+        """Stop listening; a connected worker stays connected."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
 
 def socket_that(begin: Callable[[socket.socket], object]) -> socket.socket | None:
-    """Make a Unix socket and let it begin; None if that fails."""
+    """Make a Unix socket, and call `begin` with the socket; None if a step fails."""
     made: socket.socket | None = None
     try:
         made = socket.socket(socket.AF_UNIX)
@@ -58,7 +59,7 @@ def socket_that(begin: Callable[[socket.socket], object]) -> socket.socket | Non
 
 
 class Serving(Messages):
-    """Greet the worker, and answer its calls, any number at a time."""
+    """Greet the worker, and answer its calls, any number concurrently."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
@@ -83,7 +84,7 @@ class Serving(Messages):
         try:
             answer = await self._answer(body)
         except BaseException as error:
-            # A fault of ours, or a handler that has cancelled its own task. The caller hears of it, and does not wait.
+            # A bug of ours, or a handler that has cancelled its own task. The caller gets the error, and does not wait.
             self.write(number, FAILED + reason_of(error).encode(errors="replace"))
             if not isinstance(error, Exception | asyncio.CancelledError):
                 raise
@@ -92,7 +93,7 @@ class Serving(Messages):
 
 
 class _Listened(Serving):
-    """Take the first connection of a process of our own user."""
+    """Accept the first connection of a process of our own user."""
 
     def __init__(self, answer: Answer, accepted: Callable[[], None]) -> None:
         super().__init__(answer)

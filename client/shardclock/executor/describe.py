@@ -10,16 +10,16 @@ from shardclock.executor.importing import search_first
 
 def main(modules: str, directory: str) -> int:
     """Print one JSON object: `handlers` and `jobs`, or `refused` with a sentence."""
-    # The user's code may print: its output goes to stderr, so that it is not taken for our answer.
+    # The user's code may print: its output goes to stderr, so that it does not mix with the JSON.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     search_first(directory)
-    json.dump(_said_of(modules), answer)
+    json.dump(_describe(modules), answer)
     answer.flush()
     return 0
 
 
-def _said_of(modules: str) -> dict[str, object]:
+def _describe(modules: str) -> dict[str, object]:
     try:
         found = find_declared(modules.split(","))
     except InvalidHandler as error:
@@ -30,4 +30,4 @@ def _said_of(modules: str) -> dict[str, object]:
 if __name__ == "__main__":
     code = main(*sys.argv[1:])
     sys.stdout.flush()
-    os._exit(code)  # not by the interpreter's end: a thread that the user's code started could keep us for ever
+    os._exit(code)  # a normal exit could wait for ever for a thread of the user's code

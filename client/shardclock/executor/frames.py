@@ -1,6 +1,6 @@
 """The messages of the socket between a worker and an executor.
 
-A message has a head and a body. The head is the number of the call, and the length of the body in bytes. The answer to
+A message has a head and a body. The head has the number of the call, and the length of the body in bytes. The answer to
 a call has the same number.
 """
 
@@ -9,29 +9,29 @@ import struct
 from typing import cast
 
 HEAD = struct.Struct("!QQ")
-FAILED = b"\0"  # before the text of an error, in place of an answer; a pickle begins otherwise
-GREETING = 0  # the number of the executor's first message, which no call has
-IS_ALIVE = b""  # in place of a call, and the answer to it: the executor's loop takes messages
+FAILED = b"\0"  # the first byte of an error, sent in place of an answer; no pickle begins with it
+GREETING = 0  # the number of the executor's first message; calls have other numbers
+IS_ALIVE = b""  # an empty call and its empty answer show that the executor's event loop handles messages
 
 
 def framed(number: int, body: bytes) -> bytes:
-    """Write a message as one piece."""
+    """Format a message as one piece."""
     return HEAD.pack(number, len(body)) + body
 
 
 class Messages(asyncio.Protocol):
-    """Cut received bytes into messages, and write messages."""
+    """Split received bytes into messages, and write messages."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the connection."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        """Store the connection."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass of asyncio's
 
     def data_received(self, data: bytes) -> None:
-        """Take each message that is whole by now."""
+        """Handle each message that is complete."""
         self._received += data
         while len(self._received) >= HEAD.size:
             number, length = HEAD.unpack_from(self._received)
@@ -43,12 +43,12 @@ class Messages(asyncio.Protocol):
             self.take(number, body)
 
     def take(self, number: int, body: bytes) -> None:
-        """Take a message that is whole."""
+        """Handle a complete message."""
         raise NotImplementedError
 
     @property
     def is_open(self) -> bool:
-        """Say whether a message can be written."""
+        """Whether a message can be written."""
         return self._transport is not None and not self._transport.is_closing()
 
     def write(self, number: int, body: bytes) -> None:
@@ -57,6 +57,6 @@ class Messages(asyncio.Protocol):
             self._transport.writelines([HEAD.pack(number, len(body)), body])
 
     def close(self) -> None:
-        """Close the socket at once, and drop the messages that are not sent yet: the peer may read no more."""
+        """Close the socket at once, and drop unsent messages: the peer may have stopped reading."""
         if self._transport is not None:
             self._transport.abort()

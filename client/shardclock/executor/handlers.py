@@ -22,9 +22,9 @@ from shardclock import (
 from shardclock.executor.importing import prepare_to_import
 from shardclock.executor.threads import in_a_thread
 
-# The values that cross to the process for each delivery, in the order of Timer's fields.
+# The values that are sent to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
-# A process begins no more calls of a message after this time: a handler that has become slow must not keep hundreds.
+# After this time a process returns the uncalled timers of a message: a slow handler must not hold hundreds of timers.
 BEGINS_S = 0.5
 
 
@@ -33,14 +33,14 @@ class HandlerCalls:
 
     def __init__(self, handler: Handler, calls_max: int) -> None:
         self._handler = handler
-        # More calls may wait here than run. A plain function has the process to itself.
+        # Limits the concurrent calls: further calls wait here. A plain function runs alone in its process.
         self._room = asyncio.Semaphore(calls_max if handler.is_async else 1)
 
     async def call(self, envelopes: Iterable[Envelope]) -> tuple[list[Outcome | None], float]:
-        """Call the handler for each timer: a plain function one by one, an async function for all at once.
+        """Call the handler for each timer: a plain function one by one, an async function concurrently.
 
-        shape:   outcomes, None for a plain success, and the seconds that the handler took. Those that had no time to
-                 begin have no outcome
+        shape:   the outcomes, with None for a plain success, and the seconds that the handler took. A timer that was
+                 not called in time has no outcome
         """
         handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
         if handler.is_async and not handler.takes_batch:
@@ -68,7 +68,7 @@ class HandlerCalls:
                 self._room.release()
                 break
             calls.append(asyncio.create_task(self._call_one(timer)))
-        # One after the other: most have ended when the first has, and then this costs less than to gather them.
+        # Await one call after the other: most calls have ended when the first has ended, and `gather` would cost more.
         return [await call for call in calls]
 
     async def _call_one(self, timer: Timer[str | None]) -> Outcome:
@@ -84,13 +84,13 @@ class HandlerExecutor:
     def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
         prepare_to_import(directory, priority=priority)
         self._calls = HandlerCalls(find_handlers(modules.split(","))[target], calls_max)
-        # The collector skips all objects of the import from now on: a collection of them takes 0.1 s, without calls.
+        # Freeze the imported objects for the garbage collector: a scan of these takes 0.1 s, in which no call runs.
         gc.collect()
         gc.freeze()
 
     async def answer(self, call: bytes) -> bytes:
         """Call the handler for each timer, as `HandlerCalls` does."""
-        envelopes = pickle.loads(call)  # noqa: S301 - ours
+        envelopes = pickle.loads(call)  # noqa: S301 - from our own worker
         return pickle.dumps(await self._calls.call(envelopes), pickle.HIGHEST_PROTOCOL)
 
 

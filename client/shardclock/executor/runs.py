@@ -4,7 +4,7 @@ import pickle
 import signal
 from collections.abc import Iterable
 
-from shardclock import CallOutcome, Failed, Job, JobCall, RunOrder, Seen, find_jobs
+from shardclock import CallOutcome, Failed, Job, JobCall, ReportSnapshot, RunOrder, find_jobs
 from shardclock.executor.importing import prepare_to_import
 from shardclock.executor.threads import in_a_thread
 
@@ -18,27 +18,27 @@ class Runs:
 
     @property
     def is_running(self) -> bool:
-        """Say whether a run is being made."""
+        """Whether a run is in progress."""
         return self._call is not None
 
-    async def run(self, order: RunOrder) -> tuple[CallOutcome, Seen]:
-        """Make a run, in a thread of its own: the loop answers looks meanwhile."""
+    async def run(self, order: RunOrder) -> tuple[CallOutcome, ReportSnapshot]:
+        """Make a run, in a separate thread: the event loop answers `poll` meanwhile."""
         job = self._jobs.get(order.function)
         if job is None:
-            return Failed(f"the app of this process has no job {order.function}"), Seen()
+            return Failed(f"the app of this process has no job {order.function}"), ReportSnapshot()
         call = self._call = JobCall(job, order)
         try:
             outcome = await in_a_thread(call.run)
         finally:
             self._call = None
-        return outcome, call.look()
+        return outcome, call.poll()
 
-    def look(self) -> Seen:
+    def poll(self) -> ReportSnapshot:
         """Return the run's reports so far."""
-        return Seen() if self._call is None else self._call.look()
+        return ReportSnapshot() if self._call is None else self._call.poll()
 
     def cancel(self) -> None:
-        """Tell the run to end."""
+        """Cancel the run."""
         if self._call is not None:
             self._call.cancel()
 
@@ -51,11 +51,11 @@ class RunExecutor:
         self._runs = Runs(find_jobs(modules.split(",")).values())
 
     async def answer(self, call: bytes) -> bytes:
-        """Make a run, look at it, or tell it to end: a call is a method's name with its arguments."""
-        name, *given = pickle.loads(call)  # noqa: S301 - ours
+        """Make a run, read its reports, or cancel it: a call is a method's name with its arguments."""
+        name, *given = pickle.loads(call)  # noqa: S301 - from our own worker
         return pickle.dumps(await getattr(self, name)(*given), pickle.HIGHEST_PROTOCOL)
 
-    async def run(self, order: RunOrder, lives_s: float) -> tuple[CallOutcome, Seen]:
+    async def run(self, order: RunOrder, lives_s: float) -> tuple[CallOutcome, ReportSnapshot]:
         """Make a run."""
         live_for(lives_s)
         try:
@@ -63,21 +63,21 @@ class RunExecutor:
         finally:
             live_for(None)
 
-    async def look(self, lives_s: float) -> Seen:
-        """Return the run's reports so far, and let it live on."""
+    async def poll(self, lives_s: float) -> ReportSnapshot:
+        """Return the run's reports so far, and extend the life of the process."""
         if self._runs.is_running:
             live_for(lives_s)
-        return self._runs.look()
+        return self._runs.poll()
 
     async def cancel(self) -> None:
-        """Tell the run to end."""
+        """Cancel the run."""
         self._runs.cancel()
 
 
 def live_for(lives_s: float | None) -> None:
-    """Let Postgres's next holder of the run find this process gone: the kernel ends it then. None: it lives on.
+    """Make the kernel end this process after a time, before another worker may claim the run; None: no limit.
 
-    A signal of the kernel, whose default is to end the process: a thread of ours would wait for Python's lock, which
-    the user's code may keep.
+    A signal of the kernel ends the process: a thread would wait for Python's global lock, which the user's code may
+    hold.
     """
     signal.setitimer(signal.ITIMER_REAL, 0 if lives_s is None else max(lives_s, 0.001))

@@ -1,4 +1,4 @@
-"""Calls of plain functions, each in a thread of its own for as long as it takes."""
+"""Call plain functions, each in a separate thread during the call."""
 
 import asyncio
 import os
@@ -10,13 +10,13 @@ from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-IDLE_MAX = 8  # threads that wait for their next call; to start one takes longer than most functions
+IDLE_MAX = 8  # the largest number of idle threads: the start of a thread takes longer than most functions
 
 
 async def in_a_thread(call: Callable[[], T]) -> T:
-    """Make a call, and return its result.
+    """Call a function in a thread, and return its result.
 
-    Its thread is not one of the loop's pool. There a plain function that never ends would keep the pool's place, and
+    The thread is not from the event loop's pool. A plain function that never ends would occupy the pool for ever, and
     neither the loop nor the process could end.
     """
     made = _Call(call)
@@ -25,21 +25,21 @@ async def in_a_thread(call: Callable[[], T]) -> T:
 
 
 class _Call(Generic[T]):
-    """One call, and how it ended."""
+    """One call, and its result or exception."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self.ended = Future[T]()
-        self.ended.set_running_or_notify_cancel()  # it can't be cancelled: the thread always sets its end
+        self.ended.set_running_or_notify_cancel()  # the future can't be cancelled: the thread always sets its result
         self.has_begun = False
         self._call = call
         self._context = copy_context()
 
     def make(self) -> Callable[[], None]:
-        """Make the call, and return the function that sets its end."""
+        """Make the call, and return the function that sets its result."""
         self.has_begun = True
         try:
             result = self._context.run(self._call)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's
+        except BaseException as error:  # noqa: BLE001 - any exception belongs to the caller
             failure = error
             return lambda: self.ended.set_exception(failure)
         return lambda: self.ended.set_result(result)
@@ -52,17 +52,17 @@ def _make(call: _Call[Any]) -> None:
 
 
 class _CallThread:
-    """Make one call after the other, and be idle in between."""
+    """A thread that makes calls, one at a time, and is idle in between."""
 
     def __init__(self) -> None:
-        self._calls = deque[_Call[Any]]()  # the one that is being made, and the next
+        self._calls = deque[_Call[Any]]()  # the call in progress, and the next one
         self._process = os.getpid()
-        self._is_called = threading.Lock()  # free while there is a next one
+        self._is_called = threading.Lock()  # the lock is free while there is a next call
         self._is_called.acquire()
         threading.Thread(target=self._work, name="call", daemon=True).start()
 
     def take(self, call: _Call[Any]) -> None:
-        """Take a call; of two threads one alone may give it, and only while this one is idle."""
+        """Add a call; only one thread may add calls at a time, and only while this thread is idle."""
         self._calls.append(call)
         self._is_called.release()
 
@@ -75,23 +75,24 @@ class _CallThread:
                 self._leave()
 
     def _is_idle_again(self) -> bool:
-        """Make the next call, and say whether to wait for another one. It may come as soon as the end is set."""
+        """Make the next call, and return whether to wait for a further call, which may come once the result is set."""
         self._is_called.acquire()
         tell = self._calls[0].make()
         if os.getpid() != self._process:
-            return False  # the call has forked: this is the only thread of its child, which ends with it
+            return False  # the call has forked: this is the only thread of the child, which ends with it
         with _counting:
             is_idle = len(_idle) < IDLE_MAX
             if is_idle:
                 _idle.append(self)
         tell()
-        self._calls.popleft()  # it holds the call's result
+        self._calls.popleft()  # a call in the queue keeps its result in memory
         return is_idle
 
     def _leave(self) -> None:
-        """End, and leave no call behind.
+        """End the thread without losing a call.
 
-        A function may send an exception to its thread. If that comes when the call has ended, it ends the thread.
+        A function may send an exception to its thread. An exception that arrives after the end of the call ends the
+        thread.
         """
         with _counting:
             if self in _idle:
@@ -104,7 +105,7 @@ class _CallThread:
 
 
 def _forget_threads() -> None:
-    """Begin without any: a child that was forked has none of its parent's threads."""
+    """Forget all threads: a forked child has none of its parent's threads."""
     global _counting, _idle
     _counting, _idle = threading.Lock(), deque()
 

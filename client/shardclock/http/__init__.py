@@ -1,29 +1,30 @@
-"""Ask the HTTP API from Python: `AsyncClient`, and `Client` for programs without an event loop.
+"""Use the HTTP API from Python: `AsyncClient`, and `Client` for programs without an event loop.
 
     async with shardclock.AsyncClient() as client:
         await client.schedule(delay="PT15M", name="order-42", payload={"order": 42})
 
-It needs the extra `http` of the distribution: `pip install 'shardclock-client[http]'`.
+This package needs the extra `http` of the distribution: `pip install 'shardclock-client[http]'`.
 
-    async_client   what is done to one timer, and all that follows; `sync_client` is written from it
-    async_many     many timers; `sync_many` is written from it
-    async_log      the log; `sync_log` is written from it
-    async_operating   dead letters and jobs; `sync_operating` is written from it
-    async_processes, async_tasks   those about processes; `sync_processes` and `sync_tasks` are written from them
-    async_sending  connections, attempts and pauses; `sync_sending` is written from it
-    asked          what is asked: path, query, body
-    problems       read that from an answer, or from none
-    retrying       whether a request is sent again, and when
-    reading        read an answer
-    parts          many timers, a few thousand with each request
-    place          where the gateway is, and the key
+    async_client   methods for one timer, and for all parts below
+    async_many     many timers
+    async_log      the log
+    async_operating   dead letters and jobs
+    async_processes, async_tasks   processes and tasks
+    async_sending  connections, retries and pauses
+    sync_…         written from `async_…` by `make docs`
+    requests       a request: path, query, body
+    problems       make the errors of failed requests, with or without a response
+    retrying       decide whether and when a request is retried
+    reading        parse a response
+    parts          split many timers into requests of a few thousand
+    address        the gateway's URL, and the key
 
-What timers are asked and answered with, and the classes of errors, stand in `shardclock.api`: the client over SQL has
-the same ones.
+The fields and answers of timers, and the classes of errors, are in `shardclock.api`: the client over SQL uses the same
+classes.
 """
 
 try:
-    import httpx2 as _httpx2  # noqa: F401 - only to say what is missing
+    import httpx2 as _httpx2  # noqa: F401 - only for a clear message if httpx2 is missing
 except ModuleNotFoundError as missing:
     if missing.name != "httpx2":
         raise
@@ -33,10 +34,10 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from shardclock.api.answers import (
-    Acted,
     BulkChanged,
     Changed,
     DeadLetter,
+    DeadLettersChanged,
     Explained,
     Line,
     Occurrence,
@@ -81,18 +82,17 @@ from shardclock.api.processes import (
     WholeInstance,
     WholeTask,
 )
-from shardclock.http.asked import Chosen, Letters
 from shardclock.http.async_client import AsyncClient
 from shardclock.http.async_many import AsyncBulk
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_tasks import AsyncTasks
+from shardclock.http.requests import DeadLetterQuery, TimerQuery
 from shardclock.http.sync_client import Client
 from shardclock.http.sync_many import Bulk
 from shardclock.http.sync_processes import Processes
 from shardclock.http.sync_tasks import Tasks
 
 __all__ = [
-    "Acted",
     "ApiError",
     "AsyncBulk",
     "AsyncClient",
@@ -103,10 +103,11 @@ __all__ = [
     "BulkChanged",
     "CanceledInstances",
     "Changed",
-    "Chosen",
     "Client",
     "Conflict",
     "DeadLetter",
+    "DeadLetterQuery",
+    "DeadLettersChanged",
     "Deployed",
     "Destination",
     "Explained",
@@ -115,7 +116,6 @@ __all__ = [
     "InstanceState",
     "JobRun",
     "JobState",
-    "Letters",
     "Line",
     "MoreMatch",
     "NameTaken",
@@ -142,6 +142,7 @@ __all__ = [
     "TaskAct",
     "TaskState",
     "Tasks",
+    "TimerQuery",
     "TimerState",
     "TooLarge",
     "TooLate",

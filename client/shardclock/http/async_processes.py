@@ -13,19 +13,19 @@ from shardclock.api.processes import (
     Deployment,
     Incident,
     IncidentsPage,
+    InstanceKey,
+    InstanceKeys,
     InstancesPage,
     InstanceState,
     ProcessesPage,
     ProcessState,
-    Reached,
     Resolved,
     Step,
     StepsPage,
-    Told,
     WholeInstance,
 )
 from shardclock.durations import seconds_of
-from shardclock.http import asked as ask
+from shardclock.http import requests as ask
 from shardclock.http.async_sending import AsyncSender
 from shardclock.http.reading import read_answer
 
@@ -33,12 +33,12 @@ PROCESSES, INSTANCES, INCIDENTS = "/v1/processes", "/v1/instances", "/v1/inciden
 
 
 class AsyncProcesses:
-    """Ask about processes; `client.processes` is one.
+    """The client's methods for processes, as `client.processes`.
 
-    Each call that changes something draws an idempotency key, unless it is given one: so it is sent again until it is
-    answered, and done once.
+    Each call that changes something uses the given idempotency key, or a random key. So the client retries the request
+    until a gateway answers, and the change is made once.
 
-    errors:  ApiError  of each method, as of the client
+    errors:  ApiError  from each method, as the client's class describes it
     """
 
     def __init__(self, sender: AsyncSender) -> None:
@@ -49,34 +49,34 @@ class AsyncProcesses:
     ) -> tuple[Deployed, ...]:
         """Deploy the processes of a BPMN model, all or none; `resource` is the file's name.
 
-        shape:   a process whose newest version is of the same file stays as it is
-        errors:  Refused  something can't be run; it says which element, and why
+        shape:   a process stays unchanged if its newest version has the same content and `resource`
+        errors:  Refused  the model can't be run; the message names the element and the reason
         """
         text = model.encode() if isinstance(model, str) else model
-        asked = ask.file(PROCESSES, text, ask.XML, idempotency_key, resource=resource)
-        return (await self._sender.ask(Deployment, asked)).processes
+        request = ask.file(PROCESSES, text, ask.XML, idempotency_key, resource=resource)
+        return (await self._sender.ask(Deployment, request)).processes
 
     async def definitions(self, *, all_versions: bool = False) -> tuple[ProcessState, ...]:
-        """List deployed processes: the newest version of each, or all."""
-        asked = ask.read(PROCESSES, all_versions=all_versions)
-        return (await self._sender.ask(ProcessesPage, asked)).processes
+        """List deployed processes: the newest version of each, or all versions."""
+        request = ask.read(PROCESSES, all_versions=all_versions)
+        return (await self._sender.ask(ProcessesPage, request)).processes
 
     async def model(self, definition_key: int) -> bytes:
-        """Fetch the model of a definition as it was deployed, also of a deleted one that is still kept.
+        """Fetch the deployed model of a definition, also of a deleted definition until its data are removed.
 
-        errors:  NotFound  there is none
+        errors:  NotFound  the definition does not exist
         """
         return (await self._sender.send(ask.read(f"{_definition(definition_key)}/model"))).content
 
     async def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
         """Delete one version of a process; its instances go on.
 
-        If it was the newest, the version before it is that again.
+        If the deleted version was the newest, the version before becomes the newest.
 
-        errors:  NotFound  it is deleted already, or never was
+        errors:  NotFound  the version was deleted already, or never existed
         """
-        asked = ask.once("DELETE", _definition(definition_key), {}, idempotency_key)
-        await self._sender.ask(Deleted, asked)
+        request = ask.once("DELETE", _definition(definition_key), {}, idempotency_key)
+        await self._sender.ask(Deleted, request)
 
     async def start(
         self,
@@ -88,51 +88,51 @@ class AsyncProcesses:
         wait: Length | None = None,
         idempotency_key: str | None = None,
     ) -> WholeInstance:
-        """Start an instance; an engine begins it within milliseconds.
+        """Start an instance; an engine begins the instance within milliseconds.
 
-        With `wait`, at most five minutes, the answer comes when the instance has ended, or when that time is over.
-        `business_key` is what your own world calls the instance; `list` finds it by that.
+        With `wait`, at most five minutes, the call returns when the instance has ended, or when the time is over.
+        `business_key` is the name of the instance in the caller's own system; `list` finds the instance by this key.
 
         errors:  NotFound      the process is not deployed, or has no such version
-                 Refused       the variables or the business key can't be
-                 OtherRequest  the key came with other fields within a day
+                 Refused       the variables or the business key are invalid
+                 OtherRequest  the idempotency key came with other fields within a day
         """
         path = f"{PROCESSES}/{ask.segment(process_id)}/start"
         fields = {"variables": variables, "version": version, "business_key": business_key}
-        asked = ask.once("POST", path, fields, idempotency_key)
-        return await self._sender.ask(WholeInstance, asked.waiting(wait))
+        request = ask.once("POST", path, fields, idempotency_key)
+        return await self._sender.ask(WholeInstance, request.with_wait(wait))
 
     async def show(self, instance_key: int) -> WholeInstance:
-        """Find one instance, with its variables and what it waits for.
+        """Find one instance, with its variables and its waits.
 
-        errors:  NotFound  there is none
+        errors:  NotFound  the instance does not exist
         """
         return await self._sender.ask(WholeInstance, ask.read(_instance(instance_key)))
 
     async def wait_for_end(self, instance_key: int, *, within: Length) -> WholeInstance:
-        """Wait until an instance has ended, or the time is over; return it as it is then.
+        """Wait until an instance has ended, or the time is over; return the instance's state at that moment.
 
-        errors:  NotFound  there is none
+        errors:  NotFound  the instance does not exist
         """
-        asked = ask.read(_instance(instance_key))
+        request = ask.read(_instance(instance_key))
 
         def has_ended(answer: httpx2.Response) -> bool:
-            return read_answer(WholeInstance, asked, answer.content).ended_at is not None
+            return read_answer(WholeInstance, request, answer.content).ended_at is not None
 
-        answer = await self._sender.ask_until(has_ended, asked, within_s=seconds_of(within))
-        return read_answer(WholeInstance, asked, answer.content)
+        answer = await self._sender.ask_until(has_ended, request, within_s=seconds_of(within))
+        return read_answer(WholeInstance, request, answer.content)
 
     async def list(
         self, *, process_id: str | None = None, business_key: str | None = None, state: str | None = None
     ) -> AsyncIterator[InstanceState]:
         """Find instances, the newest first.
 
-        shape:   all of them, read page by page; `state` is STARTING, RUNNING, COMPLETED, CANCELED or ERROR; ENDED: in
-                 any way; INCIDENT: with one
+        shape:   all matching instances, read page by page; `state` is STARTING, RUNNING, COMPLETED, CANCELED or ERROR.
+                 ENDED selects the last three states, and INCIDENT selects instances with an incident
         """
         before: int | None = None
         while True:
-            asked = ask.read(
+            request = ask.read(
                 INSTANCES,
                 process_id=process_id,
                 business_key=business_key,
@@ -140,7 +140,7 @@ class AsyncProcesses:
                 limit=ask.PAGE,
                 before=before,
             )
-            page = await self._sender.ask(InstancesPage, asked)
+            page = await self._sender.ask(InstancesPage, request)
             for instance in page.instances:
                 yield instance
             if page.next is None:
@@ -148,14 +148,14 @@ class AsyncProcesses:
             before = page.next
 
     async def history(self, instance_key: int) -> AsyncIterator[Step]:
-        """Tell what happened in an instance, in order: the signals that came, and how its tokens went.
+        """Yield the steps of an instance, in order: its signals, and the moves of its tokens.
 
-        errors:  NotFound  there is none
+        errors:  NotFound  the instance does not exist
         """
         after = 0
         while True:
-            asked = ask.read(f"{_instance(instance_key)}/steps", limit=ask.PAGE, after=after)
-            page = await self._sender.ask(StepsPage, asked)
+            request = ask.read(f"{_instance(instance_key)}/steps", limit=ask.PAGE, after=after)
+            page = await self._sender.ask(StepsPage, request)
             for step in page.steps:
                 yield step
             if page.next is None:
@@ -163,12 +163,12 @@ class AsyncProcesses:
             after = page.next
 
     async def cancel(self, instance_key: int, *, idempotency_key: str | None = None) -> None:
-        """Cancel an instance, with all that it waits for; an engine does it soon. One that is cancelled already is so.
+        """Cancel an instance and all its waits; an engine makes the change soon. A second cancel is no error.
 
-        errors:  Conflict  it has ended otherwise
-                 NotFound  it never was, or is forgotten
+        errors:  Conflict  the instance has ended otherwise
+                 NotFound  the instance never existed, or its history was deleted
         """
-        await self._tell(instance_key, "cancel", {}, idempotency_key)
+        await self._signal(instance_key, "cancel", {}, idempotency_key)
 
     async def cancel_many(
         self,
@@ -179,23 +179,23 @@ class AsyncProcesses:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> CanceledInstances:
-        """Cancel the instances of a business key that have not ended, at most 1,000 with one call, the newest first.
+        """Cancel the unfinished instances with a business key, at most 1,000 with one call, the newest first.
 
-        shape:   none is no error: the answer says so
+        shape:   no matching instance is no error: the answer says so
         """
         fields = {"business_key": business_key, "process_id": process_id, "limit": limit}
-        asked = ask.once("POST", f"{INSTANCES}/cancel", fields, idempotency_key)
-        return await self._sender.ask(CanceledInstances, asked.asking(dry_run=True) if dry_run else asked)
+        request = ask.once("POST", f"{INSTANCES}/cancel", fields, idempotency_key)
+        return await self._sender.ask(CanceledInstances, request.with_query(dry_run=True) if dry_run else request)
 
     async def set_variables(
         self, instance_key: int, variables: Mapping[str, Any], *, token: int = 1, idempotency_key: str | None = None
     ) -> None:
-        """Set variables of an instance; those that are not named stay. Token 1 is the process.
+        """Set variables of an instance; other variables stay. Token 1 holds the variables of the whole process.
 
-        errors:  Conflict  it has ended
-                 NotFound  it never was, or is forgotten
+        errors:  Conflict  the instance has ended
+                 NotFound  the instance never existed, or its history was deleted
         """
-        await self._tell(instance_key, "variables", {"variables": variables, "token": token}, idempotency_key)
+        await self._signal(instance_key, "variables", {"variables": variables, "token": token}, idempotency_key)
 
     async def move(
         self,
@@ -205,53 +205,53 @@ class AsyncProcesses:
         begun: tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> None:
-        """Let tokens end, and others begin at nodes that are named; all of it happens, or nothing.
+        """End some tokens, and begin others at the named nodes; all of these changes are made, or none.
 
-        errors:  as `set_variables`
+        errors:  as in `set_variables`
         """
         fields = {"terminated": list(terminated), "begun": list(begun)}
-        await self._tell(instance_key, "move", fields, idempotency_key)
+        await self._signal(instance_key, "move", fields, idempotency_key)
 
     async def incidents(
         self,
         *,
         process_id: str | None = None,
         version: int | None = None,
-        saying: str | None = None,
+        containing: str | None = None,
         limit: int = 100,
     ) -> tuple[Incident, ...]:
-        """Find tokens that can't go on, and why; `saying` is a part of the sentence.
+        """Find incidents; `containing` selects incidents with this text in their reason.
 
         shape:   the newest first, at most 1,000
         """
-        asked = ask.read(INCIDENTS, process_id=process_id, version=version, saying=saying, limit=limit)
-        return (await self._sender.ask(IncidentsPage, asked)).incidents
+        request = ask.read(INCIDENTS, process_id=process_id, version=version, containing=containing, limit=limit)
+        return (await self._sender.ask(IncidentsPage, request)).incidents
 
     async def resolve(self, instance_key: int, token: int, *, idempotency_key: str | None = None) -> None:
-        """Resolve an incident: the token goes on where it stopped.
+        """Resolve an incident, so that the token continues at its node.
 
-        errors:  Conflict  its instance has ended
-                 NotFound  there is no such incident
-                 Refused   it is a dead letter: redrive that
+        errors:  Conflict  the instance has ended
+                 NotFound  the token has no incident
+                 Refused   the incident is a dead letter: redrive the dead letter
         """
-        await self._tell(instance_key, "resolve", {"token": token}, idempotency_key)
+        await self._signal(instance_key, "resolve", {"token": token}, idempotency_key)
 
     async def resolve_many(
         self,
         *,
         process_id: str | None = None,
         version: int | None = None,
-        saying: str | None = None,
+        containing: str | None = None,
         every: bool = False,
         limit: int | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Resolved:
-        """Resolve all incidents that are chosen, at most 1,000 with one call; without a filter, say `every`."""
-        fields = {"process_id": process_id, "version": version, "saying": saying, "limit": limit}
+        """Resolve all matching incidents, at most 1,000 with one call; without a filter, `every` must be True."""
+        fields = {"process_id": process_id, "version": version, "containing": containing, "limit": limit}
         fields |= {"every": True} if every else {}
-        asked = ask.once("POST", f"{INCIDENTS}/resolve", fields, idempotency_key)
-        return await self._sender.ask(Resolved, asked.asking(dry_run=True) if dry_run else asked)
+        request = ask.once("POST", f"{INCIDENTS}/resolve", fields, idempotency_key)
+        return await self._sender.ask(Resolved, request.with_query(dry_run=True) if dry_run else request)
 
     async def publish_message(
         self,
@@ -262,27 +262,29 @@ class AsyncProcesses:
         keep: Length | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[int, ...]:
-        """Publish a message, and return the keys of the instances that get it now.
+        """Publish a message, and return the keys of the instances that get the message now.
 
-        With `keep` it stays for so long, for tokens that come to wait later.
+        With `keep` the message is kept for this time, for tokens that begin to wait later.
         """
         fields = {"name": name, "correlation": correlation, "variables": variables, "keep": keep}
         return (
-            await self._sender.ask(Reached, ask.once("POST", "/v1/messages", fields, idempotency_key))
+            await self._sender.ask(InstanceKeys, ask.once("POST", "/v1/messages", fields, idempotency_key))
         ).instance_keys
 
     async def throw_signal(
         self, name: str, *, variables: Mapping[str, Any] | None = None, idempotency_key: str | None = None
     ) -> tuple[int, ...]:
-        """Throw a signal to everybody who waits for it now, and return the keys of their instances."""
+        """Broadcast a signal to all tokens that wait for it now, and return the keys of their instances."""
         fields = {"name": name, "variables": variables}
-        return (await self._sender.ask(Reached, ask.once("POST", "/v1/signals", fields, idempotency_key))).instance_keys
+        return (
+            await self._sender.ask(InstanceKeys, ask.once("POST", "/v1/signals", fields, idempotency_key))
+        ).instance_keys
 
-    async def _tell(
+    async def _signal(
         self, instance_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None
     ) -> None:
-        asked = ask.once("POST", f"{_instance(instance_key)}/{verb}", fields, idempotency_key)
-        await self._sender.ask(Told, asked)
+        request = ask.once("POST", f"{_instance(instance_key)}/{verb}", fields, idempotency_key)
+        await self._sender.ask(InstanceKey, request)
 
 
 def _definition(definition_key: int) -> str:

@@ -1,23 +1,23 @@
-"""Do what instances wait for through a gateway: tasks of persons, and service tasks that a program takes."""
+"""Do the tasks of instances through a gateway: tasks of persons, and service tasks of external workers."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from shardclock.api.fields import Length
 from shardclock.api.processes import ServiceTask, ServiceTasksPage, Task, TasksPage, TaskState, WholeTask
-from shardclock.http import asked as ask
+from shardclock.http import requests as ask
 from shardclock.http.async_sending import AsyncSender
 
 TASKS, SERVICE_TASKS = "/v1/tasks", "/v1/service-tasks"
 
 
 class AsyncTasks:
-    """Ask about tasks; `client.tasks` is one.
+    """The client's methods for tasks, as `client.tasks`.
 
-    Each call that changes something draws an idempotency key, unless it is given one: so it is sent again until it is
-    answered, and done once.
+    Each call that changes something uses the given idempotency key, or a random key. So the client retries the request
+    until a gateway answers, and the change is made once.
 
-    errors:  ApiError  of each method, as of the client
+    errors:  ApiError  from each method, as the client's class describes it
     """
 
     def __init__(self, sender: AsyncSender) -> None:
@@ -35,13 +35,14 @@ class AsyncTasks:
         instance_key: int | None = None,
         business_key: str | None = None,
     ) -> AsyncIterator[Task]:
-        """Find open tasks of persons, the oldest first; `unassigned` are those that nobody has.
+        """Find open tasks of persons, the oldest first; `unassigned` selects tasks without an assignee.
 
-        `for_user` are those that a person has, and those that nobody has and that the person may take, as a candidate
-        user or in one of the groups, which are the person's then.
+        `for_user` selects the tasks of a person, and unassigned tasks that the person may take: as a candidate user, or
+        as a member of one of the groups, which `group` then lists.
 
-        shape:   all of them, read page by page; `user` is a candidate, and so is each `group`: one of several is enough
-        errors:  Refused  an assignee is given, and `unassigned` or `for_user`
+        shape:   all matching tasks, read page by page; `user` is a candidate user, and `group` has candidate groups, of
+                 which one is enough
+        errors:  Refused  `assignee` is given together with `unassigned` or `for_user`
         """
         after: int | None = None
         chosen = {
@@ -63,25 +64,26 @@ class AsyncTasks:
             after = page.next
 
     async def show(self, task_key: int) -> WholeTask:
-        """Find one task of a person, open or ended, with the variables that it sees, and what became of it.
+        """Find one task of a person, open or ended, with its variables and its events.
 
-        errors:  NotFound  it never was, or its instance is forgotten
+        errors:  NotFound  the task never existed, or its instance was deleted
         """
         return await self._sender.ask(WholeTask, ask.read(f"{TASKS}/{ask.number('task_key', task_key)}"))
 
     async def claim(self, task_key: int, assignee: str, *, idempotency_key: str | None = None) -> TaskState:
-        """Give a task to a person.
+        """Assign a task to a person.
 
-        errors:  Conflict  another person has it, its `members["assignee"]`; or it is completed or cancelled
-                 NotFound  it never was, or its instance is forgotten
+        errors:  Conflict  another person has the task (the error's `members["assignee"]`), or the task is completed or
+                           cancelled
+                 NotFound  the task never existed, or its instance was deleted
         """
         return await self._do(TASKS, task_key, "claim", {"assignee": assignee}, idempotency_key)
 
     async def give_back(self, task_key: int, *, idempotency_key: str | None = None) -> TaskState:
-        """Take a task from the person who has it.
+        """Remove the assignee of a task.
 
-        errors:  Conflict  it is completed or cancelled
-                 NotFound  it never was, or its instance is forgotten
+        errors:  Conflict  the task is completed or cancelled
+                 NotFound  the task never existed, or its instance was deleted
         """
         return await self._do(TASKS, task_key, "unclaim", {}, idempotency_key)
 
@@ -97,9 +99,9 @@ class AsyncTasks:
 
         `assignee` is the person who completes the task, as recorded; by default its present assignee.
 
-        errors:  Conflict  it was completed already, or is cancelled; or it is not the assignee's but another person's,
-                           its `members["assignee"]`
-                 NotFound  it never was, or its instance is forgotten
+        errors:  Conflict  the task was completed already, or is cancelled; or another person has the task (the error's
+                           `members["assignee"]`)
+                 NotFound  the task never existed, or its instance was deleted
         """
         fields = {"variables": variables, "assignee": assignee}
         return await self._do(TASKS, task_key, "complete", fields, idempotency_key)
@@ -114,21 +116,21 @@ class AsyncTasks:
         worker: str | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[ServiceTask, ...]:
-        """Take service tasks of a type, at most 1,000: they are the caller's until the lease has run out.
+        """Lease service tasks of a type, at most 1,000; no other program gets them until the lease has run out.
 
-        With `wait`, return when there is one, or when the time is over: at most five minutes. `worker` is what the
-        program calls itself, for operators who ask who has a task.
+        With `wait`, at most five minutes, the call returns when there is a task, or when the time is over. `worker` is
+        the name of the program, which operators see with the task.
         """
         fields = {"type": task_type, "most": most, "lease": lease, "worker": worker}
-        asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key).waiting(wait)
-        return (await self._sender.ask(ServiceTasksPage, asked)).tasks
+        request = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key).with_wait(wait)
+        return (await self._sender.ask(ServiceTasksPage, request)).tasks
 
     async def extend(
         self, taken: ServiceTask, lease: Length = "PT1M", *, idempotency_key: str | None = None
     ) -> TaskState:
-        """Keep a service task that was taken for so long from now; also after its lease, if nobody else has taken it.
+        """Extend the lease of a service task; an expired lease may be extended if no other program has the task.
 
-        errors:  as `complete_service_task`
+        errors:  as in `complete_service_task`
         """
         return await self._do(
             SERVICE_TASKS, taken.task_key, "extend", {"claim": taken.claim, "lease": lease}, idempotency_key
@@ -137,11 +139,12 @@ class AsyncTasks:
     async def complete_service_task(
         self, taken: ServiceTask, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> TaskState:
-        """Complete a service task that was taken; its instance goes on.
+        """Complete a leased service task; its instance goes on.
 
-        errors:  Conflict  another has taken it since, it was answered already, or its instance waits for it no more:
-                           `state` is TAKEN, COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE, RETRIED_BEFORE or CANCELED
-                 NotFound  it never was the caller's, or the log has forgotten its end
+        errors:  Conflict  another program has leased the task since, the task was answered already, or its instance
+                           does not wait for the task any more: the error's `state` is TAKEN, COMPLETED_BEFORE,
+                           DISCARDED_BEFORE, DEAD_BEFORE, RETRIED_BEFORE or CANCELED
+                 NotFound  the caller never had the task, or the task's end was deleted from the log
         """
         fields = {"claim": taken.claim, "variables": variables}
         return await self._do(SERVICE_TASKS, taken.task_key, "complete", fields, idempotency_key)
@@ -155,10 +158,11 @@ class AsyncTasks:
         retry_after: Length = "PT0S",
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """Say that a service task could not be done; if it has no attempt left, its instance has an incident.
+        """Report that a service task failed; without an attempt left, its instance has an incident.
 
-        shape:   `retries` are further attempts; None: as many as are left of the model's, or of three if it has none
-        errors:  as `complete_service_task`
+        shape:   `retries` is the number of further attempts; None: the attempts that are left of the model's number, or
+                 of three if the model has no number
+        errors:  as in `complete_service_task`
         """
         fields = {"claim": taken.claim, "reason": reason, "retries": retries, "retry_after": retry_after}
         return await self._do(SERVICE_TASKS, taken.task_key, "fail", fields, idempotency_key)
@@ -172,9 +176,9 @@ class AsyncTasks:
         variables: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """End a service task with an error of BPMN, which an event of the model may catch by its code.
+        """End a service task with a BPMN error, which an event of the model may catch by its code.
 
-        errors:  as `complete_service_task`
+        errors:  as in `complete_service_task`
         """
         fields = {"claim": taken.claim, "code": code, "reason": reason, "variables": variables}
         return await self._do(SERVICE_TASKS, taken.task_key, "throw", fields, idempotency_key)
@@ -182,5 +186,5 @@ class AsyncTasks:
     async def _do(
         self, path: str, task_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None
     ) -> TaskState:
-        asked = ask.once("POST", f"{path}/{ask.number('task_key', task_key)}/{verb}", fields, idempotency_key)
-        return await self._sender.ask(TaskState, asked)
+        request = ask.once("POST", f"{path}/{ask.number('task_key', task_key)}/{verb}", fields, idempotency_key)
+        return await self._sender.ask(TaskState, request)

@@ -1,8 +1,7 @@
-"""Cut many timers into requests of lines, and keep what became of each line.
+"""Split many timers into requests of lines, and keep the outcome of each line.
 
-After an answer that was lost, only those lines are sent again that can't be scheduled twice by that: those that have an
-idempotency key, and those that have a name and `on_conflict` `ignore`, of which one that is pending already is answered
-`unchanged`.
+After a lost answer, only lines that can't be scheduled twice are sent again: lines with an idempotency key, and lines
+with a name and `on_conflict` `ignore`, which are answered `unchanged` if the timer is pending already.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,46 +10,47 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from shardclock.api.answers import Line
-from shardclock.api.errors import PREFIX, ApiError, Problem, error_of
+from shardclock.api.codes import UNAVAILABLE
+from shardclock.api.errors import ApiError, Problem, error_of
 from shardclock.api.fields import New, NewLine
-from shardclock.http.asked import NDJSON, TIMERS, Asked, body_of
 from shardclock.http.problems import foreign_error
+from shardclock.http.requests import NDJSON, TIMERS, Request, body_of
 from shardclock.refusal import shown
 
-LINES_MAX = 10_000  # the gateway's own bound
+LINES_MAX = 10_000  # the gateway's own limit
 PART_BYTES_MAX = 4 * 1024 * 1024  # a body must arrive within ten seconds
-LOST = ("unknown", "untried")  # what a gateway says of a line when Postgres has given no answer
+LOST = ("unknown", "untried")  # the gateway's outcomes of a line without an answer of Postgres
 EXAMPLE: New = {"delay": "PT1H"}
 NO_REASON = "Postgres gave no answer"
 NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
 
 
 @dataclass(slots=True)
-class Part:
-    """Hold some lines that are sent together: those without an outcome, by number, and the outcomes of the others."""
+class RequestPart:
+    """The lines of one request: the lines without an outcome, by number, and the outcomes of the rest."""
 
     waiting: dict[int, bytes]
     repeatable: frozenset[int]
     outcomes: dict[int, Line] = field(default_factory=dict)
-    is_unsure: bool = False  # some of those that wait may be stored
+    is_unsure: bool = False  # some of the waiting lines may be stored
 
     @property
-    def asked(self) -> Asked:
-        """Ask for all timers that have no outcome yet."""
+    def request(self) -> Request:
+        """The request for all timers without an outcome."""
         body = b"\n".join(self.waiting.values())
-        return Asked("POST", f"{TIMERS}/bulk", {}, body, {"Content-Type": NDJSON}, is_repeatable=False)
+        return Request("POST", f"{TIMERS}/bulk", {}, body, {"Content-Type": NDJSON}, is_repeatable=False)
 
     def take(self, answer: Iterable[bytes]) -> ApiError | None:
-        """Keep the outcomes that were answered, a line of JSON each.
+        """Store the outcomes in a response, a line of JSON each.
 
-        shape:   why the lines that still wait are to be sent again; None: all have an outcome
-        errors:  ApiError  these are not the lines of a gateway
+        shape:   the reason to send the waiting lines again; None: all lines have an outcome
+        errors:  ApiError  the response has lines that no gateway writes
         """
         numbers = list(self.waiting)
         try:
             answered = {numbers[line.line - 1]: line for line in map(Line.model_validate_json, answer)}
         except (ValidationError, IndexError):
-            raise foreign_error(self.asked, 200) from None
+            raise foreign_error(self.request, 200) from None
         why = ""
         for number in numbers:
             line = answered.get(number, NOT_ANSWERED)
@@ -62,26 +62,26 @@ class Part:
                 self._lose(number, why)
         if not self.waiting:
             return None
-        return error_of(Problem(f"{PREFIX}unavailable", 503, why, may_be_done=self.is_unsure, may_pass=True))
+        return error_of(Problem(UNAVAILABLE.type, UNAVAILABLE.status, why, may_be_done=self.is_unsure, may_pass=True))
 
     def lose(self, error: ApiError) -> None:
-        """Give up the lines that may be stored, and would be stored twice."""
+        """Give up lines that the gateway may have stored, if another attempt would store them a second time."""
         if error.may_be_done:
             for number in list(self.waiting):
                 self._lose(number, error.detail)
 
     def give_up(self, error: ApiError) -> None:
-        """Give up all lines that have no outcome yet."""
+        """Give each line that still waits its last outcome: `unknown` or `untried`."""
         outcome = "unknown" if self.is_unsure else "untried"
         for number in list(self.waiting):
-            self._end(Line(line=number, outcome=outcome, why=error.detail))
+            self._end(Line(line=number, outcome=outcome, why=error.detail, code=error.code))
 
     def lines(self) -> Iterator[Line]:
-        """Give all outcomes, in the order of the lines."""
+        """Yield all outcomes, in the order of the lines."""
         yield from (self.outcomes[number] for number in sorted(self.outcomes))
 
     def _lose(self, number: int, why: str) -> None:
-        """Keep a line whose answer was lost only if it may be sent again."""
+        """Keep a line with a lost answer only if it may be sent again."""
         if number in self.repeatable:
             self.is_unsure = True
         else:
@@ -92,11 +92,11 @@ class Part:
         del self.waiting[line.line]
 
 
-def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[Part]:
-    """Cut timers into parts of at most so many lines, and of 4 MiB.
+def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[RequestPart]:
+    """Split timers into parts of at most `lines_max` lines, and of 4 MiB.
 
-    errors:  ValueError  a timer has no form in JSON, or the bound is none
-             TypeError   they are no iterable, or one is no mapping
+    errors:  ValueError  a timer has no form in JSON, or `lines_max` is out of its bounds
+             TypeError   `timers` is no iterable, or one of the timers is no mapping
     """
     if isinstance(timers, Mapping | str | bytes) or not isinstance(timers, Iterable):
         raise TypeError(f"timers {shown(timers)} is refused: it must be an iterable of timers; for one, write [timer]")
@@ -113,14 +113,14 @@ def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[Par
             )
         line = _line_of(number, timer)
         if waiting and (len(waiting) == lines_max or size + len(line) > PART_BYTES_MAX):
-            yield Part(waiting, frozenset(repeatable))
+            yield RequestPart(waiting, frozenset(repeatable))
             waiting, repeatable, size = {}, set(), 0
         waiting[number] = line
         size += len(line) + 1
         if _is_repeatable(timer):
             repeatable.add(number)
     if waiting:
-        yield Part(waiting, frozenset(repeatable))
+        yield RequestPart(waiting, frozenset(repeatable))
 
 
 def _line_of(number: int, timer: New | NewLine) -> bytes:
@@ -131,6 +131,6 @@ def _line_of(number: int, timer: New | NewLine) -> bytes:
 
 
 def _is_repeatable(timer: New | NewLine) -> bool:
-    """Say whether a line that is sent again schedules nothing twice."""
+    """Return whether a line may be sent again without scheduling a second timer."""
     is_left = timer.get("name") is not None and timer.get("on_conflict") == "ignore"
     return is_left or timer.get("idempotency_key") is not None

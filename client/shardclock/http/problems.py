@@ -1,61 +1,61 @@
-"""Read why something was not done: from an answer that is a problem, from one that is not a gateway's, or from none."""
+"""Make errors of requests that were not done: from a problem, from another server's response, or without a response."""
 
 import json
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from shardclock.api.errors import OWN_MEMBERS, PREFIX, UNKNOWN, ApiError, Problem, error_of
-from shardclock.http.asked import Asked
-from shardclock.http.place import URL_VARIABLE, Place
+from shardclock.api.codes import IN_FLIGHT, NO_RESPONSE
+from shardclock.api.errors import OWN_MEMBERS, UNKNOWN, ApiError, Problem, error_of
+from shardclock.http.address import URL_VARIABLE, GatewayAddress
+from shardclock.http.requests import Request
 from shardclock.http.retrying import retry_after_s_of
 from shardclock.reason import one_line
 
 CHECK = f"check the client's url, given or in {URL_VARIABLE}"
-IN_FLIGHT = f"{PREFIX}in-flight"
-# 502 and 504 come from what stands before a gateway, while that one is away.
+# A proxy in front of a gateway sends 502 and 504 while the gateway is away.
 PASSING = frozenset({429, 502, 503, 504})
-FAILED = 500  # from here on it is the server's fault, and nobody knows how far it came
+FAILED = 500  # from this status on the outcome is unknown: the server has failed
 
 
-def problem_error(asked: Asked, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Make an error of an answer that is no success."""
+def problem_error(request: Request, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """Make the error of a response that is no success."""
     found = _object_of(body)
     kind, detail = found.get("type"), found.get("detail")
     is_problem = isinstance(kind, str) and isinstance(detail, str)
-    is_in_flight = kind == IN_FLIGHT
+    is_in_flight = kind == IN_FLIGHT.type
     problem = Problem(
         type=str(kind) if is_problem else UNKNOWN,
         status=status,
-        detail=str(detail) if is_problem else _foreign(asked, status),
+        detail=str(detail) if is_problem else _foreign(request, status),
         members={name: value for name, value in found.items() if name not in OWN_MEMBERS},
         retry_after_s=retry_after_s_of(headers.get("retry-after"), datetime.now(UTC)),
-        may_be_done=asked.changes and (status >= FAILED or is_in_flight),
+        may_be_done=request.changes and (status >= FAILED or is_in_flight),
         may_pass=status in PASSING or is_in_flight,
     )
     return error_of(problem)
 
 
-def foreign_error(asked: Asked, status: int) -> ApiError:
-    """Make an error of an answer that says it was done, and not in the words of a gateway."""
-    return error_of(Problem(UNKNOWN, status, _foreign(asked, status), may_be_done=asked.changes))
+def foreign_error(request: Request, status: int) -> ApiError:
+    """Make the error of a success response that no gateway has written."""
+    return error_of(Problem(UNKNOWN, status, _foreign(request, status), may_be_done=request.changes))
 
 
-def no_answer(asked: Asked, place: Place, error: Exception, *, was_sent: bool) -> ApiError:
-    """Make an error of a request that was not answered; `was_sent`: it may have arrived."""
+def no_answer(request: Request, address: GatewayAddress, error: Exception, *, was_sent: bool) -> ApiError:
+    """Make the error of an unanswered request; `was_sent`: the request may have arrived."""
     why = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
     problem = Problem(
-        type=f"{PREFIX}no-answer",
+        type=NO_RESPONSE.type,
         status=0,
-        detail=f"{asked.method} {asked.path} got no answer from {place.url} ({why}); {place.check}",
-        may_be_done=asked.changes and was_sent,
+        detail=f"{request.method} {request.path} got no answer from {address.url} ({why}); {address.check}",
+        may_be_done=request.changes and was_sent,
         may_pass=not _is_about_a_certificate(error),
     )
     return error_of(problem)
 
 
-def _foreign(asked: Asked, status: int) -> str:
-    return f"{asked.method} {asked.path} was answered {status}, and not by a gateway; {CHECK}"
+def _foreign(request: Request, status: int) -> str:
+    return f"{request.method} {request.path} was answered {status}, and not by a gateway; {CHECK}"
 
 
 def _object_of(body: bytes) -> dict[str, object]:
@@ -67,7 +67,7 @@ def _object_of(body: bytes) -> dict[str, object]:
 
 
 def _is_about_a_certificate(error: BaseException | None) -> bool:
-    """Say whether a server has shown a certificate that is not trusted: that does not pass by itself."""
+    """Return whether a server's certificate is not trusted: a retry does not help then."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -1,22 +1,22 @@
-"""Read what a gateway has answered."""
+"""Parse the responses of a gateway."""
 
 from typing import TypeVar
 
 from pydantic import ValidationError
 
 from shardclock.api.answers import Answer
-from shardclock.http.asked import Asked
 from shardclock.http.problems import foreign_error
+from shardclock.http.requests import Request
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
-def read_answer(model: type[AnswerT], asked: Asked, body: bytes) -> AnswerT:
-    """Read the JSON of an answer that says it was done.
+def read_answer(model: type[AnswerT], request: Request, body: bytes) -> AnswerT:
+    """Parse the JSON of a success response.
 
-    errors:  ApiError  it is not in the words of a gateway
+    errors:  ApiError  no gateway has written it
     """
     try:
         return model.model_validate_json(body)
     except ValidationError:
-        raise foreign_error(asked, 200) from None
+        raise foreign_error(request, 200) from None

@@ -1,4 +1,4 @@
-"""Decide whether a request is sent again, and when; nothing here sends, sleeps or looks at a clock."""
+"""Decide whether and when a request is retried; nothing here sends, sleeps or reads a clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,28 +7,28 @@ from email.utils import parsedate_to_datetime
 
 from shardclock.api.errors import Problem
 
-PAUSE_S = 0.1  # the first pause at most; each further one at most twice as long
+PAUSE_S = 0.1  # the upper limit of the first pause; the limit doubles with each further pause
 PAUSE_S_MAX = 5.0
-DOUBLINGS_MAX = 16  # more would only make larger numbers
+DOUBLINGS_MAX = 16  # PAUSE_S_MAX is reached before
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Hold what bounds the retries of one request.
+    """The limits of the retries of one request.
 
-    units:   `retry_for_s` counts from the first failure. `draw` gives a number from 0 to 1 by chance: *full jitter*
-             spreads the clients of a gateway that comes back
+    units:   `retry_for_s` counts from the first failure. `draw` returns a random number from 0 to 1: with *full
+             jitter* the clients of a gateway that comes back retry at different moments
     """
 
     retry_for_s: float
-    is_repeatable: bool  # however often it is sent, it has its effect once
+    is_repeatable: bool  # a repetition of the request has no further effect
     draw: Callable[[], float]
 
 
 def pause_s_after(problem: Problem, patience: Patience, *, attempt: int, elapsed_s: float) -> float | None:
-    """Say how long to wait before a request is sent again; `attempt` counts from 1.
+    """Return the pause before a request is sent again; `attempt` counts from 1.
 
-    shape:   None: give up. It can't pass, it might be done twice, or the time is over
+    shape:   None: give up, because the error is permanent, the request might be done twice, or the time is over
     units:   seconds
     """
     if not problem.may_pass or (problem.may_be_done and not patience.is_repeatable):
@@ -40,9 +40,9 @@ def pause_s_after(problem: Problem, patience: Patience, *, attempt: int, elapsed
 
 
 def retry_after_s_of(text: str | None, now: datetime) -> float | None:
-    """Read the header `Retry-After`: a number of seconds, or a moment.
+    """Parse the header `Retry-After`: a number of seconds, or a moment.
 
-    shape:   None: there is none, or it is neither; never negative
+    shape:   never negative; None: the header is missing, or its value is neither of the two
     """
     if text is None:
         return None

@@ -1,5 +1,5 @@
-# Written by `make docs` from async_client.py: change that, and write this anew.
-"""Schedule, change and find timers through a gateway: what its reference has as routes are methods here."""
+# `make docs` writes this file from async_client.py: change that file, and run `make docs`.
+"""Schedule, change and find timers through a gateway; the client has a method for each route of the reference."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,16 +13,18 @@ from shardclock.api.answers import (
     PreviewPage,
     Record,
     RecordsPage,
+    Schedule,
     Scheduled,
+    SchedulesPage,
     TimersPage,
     TimerState,
 )
 from shardclock.api.fields import Destination, Length, Moment, New, Put
 from shardclock.durations import seconds_of
-from shardclock.http import asked as ask
-from shardclock.http.asked import Chosen
-from shardclock.http.place import place_of
+from shardclock.http import requests as ask
+from shardclock.http.address import address_of
 from shardclock.http.reading import read_answer
+from shardclock.http.requests import TimerQuery
 from shardclock.http.sync_log import Log
 from shardclock.http.sync_many import Many
 from shardclock.http.sync_operating import Operating
@@ -32,13 +34,13 @@ from shardclock.http.sync_tasks import Tasks
 
 
 class Client(Many, Log, Operating):
-    """Ask one gateway; one is enough for a program, which may share it.
+    """A client of one gateway; the tasks of a program may share it.
 
-    A request that was not answered is sent again, if it can't be done twice by that, until `retry_for` after the first
-    failure. `processes` and `tasks` ask about processes.
+    The client retries an unanswered request until `retry_for` after the first failure, if a retry can't repeat the
+    effect. `processes` and `tasks` have the methods for processes.
 
-    errors:  ApiError    of each method: it was not done, and the gateway says why in a sentence. `NoAnswer` is one,
-                         too: no gateway answered in time
+    errors:  ApiError    from each method: nothing was done; the message has the gateway's reason. Its subclass
+                         `NoAnswer`: no gateway answered in time
              ValueError  the URL or the key can't be used
     """
 
@@ -52,14 +54,14 @@ class Client(Many, Log, Operating):
         timeout: str | timedelta = "PT30S",
         retry_for: str | timedelta = "PT60S",
     ) -> None:
-        self._place = place_of(url, key, tenant, insecure=insecure)
+        self._address = address_of(url, key, tenant, insecure=insecure)
         timeout_s, retry_for_s = seconds_of(timeout), seconds_of(retry_for)
-        self._sender = Sender(self._place, timeout_s=timeout_s, retry_for_s=retry_for_s)
+        self._sender = Sender(self._address, timeout_s=timeout_s, retry_for_s=retry_for_s)
         self.processes = Processes(self._sender)
         self.tasks = Tasks(self._sender)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._place.url!r})"
+        return f"{type(self).__name__}({self._address.url!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -78,51 +80,87 @@ class Client(Many, Log, Operating):
     ) -> Scheduled:
         """Schedule a timer: give exactly one of `delay`, `due_date` and `schedule`.
 
-        With `wait`, at most five minutes, the answer comes when the timer has ended, with the record as `end`, or with
-        None when that time is over.
+        With `wait`, at most five minutes, the call returns when the timer has ended or the time is over. The result's
+        `end` is the record of the timer's end, or None if the time is over.
 
-        errors:  NameTaken     a pending timer has its name, and `on_conflict` is not given
-                 Refused       a field is wrong
-                 OtherRequest  the key came with other fields within a day; without one, each call draws its own
+        errors:  NameTaken  a pending timer has the given name, and `on_conflict` is not given
+                 Refused       a field is invalid
+                 OtherRequest  the idempotency key came with other fields within a day; without a key, each call uses a
+                               new key
         """
-        asked = ask.once("POST", ask.TIMERS, timer, idempotency_key).waiting(wait)
-        return self._sender.ask(Scheduled, asked)
+        request = ask.once("POST", ask.TIMERS, timer, idempotency_key).with_wait(wait)
+        return self._sender.ask(Scheduled, request)
 
     def put(
         self, name: str, *, idempotency_key: str | None = None, wait: Length | None = None, **timer: Unpack[Put]
     ) -> Scheduled:
-        """Make the timer of a name, or replace it.
+        """Create the timer with a name, or replace it.
 
-        errors:  as `schedule`, but for NameTaken
+        errors:  as in `schedule`, without NameTaken
         """
-        asked = ask.once("PUT", ask.timer_path(None, name), timer, idempotency_key).waiting(wait)
-        return self._sender.ask(Scheduled, asked)
+        request = ask.once("PUT", ask.timer_path(None, name), timer, idempotency_key).with_wait(wait)
+        return self._sender.ask(Scheduled, request)
 
     def get(self, *, timer_key: int | None = None, name: str | None = None) -> TimerState:
         """Find a timer, pending or ended; its `etag` is for `move`.
 
-        errors:  NotFound  there is none
+        errors:  NotFound  the timer does not exist
         """
-        asked = ask.read(ask.timer_path(timer_key, name))
-        answer = self._sender.send(asked)
-        return read_answer(TimerState, asked, answer.content).model_copy(update={"etag": answer.headers.get("etag")})
+        request = ask.read(ask.timer_path(timer_key, name))
+        answer = self._sender.send(request)
+        return read_answer(TimerState, request, answer.content).model_copy(update={"etag": answer.headers.get("etag")})
 
     def list(
-        self, *, state: str = "pending", name: str | None = None, **chosen: Unpack[Chosen]
+        self,
+        *,
+        state: str = "pending",
+        name: str | None = None,
+        order_by: str | None = None,
+        **chosen: Unpack[TimerQuery],
     ) -> Iterator[TimerState]:
-        """Find timers: pending ones, soonest first, or paused ones, or those that ended, newest first.
+        """Find timers: pending timers soonest first, paused timers by key, or ended timers newest first.
 
-        shape:   all of them, read page by page; `state` is pending, paused, triggered, canceled, skipped or ended
+        With `order_by="change"`, pending and paused timers come by their last change, newest first. With
+        `name_contains`, they come in the order of their names.
+
+        shape:   all matching timers, read page by page; `state` is pending, paused, triggered, canceled, skipped or
+                 ended
         """
         after: str | None = None
         while True:
-            asked = ask.read(ask.TIMERS, state=state, name=name, limit=ask.PAGE, after=after, **chosen)
-            page = self._sender.ask(TimersPage, asked)
+            request = ask.read(
+                ask.TIMERS, state=state, name=name, order_by=order_by, limit=ask.PAGE, after=after, **chosen
+            )
+            page = self._sender.ask(TimersPage, request)
             for timer in page.timers:
                 yield timer
             if page.next is None:
                 return
             after = page.next
+
+    def list_schedules(
+        self, *, state: str = "pending", order_by: str | None = None, **chosen: Unpack[TimerQuery]
+    ) -> Iterator[Schedule]:
+        """Find pending or paused schedules, each with its last firings, in the order of `list`.
+
+        shape:   all matching schedules, read page by page; `state` is pending or paused
+        """
+        after: str | None = None
+        while True:
+            request = ask.read("/v1/schedules", state=state, order_by=order_by, after=after, **chosen)
+            page = self._sender.ask(SchedulesPage, request)
+            for schedule in page.schedules:
+                yield schedule
+            if page.next is None:
+                return
+            after = page.next
+
+    def get_schedule(self, name: str) -> Schedule:
+        """Find a pending or paused schedule with its last firings.
+
+        errors:  NotFound  the schedule does not exist
+        """
+        return self._sender.ask(Schedule, ask.read(f"/v1/schedules/by-name/{ask.segment(name)}"))
 
     def move(
         self,
@@ -135,12 +173,12 @@ class Client(Many, Log, Operating):
     ) -> Changed:
         """Move a timer: give exactly one of `due_date`, `delay` from now, `shift` and another `schedule`.
 
-        errors:  Stale     it is not as it was when `if_match`, its `etag`, was read
-                 TooLate   it has ended
-                 NotFound  there is none
+        errors:  Stale     the timer's `etag` is not `if_match` any more
+                 TooLate   the timer has ended
+                 NotFound  the timer does not exist
         """
-        asked = ask.once("PATCH", ask.timer_path(timer_key, name), to, idempotency_key).matching(if_match)
-        return self._sender.ask(Changed, asked)
+        request = ask.once("PATCH", ask.timer_path(timer_key, name), to, idempotency_key).with_etag(if_match)
+        return self._sender.ask(Changed, request)
 
     def cancel(
         self,
@@ -150,11 +188,11 @@ class Client(Many, Log, Operating):
         reason: str | None = None,
         idempotency_key: str | None = None,
     ) -> Changed:
-        """Cancel a pending timer; the reason is kept in its record.
+        """Cancel a pending timer; the timer's record in the log holds the reason.
 
-        errors:  TooLate   it has ended
-                 NotFound  there is none
-                 Conflict  an instance of a process waits for it
+        errors:  TooLate   the timer has ended
+                 NotFound  the timer does not exist
+                 Conflict  an instance of a process waits for the timer
         """
         path = ask.timer_path(timer_key, name, "cancel")
         return self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
@@ -167,9 +205,9 @@ class Client(Many, Log, Operating):
         reason: str | None = None,
         idempotency_key: str | None = None,
     ) -> Changed:
-        """Keep a pending timer from firing until it is resumed.
+        """Pause a pending timer, so that it does not fire until a resume.
 
-        errors:  as `cancel`
+        errors:  as in `cancel`
         """
         path = ask.timer_path(timer_key, name, "pause")
         return self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
@@ -177,9 +215,9 @@ class Client(Many, Log, Operating):
     def resume(
         self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None
     ) -> Changed:
-        """Resume a paused timer; one that fell due meanwhile is due at once.
+        """Resume a paused timer; a timer that fell due during the pause is due at once.
 
-        errors:  as `cancel`
+        errors:  as in `cancel`
         """
         return self._sender.ask(
             Changed, ask.once("POST", ask.timer_path(timer_key, name, "resume"), {}, idempotency_key)
@@ -188,49 +226,49 @@ class Client(Many, Log, Operating):
     def run(
         self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None
     ) -> Changed:
-        """Make a pending timer due now; a schedule runs once more, and keeps its dates.
+        """Make a pending timer due now; a schedule fires once more, and its other dates stay unchanged.
 
-        errors:  as `cancel`
+        errors:  as in `cancel`
         """
         return self._sender.ask(Changed, ask.once("POST", ask.timer_path(timer_key, name, "run"), {}, idempotency_key))
 
     def records(self, *, timer_key: int | None = None, name: str | None = None, limit: int = 20) -> tuple[Record, ...]:
-        """Show what happened to a timer.
+        """List the records of a timer.
 
         shape:   the newest first, at most 100
-        errors:  NotFound  there is none
+        errors:  NotFound  the timer does not exist
         """
         path = ask.timer_path(timer_key, name, "records")
         return (self._sender.ask(RecordsPage, ask.read(path, limit=limit))).records
 
     def explain(self, *, timer_key: int | None = None, name: str | None = None, at: Moment | None = None) -> Explained:
-        """Say why a timer fired when it did, or why it did not, at a moment or until now.
+        """Explain why a timer fired at its moment, or did not fire, at a moment or until now.
 
-        errors:  NotFound  there is none
+        errors:  NotFound  the timer does not exist
         """
         return self._sender.ask(Explained, ask.read(ask.timer_path(timer_key, name, "explanation"), at=at))
 
     def wait_for_end(self, *, timer_key: int | None = None, name: str | None = None, within: Length) -> Record | None:
-        """Wait until a timer has fired and, if it has a target, its delivery has ended; or it was cancelled or skipped.
+        """Wait until a timer has fired and, if it has a target, its delivery has ended; or until a cancel or a skip.
 
-        A name stands for the timer that has it when the wait begins.
+        With a name, the call waits for the timer that has the name when the call begins.
 
-        shape:   the record that ended it; None: it has not ended `within` that time
-        errors:  NotFound  there is none
+        shape:   the record of the timer's end; None: the timer has not ended in that time
+        errors:  NotFound  the timer does not exist
         """
         within_s = seconds_of(within)
         path = ask.timer_path(timer_key, name, "end")
         if name is not None:
             path = ask.timer_path((self.get(name=name)).timer_key, None, "end")
-        asked = ask.read(path)
-        return self._sender.wait_for(Record, asked, within_s=within_s)
+        request = ask.read(path)
+        return self._sender.wait_for(Record, request, within_s=within_s)
 
     def preview(
         self, rule: str, *, zone: str = "UTC", count: int = 10, start: Moment | None = None
     ) -> tuple[Occurrence, ...]:
-        """Show when a schedule will fire, as if it were scheduled at `start`, or now.
+        """Show the next dates of a schedule, as if a timer were scheduled at `start`, or now.
 
-        errors:  Refused  no rule
+        errors:  Refused  the rule is invalid
         """
         query: dict[str, object] = {"rule": rule, "zone": zone, "count": count, "from": start}
         return (self._sender.ask(PreviewPage, ask.read("/v1/schedules/preview", **query))).occurrences

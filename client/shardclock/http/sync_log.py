@@ -1,5 +1,5 @@
-# Written by `make docs` from async_log.py: change that, and write this anew.
-"""Read the log through a gateway, follow it, and do the work of a consumer group."""
+# `make docs` writes this file from async_log.py: change that file, and run `make docs`.
+"""Read the log through a gateway, follow it, and work as a member of a consumer group."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,32 +7,32 @@ from http import HTTPStatus
 from math import inf
 from time import monotonic
 
-from shardclock.api.answers import LeasePage, LogPage, PlacePage, Record
+from shardclock.api.answers import LeasePage, LogRecordsPage, PositionPage, Record
 from shardclock.api.errors import ApiError, Conflict
 from shardclock.api.fields import Length
 from shardclock.durations import seconds_of
-from shardclock.http import asked as ask
-from shardclock.http.place import Place
+from shardclock.http import requests as ask
+from shardclock.http.address import GatewayAddress
 from shardclock.http.problems import no_answer
 from shardclock.http.reading import read_answer
 from shardclock.http.sync_sending import Sender
 
 CONSUMERS = "/v1/consumers"
-WAIT = "PT30S"  # for the next records of a group
-LASTING_S = 5.0  # a stream that was there for so long, or gave a record, is no failure in a row of failures
+WAIT = "PT30S"  # the longest wait for the next records of a group
+LASTING_S = 5.0  # a stream that lasted this long, or yielded a record, ends a series of failures
 
 
 class Log:
-    """How a client reads what happened."""
+    """The client's methods for the log."""
 
     _sender: Sender
-    _place: Place
+    _address: GatewayAddress
 
     def log(self, *, after: int = 0, follow: bool = False) -> Iterator[Record]:
-        """Read what happened, from the record after a position on; 0 is the start.
+        """Read the records after a position; 0 is the start.
 
-        With `follow` it goes on for ever, as records come. After a connection that was lost it goes on behind the last
-        record that it gave, so it leaves out none and gives none twice. Keep the `position` to go on after a restart.
+        With `follow` the method yields new records for ever. After a lost connection the stream continues after its
+        last record, so it skips and repeats no record. A program that stores the `position` can go on after a restart.
 
         errors:  ApiError  no gateway has answered for `retry_for`
         """
@@ -41,7 +41,7 @@ class Log:
                 yield record
             return
         while True:
-            page = self._sender.ask(LogPage, ask.read("/v1/log", after=after, limit=ask.PAGE))
+            page = self._sender.ask(LogRecordsPage, ask.read("/v1/log", after=after, limit=ask.PAGE))
             for record in page.records:
                 yield record
             if page.next <= after:
@@ -53,57 +53,58 @@ class Log:
     ) -> Iterator[Record]:
         """Work as a member of a consumer group, for ever: each record at least once, in order within its partition.
 
-        A record is done when the next one is asked for. Who leaves the loop, also by an error, gives back what is not
-        done. The work on one record has as long as the `lease`: after that another member may get it, too. A new group
-        begins at the start of the log, with so many `partitions`, or one. The key must be for all tenants.
+        A record is done when the next one is requested. A loop that ends, also by an error, gives back the records that
+        are not done. The work on one record may take as long as the `lease`: after that another member may get the
+        record, too. A new group begins at the start of the log, with this number of `partitions`, or one. The key must
+        be for all tenants.
 
-        shape:   `limit` is how many records are leased at a time
+        shape:   `limit` is the number of records in one lease
         errors:  Conflict  the group has another number of partitions
                  ApiError  no gateway has answered for `retry_for`
         """
         body: dict[str, object] = {"limit": limit, "lease": lease, "partitions": partitions}
-        asked = ask.act(f"{CONSUMERS}/{ask.segment(group)}/lease", body, is_repeatable=True).waiting(WAIT)
+        request = ask.act(f"{CONSUMERS}/{ask.segment(group)}/lease", body, is_repeatable=True).with_wait(WAIT)
         while True:
-            answer = self._sender.send(asked)
+            answer = self._sender.send(request)
             if answer.status_code == HTTPStatus.NO_CONTENT:
                 continue
-            leased = read_answer(LeasePage, asked, answer.content)
+            leased = read_answer(LeasePage, request, answer.content)
             token, done, kept_s, third_s = leased.token, 0, monotonic(), seconds_of(lease) / 3
             try:
                 for record in leased.records:
                     yield record
                     done = record.position
                     if monotonic() - kept_s > third_s:
-                        place = self._acknowledge(group, token, done, lease)
-                        token, kept_s = place.token or token, monotonic()
+                        acknowledged = self._acknowledge(group, token, done, lease)
+                        token, kept_s = acknowledged.token or token, monotonic()
             except Conflict:
-                continue  # another member has the others
+                continue  # another member has the remaining records
             finally:
-                # Without an answer, or once the client is closed, the lease runs out by itself.
+                # If this fails, or the client is closed, the lease runs out by itself.
                 with suppress(ApiError, RuntimeError):
                     self._acknowledge(group, token, done, None)
 
-    def _acknowledge(self, group: str, token: str, position: int, lease: Length | None) -> PlacePage:
+    def _acknowledge(self, group: str, token: str, position: int, lease: Length | None) -> PositionPage:
         body: dict[str, object] = {"token": token, "position": position, "lease": lease}
-        asked = ask.act(f"{CONSUMERS}/{ask.segment(group)}/acknowledge", body, is_repeatable=True)
-        return self._sender.ask(PlacePage, asked)
+        request = ask.act(f"{CONSUMERS}/{ask.segment(group)}/acknowledge", body, is_repeatable=True)
+        return self._sender.ask(PositionPage, request)
 
     def _follow(self, after: int) -> Iterator[Record]:
         tries = self._sender.tries(is_repeatable=True)
         while True:
-            asked = ask.read("/v1/log/stream", after=after)
+            request = ask.read("/v1/log/stream", after=after)
             lasting_from_s = inf
             try:
-                with self._sender.stream(asked) as events:
+                with self._sender.stream(request) as events:
                     lasting_from_s = monotonic() + LASTING_S
                     for event in events:
                         if not event.data:
-                            continue  # it only says where the log is
-                        record = read_answer(Record, asked, event.data.encode())
+                            continue  # the event only has the position of the log
+                        record = read_answer(Record, request, event.data.encode())
                         if record.position > after:
                             after, lasting_from_s = record.position, 0.0
                             yield record
-                raise no_answer(asked, self._place, EOFError("the stream has ended"), was_sent=False)
+                raise no_answer(request, self._address, EOFError("the stream has ended"), was_sent=False)
             except ApiError as error:
                 if monotonic() >= lasting_from_s:
                     tries = self._sender.tries(is_repeatable=True)

@@ -1,23 +1,23 @@
-# Written by `make docs` from async_many.py: change that, and write this anew.
+# `make docs` writes this file from async_many.py: change that file, and run `make docs`.
 """Schedule and change many timers through a gateway."""
 
 from collections.abc import Iterable, Iterator
 from typing import Unpack
 
-from shardclock.api.answers import BulkChanged, Counted, Line
+from shardclock.api.answers import BulkChanged, Line, TimersCounted
 from shardclock.api.errors import ApiError
 from shardclock.api.fields import Length, New, NewLine
-from shardclock.http import asked as ask
-from shardclock.http.asked import Chosen
-from shardclock.http.parts import Part, parts_of
+from shardclock.http import requests as ask
+from shardclock.http.parts import RequestPart, parts_of
 from shardclock.http.reading import read_answer
+from shardclock.http.requests import TimerQuery
 from shardclock.http.sync_sending import Sender
 
 
 class Bulk:
-    """Hold one verb for many timers, which were counted; nothing is changed before `commit`."""
+    """A change of many timers, which were counted; nothing is changed before `commit`."""
 
-    def __init__(self, sender: Sender, path: str, body: dict[str, object], counted: Counted) -> None:
+    def __init__(self, sender: Sender, path: str, body: dict[str, object], counted: TimersCounted) -> None:
         self._sender = sender
         self._path = path
         self._body = body
@@ -28,39 +28,40 @@ class Bulk:
 
     @property
     def matched(self) -> int:
-        """Return how many timers it would change."""
+        """The number of timers that `commit` would change."""
         return self._counted.matched
 
     @property
     def left_out(self) -> int:
-        """Return how many others a cancel spares: they belong to instances of processes, which wait for them."""
+        """The number of matching timers that a cancel leaves out: instances of processes wait for them."""
         return self._counted.left_out
 
     def commit(self) -> BulkChanged:
-        """Change them, within ten minutes of the count. If more timers match than were counted, none is changed.
+        """Change the timers, within ten minutes of the count. If more timers match than were counted, none is changed.
 
-        shape:   it is sent once: sent again, it would change timers that match only since then
+        shape:   the request is never retried: a retry would also change timers that began to match after the count
         errors:  MoreMatch  more timers match than were counted: none was changed
                  Refused    the count is too old
         """
-        asked = ask.act(self._path, self._body, is_repeatable=False, token=self._counted.token)
-        return read_answer(BulkChanged, asked, (self._sender.send(asked)).content)
+        request = ask.act(self._path, self._body, is_repeatable=False, token=self._counted.token)
+        return read_answer(BulkChanged, request, (self._sender.send(request)).content)
 
 
 class Many:
-    """What a client does to many timers."""
+    """The client's methods for many timers."""
 
     _sender: Sender
 
     def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> Iterator[Line]:
-        """Schedule many timers, at most 10,000 with one request, and say of each what became of it.
+        """Schedule many timers, at most 10,000 with one request, and yield the outcome of each.
 
-        If an answer is lost, those timers are sent again that have an `idempotency_key`, which protects for a day, or a
-        name and `on_conflict="ignore"`, which protects for as long as the first one is pending. The outcome of the
-        others is `unknown`, and the next ones go on.
+        After a lost answer, a timer is sent again if it has an `idempotency_key`, which prevents a duplicate for a day,
+        or a name and `on_conflict="ignore"`, which prevent a duplicate while the first timer is pending. Other timers
+        get the outcome `unknown`, and the next part follows.
 
         shape:   a line for each timer, in their order
-        errors:  ApiError    after the lines of the part that failed: no gateway answered in time, or it refuses all
+        errors:  ApiError    after the lines of the failed request: no gateway answered in time, or the gateway refuses
+                             all lines
                  ValueError  a timer has no form in JSON, or `part_lines` is out of its bounds
                  TypeError   `timers` is no iterable, or one of them is no mapping
         """
@@ -72,26 +73,34 @@ class Many:
                 raise failure
 
     def bulk(
-        self, verb: str, *, reason: str | None = None, shift: Length | None = None, **chosen: Unpack[Chosen]
+        self,
+        verb: str,
+        *,
+        state: str | None = None,
+        reason: str | None = None,
+        shift: Length | None = None,
+        **chosen: Unpack[TimerQuery],
     ) -> Bulk:
-        """Count all timers that one verb would change: cancel, pause, resume or shift; `commit` of the answer does it.
+        """Count all timers that a verb would change (cancel, pause, resume or shift); the result's `commit` changes
+        them.
 
-        What is not given leaves none out: without any of them, all timers of the tenant are meant.
+        A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state`
+        is pending or paused.
 
-        errors:  Refused    the verb does not take this
-                 MoreMatch  more match than one request changes
+        errors:  Refused    a parameter does not belong to the verb
+                 MoreMatch  more timers match than one request changes
         """
         path = f"{ask.TIMERS}/bulk/{ask.segment(verb)}"
-        body: dict[str, object] = {"filter": chosen, "reason": reason, "shift": shift}
-        asked = ask.act(path, body, is_repeatable=True, dry_run=True)
-        return Bulk(self._sender, path, body, self._sender.ask(Counted, asked))
+        body: dict[str, object] = {"filter": {**chosen, "state": state}, "reason": reason, "shift": shift}
+        request = ask.act(path, body, is_repeatable=True, dry_run=True)
+        return Bulk(self._sender, path, body, self._sender.ask(TimersCounted, request))
 
-    def _settle(self, part: Part) -> ApiError | None:
-        """Send the lines of a part until each has an outcome; return why that failed, if so."""
+    def _settle(self, part: RequestPart) -> ApiError | None:
+        """Send the lines of a part until each has an outcome; return the error if that failed."""
         tries = self._sender.tries(is_repeatable=True)
         while part.waiting:
             try:
-                answer = self._sender.send_once(part.asked)
+                answer = self._sender.send_once(part.request)
                 error = part.take(answer.content.splitlines())
             except ApiError as failed:
                 part.lose(failed)

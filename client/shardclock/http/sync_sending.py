@@ -1,5 +1,5 @@
-# Written by `make docs` from async_sending.py: change that, and write this anew.
-"""Send requests to one gateway, and again where that is safe and may help."""
+# `make docs` writes this file from async_sending.py: change that file, and run `make docs`.
+"""Send requests to one gateway, and retry a request if a retry is safe and may succeed."""
 
 import random
 import time
@@ -13,23 +13,23 @@ from time import monotonic
 import httpx2
 
 from shardclock.api.errors import ApiError
-from shardclock.http.asked import Asked
-from shardclock.http.place import Place
+from shardclock.http.address import GatewayAddress
 from shardclock.http.problems import foreign_error, no_answer, problem_error
 from shardclock.http.reading import AnswerT, read_answer
+from shardclock.http.requests import Request
 from shardclock.http.retrying import Patience, pause_s_after
 
 CONNECT_S_MAX = 5.0
-WAIT_S_MAX = 60.0  # of one request; a proxy may not bear a longer silence
-EARLY_S = 0.5  # a gateway that stops answers at once; another one may not be there yet
-KEPT_S = 30.0  # a gateway closes a connection that was idle for 75 s
-SILENT_S_MAX = 45.0  # a stream of events says every 15 s that it is still there
+WAIT_S_MAX = 60.0  # the longest wait of one request; a proxy may end a longer silence
+EARLY_S = 0.5  # a stopping gateway answers at once; the next one may not have started yet
+KEPT_S = 30.0  # a gateway closes a connection after 75 s without requests
+SILENT_S_MAX = 45.0  # a stream of events sends a comment each 15 s
 EVENTS = "text/event-stream"
 NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
 class Tries:
-    """Count the attempts of one request, and wait before each further one."""
+    """The attempts of one request, with a pause before each retry."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -40,7 +40,7 @@ class Tries:
     def again_after(self, error: ApiError) -> None:
         """Wait until the request may be sent again.
 
-        errors:  ApiError  it is not sent again: that would not help, is not safe, or the time is over
+        errors:  ApiError  the request is not sent again: a retry would not help, is not safe, or the time is over
         """
         self._attempt += 1
         now_s = monotonic()
@@ -51,25 +51,25 @@ class Tries:
         pause_s = pause_s_after(error.problem, self._patience, attempt=self._attempt, elapsed_s=elapsed_s)
         if pause_s is None:
             if error.problem.may_pass:
-                # That the last attempt was not sent says nothing about those before it.
+                # Even if the last attempt was not sent, an earlier one may have been done.
                 error.problem = replace(error.problem, may_be_done=self._may_be_done)
             raise error
         time.sleep(pause_s)
 
 
 class Sender:
-    """Keep the connections to one gateway, and send requests there; it may be shared."""
+    """The connections to one gateway; the tasks of a program may share them."""
 
-    def __init__(self, place: Place, *, timeout_s: float, retry_for_s: float) -> None:
-        self._place = place
+    def __init__(self, address: GatewayAddress, *, timeout_s: float, retry_for_s: float) -> None:
+        self._address = address
         self._timeout_s = timeout_s
         self._retry_for_s = retry_for_s
         self._http = httpx2.Client(
-            base_url=place.url,
-            headers=place.headers,
-            # A proxy that the environment names could read what is not encrypted.
-            trust_env=place.is_encrypted,
-            # Each who waits has a connection of its own, however many they are.
+            base_url=address.url,
+            headers=address.headers,
+            # A proxy from the environment could read unencrypted requests.
+            trust_env=address.is_encrypted,
+            # Each waiting caller has a separate connection, without a limit.
             limits=httpx2.Limits(max_keepalive_connections=100, keepalive_expiry=KEPT_S),
         )
 
@@ -78,93 +78,95 @@ class Sender:
         self._http.close()
 
     def tries(self, *, is_repeatable: bool) -> Tries:
-        """Begin to count attempts; they end `retry_for` after the first that failed."""
+        """Start the count of attempts; retries end `retry_for` after the first failure."""
         return Tries(Patience(self._retry_for_s, is_repeatable, random.random))
 
-    def send(self, asked: Asked) -> httpx2.Response:
+    def send(self, request: Request) -> httpx2.Response:
         """Send a request until it is answered.
 
-        errors:  ApiError  it was not done; `NoAnswer`: nobody knows
+        errors:  ApiError  the request was not done; `NoAnswer`: the outcome is unknown
         """
-        tries = self.tries(is_repeatable=asked.is_repeatable)
+        tries = self.tries(is_repeatable=request.is_repeatable)
         while True:
             try:
-                return self.send_once(asked)
+                return self.send_once(request)
             except ApiError as error:
                 tries.again_after(error)
 
-    def ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
-        """Send a request, and read what was answered.
+    def ask(self, model: type[AnswerT], request: Request) -> AnswerT:
+        """Send a request, and parse the response.
 
-        errors:  as `send`
+        errors:  as in `send`
         """
-        return read_answer(model, asked, (self.send(asked)).content)
+        return read_answer(model, request, (self.send(request)).content)
 
-    def ask_until(self, is_end: Callable[[httpx2.Response], bool], asked: Asked, *, within_s: float) -> httpx2.Response:
-        """Ask again and again, each time waiting for it, until an answer is the end or the time is over.
+    def ask_until(
+        self, is_end: Callable[[httpx2.Response], bool], request: Request, *, within_s: float
+    ) -> httpx2.Response:
+        """Send a long poll repeatedly until `is_end` accepts a response, or the time is over.
 
-        shape:   the last answer
-        errors:  as `send`
+        shape:   the last response
+        errors:  as in `send`
         """
         until_s = monotonic() + within_s
         while True:
             begun_s = monotonic()
             wait_s = min(WAIT_S_MAX, max(0.0, until_s - begun_s))
-            answer = self.send(asked.waiting(timedelta(seconds=wait_s)))
+            answer = self.send(request.with_wait(timedelta(seconds=wait_s)))
             now_s = monotonic()
             if is_end(answer) or now_s >= until_s:
                 return answer
             time.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
 
-    def wait_for(self, model: type[AnswerT], asked: Asked, *, within_s: float) -> AnswerT | None:
-        """Ask until there is something, as `ask_until` does, and read it.
+    def wait_for(self, model: type[AnswerT], request: Request, *, within_s: float) -> AnswerT | None:
+        """Poll as `ask_until` does until there is a result, and parse the result.
 
-        shape:   None: there was nothing in that time
-        errors:  as `send`
+        shape:   None: there was none in that time
+        errors:  as in `send`
         """
 
         def is_there(answer: httpx2.Response) -> bool:
             return answer.status_code != HTTPStatus.NO_CONTENT
 
-        answer = self.ask_until(is_there, asked, within_s=within_s)
-        return read_answer(model, asked, answer.content) if is_there(answer) else None
+        answer = self.ask_until(is_there, request, within_s=within_s)
+        return read_answer(model, request, answer.content) if is_there(answer) else None
 
-    def send_once(self, asked: Asked) -> httpx2.Response:
+    def send_once(self, request: Request) -> httpx2.Response:
         """Send a request, once.
 
-        errors:  as `send`
+        errors:  as in `send`
         """
         try:
             answer = self._http.request(
-                asked.method,
-                asked.path,
-                params=asked.query,
-                content=asked.body,
-                headers=asked.headers,
-                timeout=self._timeout(self._timeout_s + asked.wait_s),
+                request.method,
+                request.path,
+                params=request.query,
+                content=request.body,
+                headers=request.headers,
+                timeout=self._timeout(self._timeout_s + request.wait_s),
             )
         except httpx2.RequestError as error:
-            raise no_answer(asked, self._place, error, was_sent=not isinstance(error, NOT_SENT)) from error
+            raise no_answer(request, self._address, error, was_sent=not isinstance(error, NOT_SENT)) from error
         if not answer.is_success:
-            raise problem_error(asked, answer.status_code, answer.headers, answer.content)
+            raise problem_error(request, answer.status_code, answer.headers, answer.content)
         return answer
 
     @contextmanager
-    def stream(self, asked: Asked) -> Iterator[httpx2.EventSource]:
+    def stream(self, request: Request) -> Iterator[httpx2.EventSource]:
         """Follow events during a block.
 
-        errors:  ApiError  they can't be followed, or the connection was lost
+        errors:  ApiError  the events can't be followed, or the connection was lost
         """
         timeout = self._timeout(SILENT_S_MAX)
         try:
-            with self._http.stream(asked.method, asked.path, params=asked.query, timeout=timeout) as answer:
+            with self._http.stream(request.method, request.path, params=request.query, timeout=timeout) as answer:
                 if not answer.is_success:
-                    raise problem_error(asked, answer.status_code, answer.headers, answer.read())
+                    raise problem_error(request, answer.status_code, answer.headers, answer.read())
                 if not answer.headers.get("content-type", "").startswith(EVENTS):
-                    raise foreign_error(asked, answer.status_code)
+                    raise foreign_error(request, answer.status_code)
                 yield httpx2.EventSource(answer)
         except httpx2.RequestError as error:
-            raise no_answer(asked, self._place, error, was_sent=False) from error
+            raise no_answer(request, self._address, error, was_sent=False) from error
 
     def _timeout(self, answer_s: float) -> httpx2.Timeout:
         return httpx2.Timeout(self._timeout_s, connect=min(CONNECT_S_MAX, self._timeout_s), read=answer_s)

@@ -1,4 +1,4 @@
-"""Read the command log, and do work for each of its records, on connections of the user's own.
+"""Read the command log, and process each of its records, on the user's own connections.
 
     async def bill(connection, records):
         for record in records:
@@ -6,7 +6,7 @@
 
     await consume(lambda: asyncpg.connect(DSN), "billing", bill)
 
-`bill` writes exactly once for each record on the connection that it is given.
+`bill` writes on the connection that it gets, so its writes take effect exactly once for each record.
 
     async def send(batch):
         for record in batch.records:
@@ -15,21 +15,21 @@
 
     await consume_leased(lambda: asyncpg.connect(DSN), "mail", send)
 
-No transaction is open while `send` works. The lease is renewed for as long as the work lasts. When its member dies, the
-lease runs out, and another member gets the records that were not acknowledged.
+No transaction is open while `send` works. The lease is renewed during the work. If the member dies, the lease runs out,
+and another member gets the records that were not acknowledged.
 
     record       one event of a timer
-    reading      read without a group
+    reading      read the log without a group
     groups       the statements that a member sends for its group
-    consuming    work in the transaction that moves the group's place
-    leasing      work under a lease, of a `batch`, which `keeping` renews
-    member       turns, retries and waiting, for both ways to work
+    consuming    work in the transaction that moves the group's position
+    leasing      work under the lease of a `batch`, which `keeping` renews
+    member       turns, retries and waits, for both ways to work
     link         the member's connection
-    pace         how many records a batch has, so that its work takes about a second
-    failing      how work and connections fail; `saying` writes it into the program's log
-    timing       waits and limits, with an event loop and without one
+    pace         the size of a batch, so that its work takes about a second
+    failures     failures of the work and of connections; `group_log` logs them
+    timing       waits and timeouts, with and without an event loop
 
-Of `timing` and `keeping` both forms are written by hand, of the others `sync_…` is written from `async_…`.
+Both forms of `timing` and `keeping` are written by hand; `make docs` writes the other `sync_…` files from `async_…`.
 """
 
 import functools
@@ -42,7 +42,7 @@ from shardclock.log.async_batch import AsyncBatch
 from shardclock.log.async_leasing import LEASE_S
 from shardclock.log.async_member import AsyncMember
 from shardclock.log.async_reading import READ_MAX
-from shardclock.log.failing import GroupDiffers, GroupDropped, LeaseLost
+from shardclock.log.failures import GroupDiffers, GroupDropped, LeaseLost
 from shardclock.log.record import LogRecord
 from shardclock.log.sync_batch import Batch
 from shardclock.log.sync_member import Member
@@ -87,21 +87,21 @@ def consume(
 def consume(
     connect: Connect, group: str, work: Any, *, partitions: int | None = None, attempts: int | None = None
 ) -> Coro | None:
-    """Do a group's work for every record, in order, until stopped; `connect` opens the connection that it works on.
+    """Call `work` for every record of the log, in order, until stopped; `connect` opens the connection.
 
-    A batch has as many records as the work does in about a second. If `work` raises, the error is logged and counted,
-    the batch is rolled back and tried again, after longer and longer waits; after `attempts` on one record, that record
-    is set aside. As many members can work at once as the group has `partitions`; all records of a timer are in one
-    partition.
+    A batch has as many records as the work handles in about a second. If `work` raises an exception, the error is
+    logged and counted, and the batch is rolled back and retried, after growing pauses; after `attempts` for one record,
+    the record is set aside. As many members can work at once as the group has `partitions`; all records of a timer are
+    in one partition.
 
-    shape:   to be awaited if the work is `async def`; else it works until it is interrupted
+    shape:   the call is awaited if `work` is `async def`; otherwise it returns only when it is interrupted
     errors:  GroupDiffers  the group has another number of partitions
-             GroupDropped  it was dropped meanwhile
+             GroupDropped  the group was dropped meanwhile
              ApiError      the role lacks a right
-             TypeError     the work is `async def`, and the connection is not awaited, or the other way round;
-                           `connect` or the work is no function
-             ValueError    the length of the group's name, `partitions` or `attempts` is not possible
-             others        of the driver: the connection can't be opened, and another try would not help
+             TypeError     `work` is `async def`, and the connection's methods are not awaited, or the other way round;
+                           `connect` or `work` is no function
+             ValueError    the group's name is too long or empty, or `partitions` or `attempts` is not possible
+             others        of the driver: the connection can't be opened, and a retry would not help
     """
     if _is_awaited(work):
         return async_consuming.consume(AsyncMember(connect, group, partitions=partitions, attempts=attempts), work)
@@ -138,13 +138,13 @@ def consume_leased(
     attempts: int | None = None,
     lease_s: float = LEASE_S,
 ) -> Coro | None:
-    """Do a group's work for every record, in order, each at least once, until stopped.
+    """Call `work` at least once for every record of the log, in order, until stopped.
 
-    When `work` ends, its batch is acknowledged. If it raises, the error is logged and counted, and the records that
-    were not acknowledged are tried again; after `attempts` on one record, that record is set aside. If a member dies
-    while it works on one record alone, that is an attempt too.
+    When `work` returns, its batch is acknowledged. If `work` raises an exception, the error is logged and counted, and
+    unacknowledged records are retried; after `attempts` for one record, the record is set aside. A member's death
+    during its work on a single record counts as an attempt, too.
 
-    shape, errors:  as those of `consume`
+    shape, errors:  as in `consume`
     """
     if _is_awaited(work):
         member = AsyncMember(connect, group, partitions=partitions, attempts=attempts)
@@ -170,9 +170,10 @@ def consume_once(
     limit: int = ...,
 ) -> Coroutine[Any, Any, int]: ...
 def consume_once(connection: Any, group: str, work: Any, *, limit: int = READ_MAX) -> Any:
-    """Do a group's work for the next records on a connection, in a transaction that moves the group's place.
+    """Call `work` for the next records on a connection, in a transaction that moves the group's position.
 
-    shape:   how many records, to be awaited if the connection is; 0 if there are none, or if other members have them
+    shape:   the number of records, awaited if the connection's methods are; 0 if there are no records, or other members
+             have all partitions with records
     errors:  TypeError  the connection is in a transaction
              others     of the work and of the driver: the transaction is rolled back
     """
@@ -189,11 +190,11 @@ def read_log(
     connection: AwaitedConnection | AsyncpgConnection, after: int = ..., *, limit: int = ...
 ) -> Coroutine[Any, Any, list[LogRecord]]: ...
 def read_log(connection: Any, after: int = 0, *, limit: int = READ_MAX) -> Any:
-    """Read the records after a position that the reader keeps itself; 0 reads from the beginning.
+    """Read the records after a position that the reader stores itself; 0 reads from the beginning.
 
-    Write the position in the transaction in which you do the work, and each record is done once.
+    A reader that stores the position in the transaction of its work processes each record once.
 
-    shape:   in order, to be awaited if the connection is; empty: there are no more now
+    shape:   the records in order, awaited if the connection's methods are; empty: there are no further records now
     errors:  Conflict  the transaction is not `read committed`
              others    of the driver
     """

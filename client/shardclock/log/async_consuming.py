@@ -1,32 +1,32 @@
-"""Do work for each record of the log in the transaction that moves the group's place: exactly once, in Postgres."""
+"""Process each record of the log in the transaction that moves the group's position: exactly once, in Postgres."""
 
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from shardclock.log.async_groups import advance_place, open_group, read_start, take_partition
+from shardclock.log.async_groups import advance_partition, open_group, read_start, take_partition
 from shardclock.log.async_link import AsyncHeld, AsyncLink
 from shardclock.log.async_member import WORK_S, AsyncMember
-from shardclock.log.async_reading import READ_MAX, read_place
+from shardclock.log.async_reading import READ_MAX, read_partition
 from shardclock.log.async_timing import IN_THREAD, AsyncWork, attempt, limit
-from shardclock.log.failing import (
+from shardclock.log.failures import (
     ConnectionLost,
     TransactionEnded,
     WorkFailed,
     WorkLost,
     WorkTooSlow,
+    error_text,
     is_passing,
-    told,
 )
-from shardclock.log.place import PartitionPlace
+from shardclock.log.partition import PartitionState
 from shardclock.log.record import LogPage, LogRecord
 
-ANSWER_S = 5.0  # the limit for our own statements; the work has a limit of its own
+ANSWER_S = 5.0  # the timeout of this module's statements; the work has a timeout of its own
 SAVEPOINT = "shardclock_read"
 
 
 async def consume(member: AsyncMember, work: AsyncWork) -> None:
-    """Do a group's work for every record, in order, until stopped."""
+    """Call `work` for every record, in order, until stopped."""
 
     async def turn() -> bool:
         began_s = time.monotonic()
@@ -43,17 +43,17 @@ async def consume(member: AsyncMember, work: AsyncWork) -> None:
 
 
 async def consume_once(driver: AsyncHeld, group: str, work: AsyncWork, *, limit: int = READ_MAX) -> int:
-    """Do a group's work for the next records on one connection, in a transaction that moves the group's place."""
+    """Call `work` for the next records on one connection, in a transaction that moves the group's position."""
     if driver.is_in_transaction:
         raise TypeError("consume_once begins a transaction of its own, and the connection is in one: end that before")
-    # Not in the work's transaction: a new group's second member would wait until the first has done its first batch.
+    # The group is opened in a separate transaction: otherwise a second member would wait for the first member's batch.
     async with driver.transaction():
         partitions = await open_group(driver, group)
     for _ in range(partitions):
         done = await _do_alone(driver, AsyncRound(group, work, limit))
         if done != 0:
             return done or 0
-        # Of a partition without records its place has moved, and another one comes next.
+        # A partition without records has moved its position to the horizon; try the next partition.
     return 0
 
 
@@ -67,7 +67,7 @@ async def _do_alone(driver: AsyncHeld, taken: "AsyncRound") -> int | None:
 
 
 async def _work_once(link: AsyncLink, taken: "AsyncRound") -> int | None:
-    """Work on the free partition that is furthest behind; None if there is none to work on."""
+    """Work on the free partition that is furthest behind; return None if no free partition has records."""
     try:
         async with link.transaction() as driver:
             return await taken.do(driver)
@@ -79,45 +79,46 @@ async def _work_once(link: AsyncLink, taken: "AsyncRound") -> int | None:
         raise verdict from error
 
 
-async def _read(driver: AsyncHeld, place: PartitionPlace, size: int) -> LogPage:
+async def _read(driver: AsyncHeld, state: PartitionState, size: int) -> LogPage:
     """Read the log in a savepoint that is rolled back.
 
-    Reading the log locks all its days until the transaction ends: while members work, no day could be made or dropped.
-    A rollback to a savepoint releases the locks taken since; the group's partition was locked before, and stays locked.
+    Reading locks all daily partitions of the log until the transaction ends: during the work no daily partition could
+    be created or dropped. The rollback releases these locks. The group's partition was locked before the savepoint, and
+    stays locked.
     """
     await driver.run(f"savepoint {SAVEPOINT}")
-    page = await read_place(driver, place, size)
+    page = await read_partition(driver, state, size)
     await driver.run(f"rollback to savepoint {SAVEPOINT}")
     return page
 
 
 class AsyncRound:
-    """Do the work on a batch in the transaction that moves the place, and decide whether an error is the work's."""
+    """Work on one batch in the transaction that moves the position, and decide whether the work caused an error."""
 
     def __init__(self, group: str, work: AsyncWork, size: int) -> None:
         self._group, self._work, self._size = group, work, size
-        self._place: PartitionPlace | None = None
+        self._state: PartitionState | None = None
         self._records: Sequence[LogRecord] = ()
         self._began_on: float | None = None  # the start time of the server on which the work began
         self._error: Exception | None = None
         self._moved = False
 
     async def do(self, driver: AsyncHeld) -> int | None:
-        """Lock a partition, read, do the work and move its place; return how many records there were."""
+        """Lock a partition, read, work, and move its position; return the number of records."""
         found = await take_partition(driver, self._group)
         if found is None:
             return None
         transaction, started_at = found.pop("transaction"), found.pop("started_at")
-        self._place = place = PartitionPlace(group=self._group, **found)
-        # A record that has failed is tried alone, so that it does not undo the work on others.
-        size = 1 if place.attempts else self._size
-        page = await _read(driver, place, size)
+        self._state = state = PartitionState(group=self._group, **found)
+        # A record that has failed is retried alone, so that its failure does not undo the work on others.
+        size = 1 if state.attempts else self._size
+        page = await _read(driver, state, size)
         self._records = records = page.records
-        end = place.end_of([record.position for record in records], full=page.is_full)
+        end = state.end_of([record.position for record in records], full=page.is_full)
         if records:
             self._began_on = started_at
             await self._try(driver.connection)
-        self._moved = await advance_place(driver, place, end, worked=bool(records), transaction=transaction)
+        self._moved = await advance_partition(driver, state, end, worked=bool(records), transaction=transaction)
         if not self._moved:
             self._error = TransactionEnded(
                 "the work ended the transaction that it was given, and what it wrote is not undone: leave commit and"
@@ -127,7 +128,7 @@ class AsyncRound:
         return len(records)
 
     async def verdict(self, link: AsyncLink, error: Exception, *, is_lost: bool) -> Exception:
-        """Say which error to raise: the work's failure, or the failure of Postgres itself."""
+        """Return the error to raise: the work's failure, or a failure of Postgres itself."""
         if self._began_on is None or isinstance(self._error, WorkTooSlow | TransactionEnded):
             return self._failed(self._error) if self._error else error
         is_lost |= any(getattr(it, "connection_invalidated", False) for it in (error, self._error))
@@ -135,8 +136,8 @@ class AsyncRound:
             return self._failed(self._error or error) if self._error or not is_passing(error) else error
         cause = self._error or error
         if not await _runs_since(link, self._began_on):
-            return ConnectionLost(f"the connection was lost during the work: {told(cause)}")
-        return self._failed(WorkLost(f"the work lost its connection, and Postgres is there: {told(cause)}"))
+            return ConnectionLost(f"the connection was lost during the work: {error_text(cause)}")
+        return self._failed(WorkLost(f"the work lost its connection, and Postgres is there: {error_text(cause)}"))
 
     async def _try(self, connection: Any) -> None:
         self._error, is_late = await attempt(lambda: self._work(connection, self._records), WORK_S)
@@ -149,12 +150,12 @@ class AsyncRound:
             raise self._failed(self._error)
 
     def _failed(self, error: Exception) -> WorkFailed:
-        assert self._place is not None
-        return WorkFailed(self._place, self._records, error)
+        assert self._state is not None
+        return WorkFailed(self._state, self._records, error)
 
 
 async def _runs_since(link: AsyncLink, started_at: float) -> bool:
-    """Say whether the same server still answers: one that started at this time, so it was not restarted or replaced."""
+    """Return whether the server that answers now started at this time, so was neither restarted nor replaced."""
     try:
         async with limit(ANSWER_S):
             return await read_start(link) == started_at

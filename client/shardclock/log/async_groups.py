@@ -1,4 +1,4 @@
-"""Consumer groups, as a member needs them: it registers one, leases from it, moves its place, counts its failures."""
+"""The statements of a consumer group's member: register a group, lease, move the position, count failures."""
 
 import json
 import os
@@ -6,9 +6,9 @@ import socket
 from dataclasses import replace
 from typing import Any
 
-from shardclock.log.failing import GroupDiffers, LeaseLost
-from shardclock.log.place import PartitionPlace
-from shardclock.sql.asked import written
+from shardclock.log.failures import GroupDiffers, LeaseLost
+from shardclock.log.partition import PartitionState
+from shardclock.sql.arguments import written
 from shardclock.sql.async_timers import AsyncDriver
 from shardclock.sql.statement import statement
 
@@ -16,9 +16,9 @@ ERROR_CHARS_MAX = 1_000
 
 
 async def open_group(driver: AsyncDriver, group: str, partitions: int | None = None) -> int:
-    """Register a group at the beginning of the log, if it is new; return how many partitions it has.
+    """Register a new group at the beginning of the log; return the number of partitions of the new or existing group.
 
-    errors:  GroupDiffers  it does not have the number that was asked for
+    errors:  GroupDiffers  the group has another number than `partitions`
              others        of the driver: call again
     source:  client/shardclock/sql/statements/open_group.sql
     """
@@ -34,7 +34,7 @@ async def open_group(driver: AsyncDriver, group: str, partitions: int | None = N
 
 
 async def knows_group(driver: AsyncDriver, group: str) -> bool:
-    """Say whether a group exists.
+    """Return whether a group exists.
 
     errors:  those of the driver
     source:  client/shardclock/sql/statements/knows_group.sql
@@ -43,21 +43,21 @@ async def knows_group(driver: AsyncDriver, group: str) -> bool:
 
 
 async def note_failure(
-    driver: AsyncDriver, place: PartitionPlace, error: str, *, alone: bool, wait_s: float
+    driver: AsyncDriver, state: PartitionState, error: str, *, alone: bool, wait_s: float
 ) -> int | None:
     """Record that the work on the next records has failed.
 
-    shape:   how often the next record has failed alone; None if another member has done the work meanwhile
-    errors:  those of the driver: ignore them, the work will fail again
+    shape:   the number of failures of the next record alone; None: another member has done the work meanwhile
+    errors:  those of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
     found = await _ask(
         driver,
         "note_failure",
-        group_name=place.group,
-        partition=place.partition,
-        position=place.position,
-        lease=place.lease,
+        group_name=state.group,
+        partition=state.partition,
+        position=state.position,
+        lease=state.lease,
         alone=alone,
         error=error[:ERROR_CHARS_MAX],
         wait_s=wait_s,
@@ -65,18 +65,18 @@ async def note_failure(
     return None if found is None else int(found["attempts"])
 
 
-async def set_record_aside(driver: AsyncDriver, place: PartitionPlace, record_position: int, *, attempts: int) -> bool:
-    """Set the next record aside, whole and with the error, and move the place behind it.
+async def set_record_aside(driver: AsyncDriver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
+    """Store the next record and its error in `records_aside`, and move the position behind the record.
 
-    errors:  those of the driver: the outcome is unknown, and the group's place shows it
+    errors:  those of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
     """
     found = await _ask(
         driver,
         "set_record_aside",
-        group_name=place.group,
-        partition=place.partition,
-        position=place.position,
+        group_name=state.group,
+        partition=state.partition,
+        position=state.position,
         record_position=record_position,
         attempts=attempts,
     )
@@ -85,11 +85,11 @@ async def set_record_aside(driver: AsyncDriver, place: PartitionPlace, record_po
 
 async def take_lease(
     driver: AsyncDriver, group: str, *, limit: int, lease_s: float
-) -> tuple[PartitionPlace, int] | None:
+) -> tuple[PartitionState, int] | None:
     """Lease the free partition of a group that is furthest behind.
 
-    shape:   its place, and how many records the lease is on at most; None if there is nothing to do
-    errors:  those of the driver: call again; a lease that was taken runs out by itself
+    shape:   the partition's state, and the largest number of records under the lease; None: there is nothing to do
+    errors:  those of the driver: call again; an unused lease runs out by itself
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"
@@ -97,13 +97,13 @@ async def take_lease(
     if found is None:
         return None
     size = found.pop("leased_records")
-    return PartitionPlace(group=group, **found), size
+    return PartitionState(group=group, **found), size
 
 
-async def move_place(
-    driver: AsyncDriver, place: PartitionPlace, position: int, *, worked: bool, keep_s: float | None
-) -> PartitionPlace:
-    """Record that a leased partition is done up to a position; keep the lease for so long from now, or end it.
+async def acknowledge_partition(
+    driver: AsyncDriver, state: PartitionState, position: int, *, worked: bool, keep_s: float | None
+) -> PartitionState:
+    """Record that a leased partition is done up to a position; keep the lease for `keep_s` from now, or end the lease.
 
     errors:  LeaseLost  another member has the partition
              others     of the driver: the outcome is unknown, call again
@@ -112,39 +112,40 @@ async def move_place(
     found = await _ask(
         driver,
         "acknowledge",
-        group_name=place.group,
-        partition=place.partition,
-        lease=place.lease,
+        group_name=state.group,
+        partition=state.partition,
+        lease=state.lease,
         position=position,
         worked=worked,
         keep_s=keep_s,
     )
     if found is None:
-        raise LeaseLost(f"another member of {place.group} has partition {place.partition}")
-    return replace(place, position=found["position"])
+        raise LeaseLost(f"another member of {state.group} has partition {state.partition}")
+    return replace(state, position=found["position"])
 
 
 async def take_partition(driver: AsyncDriver, group: str) -> dict[str, Any] | None:
-    """Lock the free partition of a group that is furthest behind, until the transaction ends; None if there is none.
+    """Lock the free partition of a group that is furthest behind, until the transaction ends; None: nothing to do.
 
-    shape:   the fields of a place, with transaction and started_at
+    shape:   the fields of a state, with transaction and started_at
     source:  client/shardclock/sql/statements/take_partition.sql
     """
     return await _ask(driver, "take_partition", group_name=group)
 
 
-async def advance_place(
-    driver: AsyncDriver, place: PartitionPlace, position: int, *, worked: bool, transaction: int
+async def advance_partition(
+    driver: AsyncDriver, state: PartitionState, position: int, *, worked: bool, transaction: int
 ) -> bool:
-    """Record that a locked partition is done up to a position; False if that transaction has ended.
+    """Record that a locked partition is done up to a position; False: the transaction that locked the partition has
+    ended.
 
-    source:  client/shardclock/sql/statements/advance_place.sql
+    source:  client/shardclock/sql/statements/advance_partition.sql
     """
     found = await _ask(
         driver,
-        "advance_place",
-        group_name=place.group,
-        partition=place.partition,
+        "advance_partition",
+        group_name=state.group,
+        partition=state.partition,
         position=position,
         worked=worked,
         transaction=transaction,
@@ -153,7 +154,7 @@ async def advance_place(
 
 
 async def read_start(driver: AsyncDriver) -> float:
-    """Read when the server was started, in seconds.
+    """Read the start time of the server, in seconds.
 
     source:  client/shardclock/sql/statements/read_start.sql
     """

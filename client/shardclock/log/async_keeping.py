@@ -1,16 +1,16 @@
-"""Renew a lease while the work on its batch lasts, in an event loop; `sync_keeping` does it in a thread."""
+"""Renew a lease during the work on its batch, in an event loop; `sync_keeping` renews a lease in a thread."""
 
 import asyncio
 import time
 
 from shardclock.log.async_batch import AsyncBatch
 from shardclock.log.async_timing import AsyncLeasedWork
-from shardclock.log.failing import LeaseLost, WorkCancelled
-from shardclock.log.saying import GroupLog, Lasting
+from shardclock.log.failures import LeaseLost, WorkCancelled
+from shardclock.log.group_log import BatchTimer, GroupLog
 
 
 async def work_under_lease(log: GroupLog, work: AsyncLeasedWork, batch: AsyncBatch) -> None:
-    """Do the work and renew its lease meanwhile; if the lease can't be renewed, cancel the work.
+    """Do the work and renew the batch's lease meanwhile; if the lease can't be renewed, cancel the work.
 
     errors:  LeaseLost  the work was cancelled, and has ended
              others     of the work
@@ -19,15 +19,15 @@ async def work_under_lease(log: GroupLog, work: AsyncLeasedWork, batch: AsyncBat
     keeping = asyncio.create_task(_keep(log, batch))
     both = {working, keeping}
     try:
-        # Not `await working`: when we cancel it, that would look as if we were cancelled from outside.
+        # `await working` is wrong here: after we cancel `working`, the await would end as if the member were cancelled.
         done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in both:
             task.cancel()
-        # If we are cancelled here, gather cancels both once more, and we leave when they have ended.
+        # If the member is cancelled here, gather cancels both tasks again, and returns when they have ended.
         await asyncio.gather(*both, return_exceptions=True)
     if working in done:
-        if working.cancelled():  # before we cancelled it
+        if working.cancelled():  # other code has cancelled the work
             raise WorkCancelled
         return working.result()
     error = keeping.exception()
@@ -36,8 +36,8 @@ async def work_under_lease(log: GroupLog, work: AsyncLeasedWork, batch: AsyncBat
 
 async def _keep(log: GroupLog, batch: AsyncBatch) -> None:
     """Renew the lease until cancelled, or until it can't be renewed."""
-    lasting = Lasting(log, time.monotonic())
+    timer = BatchTimer(log, time.monotonic())
     while True:
         await asyncio.sleep(batch.lease_s / 3)
         await batch.renew()
-        lasting.say(time.monotonic(), len(batch.records), batch.place)
+        timer.log_if_due(time.monotonic(), len(batch.records), batch.state)

@@ -1,4 +1,4 @@
-"""One connection that belongs to one consumer: opened by the user's own function, and again after it was lost."""
+"""The connection of one consumer: opened by the user's own function, and again after it was lost."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -6,18 +6,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import Any, Protocol, Self
 
 from shardclock.log.async_timing import limit, opened
-from shardclock.log.failing import PoolerInBetween, spares_connection
-from shardclock.sql.asked import written
+from shardclock.log.failures import PoolerInBetween, spares_connection
+from shardclock.sql.arguments import written
 from shardclock.sql.statement import Statement, statement
 
 CHANNEL = "shardclock_log"
-# Why each: docs/decisions/0037-pinned-semantics.md. Names and dates are as the user's own statements expect them.
+# Reasons: docs/decisions/0037-pinned-semantics.md. Settings of names and dates stay, for the user's own statements.
 FIXED = {
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "synchronous_commit": "on",
     "idle_session_timeout": "0",
-    # A host that vanishes closes no connection; its session and its locks end after about 10 s.
+    # A vanished host closes no connection; the server ends the host's session and locks after about 10 s.
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "4",
@@ -46,7 +46,7 @@ class AsyncHeld(Protocol):
 
 
 class AsyncLink:
-    """Send statements, each in a transaction of its own, on a connection that is opened when it is needed."""
+    """Send statements, each in its own transaction, on a connection that is opened at its first use."""
 
     def __init__(self, connect: Callable[[], Any], *, application: str, timeout_s: float) -> None:
         self._connect = connect
@@ -61,20 +61,20 @@ class AsyncLink:
     async def __aexit__(self, *_: object) -> None:
         driver, self._driver = self._driver, None
         if driver is not None:
-            with suppress(Exception):  # it may be lost
+            with suppress(Exception):  # the connection may be lost
                 await driver.close()
 
     @property
     def is_lost(self) -> bool:
-        """Say whether there is no connection now."""
+        """Whether there is no usable connection now."""
         return self._driver is None or self._driver.is_closed
 
     async def answer(self, statement: Statement, asked: str) -> str | None:
-        """Send one statement, and give the one text of its one row.
+        """Send one statement, and return the single text of its single row.
 
-        errors:  ApiError  Postgres refuses what is asked; all other errors are the driver's own
+        errors:  ApiError  Postgres refuses the request; all other errors are the driver's own
         """
-        async with self._lent() as driver:
+        async with self._acquired() as driver:
             if driver.commits_each:
                 return await driver.answer(statement, asked)
             async with driver.transaction():
@@ -82,21 +82,21 @@ class AsyncLink:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncHeld]:
-        """Lend the driver within one transaction, committed at the end of the block."""
-        async with self._lent() as driver, driver.transaction():
+        """Yield the driver within one transaction, which is committed at the end of the block."""
+        async with self._acquired() as driver, driver.transaction():
             yield driver
 
     async def wait(self, within_s: float) -> None:
-        """Wait for a hint that the log has new records."""
-        async with self._lent() as driver:
+        """Wait for a notification that the log has new records."""
+        async with self._acquired() as driver:
             if not self._listens:
                 await driver.listen(CHANNEL)
                 self._listens = True
-                return  # a hint may have come before: read first
+                return  # a notification may have come before `listen`: read first
             await driver.wait(within_s)
 
     @asynccontextmanager
-    async def _lent(self) -> AsyncIterator[AsyncHeld]:
+    async def _acquired(self) -> AsyncIterator[AsyncHeld]:
         try:
             async with limit(self._timeout_s):
                 yield await self._open()
@@ -122,7 +122,7 @@ class AsyncLink:
 
     async def _fix(self, driver: AsyncHeld) -> None:
         await driver.prepare()
-        # The server gives up shortly before we do; and a frozen client must not hold its partition for ever.
+        # The server's timeouts are slightly shorter than ours. They also release the partition of a frozen client.
         limit_ms = int(self._timeout_s * 900)
         settings = {
             **FIXED,

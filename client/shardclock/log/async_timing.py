@@ -1,4 +1,4 @@
-"""Wait, and limit waits, in an event loop; `sync_timing` has the same names for programs without one."""
+"""Wait, with timeouts, in an event loop; `sync_timing` has the same names for programs without one."""
 
 import asyncio
 import time
@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias, TypeVar
 
-from shardclock.log.failing import Attempt, WorkCancelled
+from shardclock.log.failures import Attempt, WorkCancelled
 from shardclock.log.record import LogRecord
 from shardclock.sql.connections import driver_of
 
-GIVE_BACK_S = 1.0  # one statement: Postgres answers in milliseconds, or is away
-STOPS = asyncio.CancelledError  # it ends a member
+GIVE_BACK_S = 1.0  # the timeout of one statement: Postgres answers in milliseconds, or not at all
+STOPS = asyncio.CancelledError  # the exception that ends a member
 IN_THREAD = "do what blocks the event loop in asyncio.to_thread"
 
 T = TypeVar("T")
@@ -40,14 +40,14 @@ async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> Attem
         if task.cancelling() > asked:
             raise
         error = WorkCancelled()
-    except Exception as raised:  # noqa: BLE001 - any error of the work is said and counted
+    except Exception as raised:  # noqa: BLE001 - any error of the work is logged and counted
         error = raised
-    # Measured here too: work that blocks the event loop is not interrupted, and its connection may be gone.
+    # The duration is measured here, too: a timeout can't interrupt work that blocks the event loop.
     return Attempt(error, bound.expired() or time.monotonic() - began_s >= within_s)
 
 
 async def finish(asking: Awaitable[T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
-    """Wait for an answer; if cancelled meanwhile, still wait a little, and undo it."""
+    """Wait for an answer; if cancelled meanwhile, wait a little longer, and undo the answered call."""
     asked = asyncio.ensure_future(asking)
     try:
         return await asyncio.shield(asked)
@@ -60,9 +60,9 @@ async def finish(asking: Awaitable[T], undo: Callable[[T], Awaitable[None]] | No
 
 
 async def opened(connect: Callable[[], Any]) -> Any:
-    """Open a connection, and give its driver.
+    """Open a connection, and return its driver.
 
-    errors:  TypeError  it is no connection, or one that is not awaited
+    errors:  TypeError  `connect` returned no connection, or a connection with methods that are not awaited
     """
     connection = connect()
     driver = driver_of(await connection if isawaitable(connection) else connection)

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 from shardclock.jsonb import stored_json
 
-SIGNAL = "process:instance"  # the target of the timers of a process's instances
-UNDELIVERED = ("log", SIGNAL)  # the targets of which no record says that the delivery has ended
+SIGNAL = "process:instance"  # the target of timers of process instances
+UNDELIVERED = ("log", SIGNAL)  # targets without a record of the delivery's end
 
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One event of a timer or its delivery; `intent` says which, as the column's comment in Postgres lists them.
+    """One event of a timer or its delivery; the comment on the column in Postgres lists the values of `intent`.
 
-    shape:   `payload` is a JSON text as it was given, and `detail` an object, as in all clients
+    shape:   `payload` is the original JSON text, and `detail` is an object, as in all clients
     """
 
     position: int
@@ -41,22 +41,22 @@ class LogRecord:
 
     @property
     def count(self) -> int:
-        """Say how many occurrences the record is about: a SKIPPED record may be about several."""
+        """The number of occurrences in the record: a SKIPPED record may count several occurrences."""
         return int(self.detail["count"]) if self.intent == "SKIPPED" and self.detail else 1
 
     @property
     def has_target(self) -> bool:
-        """Say whether the timer's firing calls something, so that a delivery follows it."""
+        """Whether a delivery follows the timer's firing."""
         return self.target != "log"
 
     @property
     def is_delivered(self) -> bool:
-        """Say whether a record of the delivery's end follows: an instance of a process takes a timer without one."""
+        """Whether a record of the delivery's end follows; none follows for a timer of a process instance."""
         return self.target not in UNDELIVERED
 
     @property
     def late_since(self) -> datetime:
-        """Say from when on a firing was late: its due date, or the moment a client asked for it if that was later.
+        """The moment from which a firing counts as late: the timer's due date, or a client's later request.
 
         source:  shardclock.late_since
         """
@@ -74,14 +74,14 @@ DETAIL = NAMES.index("detail")
 
 
 class LogPage(NamedTuple):
-    """Records that one statement has read; if the page is not full, no other record follows up to the horizon."""
+    """The records of one read; if the page is not full, no other record follows up to the horizon."""
 
     records: list[LogRecord]
     is_full: bool
 
 
 def page_of(answer: str | None) -> LogPage:
-    """Read the page that a statement has answered.
+    """Parse the answer of the statement that reads the log.
 
     source:  client/shardclock/sql/statements/read_log.sql
     """

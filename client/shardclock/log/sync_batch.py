@@ -1,32 +1,32 @@
-# Written by `make docs` from async_batch.py: change that, and write this anew.
-"""Records that a member has leased, and how many of them are done."""
+# `make docs` writes this file from async_batch.py: change that file, and run `make docs`.
+"""A member's batch: leased records, and the position up to which they are done."""
 
 import time
 from collections.abc import Sequence
 
-from shardclock.log.failing import LeaseLost, is_passing, told
-from shardclock.log.place import PartitionPlace
+from shardclock.log.failures import LeaseLost, error_text, is_passing
+from shardclock.log.partition import PartitionState
 from shardclock.log.record import LogRecord
-from shardclock.log.sync_groups import move_place
+from shardclock.log.sync_groups import acknowledge_partition
 from shardclock.log.sync_timing import Lock, limit
 from shardclock.sql.sync_timers import Driver
 
-LAST_ASK_S = 1.0  # one statement: Postgres answers in milliseconds, or is away
+LAST_ASK_S = 1.0  # the timeout of one statement: Postgres answers in milliseconds, or not at all
 
 
 class Batch:
-    """Some records to work on, and how many are done. Only one task may use it at a time."""
+    """Leased records, and the position up to which they are done. Only one task may use a batch at a time."""
 
-    def __init__(self, driver: Driver, place: PartitionPlace, records: Sequence[LogRecord], *, lease_s: float) -> None:
+    def __init__(self, driver: Driver, state: PartitionState, records: Sequence[LogRecord], *, lease_s: float) -> None:
         self.records = records
-        self.place = place
+        self.state = state
         self._driver = driver
         self.lease_s = lease_s
         self._until_s = time.monotonic() + lease_s
         self._asking = Lock()
 
     def acknowledge(self, record: LogRecord) -> None:
-        """Record that all records up to this one are done: the next member begins behind it.
+        """Record that all records up to this record are done: the next member begins after it.
 
         errors:  LeaseLost  another member has the batch: end the work
                  others     of the driver: the outcome is unknown; go on, a later acknowledgement includes this one
@@ -34,38 +34,38 @@ class Batch:
         self._move(record.position, worked=True, keep_s=self.lease_s)
 
     def renew(self) -> None:
-        """Renew the lease; wait for an answer, or for the end of an outage, as long as the lease lasts.
+        """Renew the lease; wait for an answer, or for the end of an outage, until the lease runs out.
 
-        errors:  LeaseLost  it has run out
+        errors:  LeaseLost  the lease has run out
         """
         left_s = self._until_s - time.monotonic()
         try:
-            # A member that was frozen until the lease ran out tries all the same: perhaps no other has taken the batch.
+            # A member that was frozen beyond its lease still tries: perhaps no other member has taken the batch.
             with limit(left_s if left_s > 0 else LAST_ASK_S):
-                self._move(self.place.position, worked=False, keep_s=self.lease_s)
+                self._move(self.state.position, worked=False, keep_s=self.lease_s)
         except TimeoutError as error:
             raise LeaseLost("it could not be renewed in time: no answer") from error
         except Exception as error:
             if not is_passing(error):
                 raise
             if time.monotonic() >= self._until_s:
-                raise LeaseLost(f"it could not be renewed in time: {told(error)}") from error
+                raise LeaseLost(f"it could not be renewed in time: {error_text(error)}") from error
 
-    def give_back(self, position: int, *, worked: bool) -> PartitionPlace:
-        """End the lease, with all records done up to a position.
+    def give_back(self, position: int, *, worked: bool) -> PartitionState:
+        """End the lease, with all records up to a position done.
 
         errors:  LeaseLost, and those of the driver
         """
         self._move(position, worked=worked, keep_s=None)
-        return self.place
+        return self.state
 
     @property
     def unacknowledged(self) -> Sequence[LogRecord]:
-        """List the records that are not acknowledged."""
-        return [record for record in self.records if record.position > self.place.position]
+        """The records that are not acknowledged."""
+        return [record for record in self.records if record.position > self.state.position]
 
     def _move(self, position: int, *, worked: bool, keep_s: float | None) -> None:
         with self._asking:
             asked_s = time.monotonic()
-            self.place = move_place(self._driver, self.place, position, worked=worked, keep_s=keep_s)
+            self.state = acknowledge_partition(self._driver, self.state, position, worked=worked, keep_s=keep_s)
             self._until_s = asked_s + (keep_s or 0.0)

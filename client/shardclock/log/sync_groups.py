@@ -1,5 +1,5 @@
-# Written by `make docs` from async_groups.py: change that, and write this anew.
-"""Consumer groups, as a member needs them: it registers one, leases from it, moves its place, counts its failures."""
+# `make docs` writes this file from async_groups.py: change that file, and run `make docs`.
+"""The statements of a consumer group's member: register a group, lease, move the position, count failures."""
 
 import json
 import os
@@ -7,9 +7,9 @@ import socket
 from dataclasses import replace
 from typing import Any
 
-from shardclock.log.failing import GroupDiffers, LeaseLost
-from shardclock.log.place import PartitionPlace
-from shardclock.sql.asked import written
+from shardclock.log.failures import GroupDiffers, LeaseLost
+from shardclock.log.partition import PartitionState
+from shardclock.sql.arguments import written
 from shardclock.sql.statement import statement
 from shardclock.sql.sync_timers import Driver
 
@@ -17,9 +17,9 @@ ERROR_CHARS_MAX = 1_000
 
 
 def open_group(driver: Driver, group: str, partitions: int | None = None) -> int:
-    """Register a group at the beginning of the log, if it is new; return how many partitions it has.
+    """Register a new group at the beginning of the log; return the number of partitions of the new or existing group.
 
-    errors:  GroupDiffers  it does not have the number that was asked for
+    errors:  GroupDiffers  the group has another number than `partitions`
              others        of the driver: call again
     source:  client/shardclock/sql/statements/open_group.sql
     """
@@ -35,7 +35,7 @@ def open_group(driver: Driver, group: str, partitions: int | None = None) -> int
 
 
 def knows_group(driver: Driver, group: str) -> bool:
-    """Say whether a group exists.
+    """Return whether a group exists.
 
     errors:  those of the driver
     source:  client/shardclock/sql/statements/knows_group.sql
@@ -43,20 +43,20 @@ def knows_group(driver: Driver, group: str) -> bool:
     return _ask(driver, "knows_group", group_name=group) is not None
 
 
-def note_failure(driver: Driver, place: PartitionPlace, error: str, *, alone: bool, wait_s: float) -> int | None:
+def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bool, wait_s: float) -> int | None:
     """Record that the work on the next records has failed.
 
-    shape:   how often the next record has failed alone; None if another member has done the work meanwhile
-    errors:  those of the driver: ignore them, the work will fail again
+    shape:   the number of failures of the next record alone; None: another member has done the work meanwhile
+    errors:  those of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
     found = _ask(
         driver,
         "note_failure",
-        group_name=place.group,
-        partition=place.partition,
-        position=place.position,
-        lease=place.lease,
+        group_name=state.group,
+        partition=state.partition,
+        position=state.position,
+        lease=state.lease,
         alone=alone,
         error=error[:ERROR_CHARS_MAX],
         wait_s=wait_s,
@@ -64,29 +64,29 @@ def note_failure(driver: Driver, place: PartitionPlace, error: str, *, alone: bo
     return None if found is None else int(found["attempts"])
 
 
-def set_record_aside(driver: Driver, place: PartitionPlace, record_position: int, *, attempts: int) -> bool:
-    """Set the next record aside, whole and with the error, and move the place behind it.
+def set_record_aside(driver: Driver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
+    """Store the next record and its error in `records_aside`, and move the position behind the record.
 
-    errors:  those of the driver: the outcome is unknown, and the group's place shows it
+    errors:  those of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
     """
     found = _ask(
         driver,
         "set_record_aside",
-        group_name=place.group,
-        partition=place.partition,
-        position=place.position,
+        group_name=state.group,
+        partition=state.partition,
+        position=state.position,
         record_position=record_position,
         attempts=attempts,
     )
     return found is not None
 
 
-def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tuple[PartitionPlace, int] | None:
+def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tuple[PartitionState, int] | None:
     """Lease the free partition of a group that is furthest behind.
 
-    shape:   its place, and how many records the lease is on at most; None if there is nothing to do
-    errors:  those of the driver: call again; a lease that was taken runs out by itself
+    shape:   the partition's state, and the largest number of records under the lease; None: there is nothing to do
+    errors:  those of the driver: call again; an unused lease runs out by itself
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"
@@ -94,13 +94,13 @@ def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tup
     if found is None:
         return None
     size = found.pop("leased_records")
-    return PartitionPlace(group=group, **found), size
+    return PartitionState(group=group, **found), size
 
 
-def move_place(
-    driver: Driver, place: PartitionPlace, position: int, *, worked: bool, keep_s: float | None
-) -> PartitionPlace:
-    """Record that a leased partition is done up to a position; keep the lease for so long from now, or end it.
+def acknowledge_partition(
+    driver: Driver, state: PartitionState, position: int, *, worked: bool, keep_s: float | None
+) -> PartitionState:
+    """Record that a leased partition is done up to a position; keep the lease for `keep_s` from now, or end the lease.
 
     errors:  LeaseLost  another member has the partition
              others     of the driver: the outcome is unknown, call again
@@ -109,37 +109,38 @@ def move_place(
     found = _ask(
         driver,
         "acknowledge",
-        group_name=place.group,
-        partition=place.partition,
-        lease=place.lease,
+        group_name=state.group,
+        partition=state.partition,
+        lease=state.lease,
         position=position,
         worked=worked,
         keep_s=keep_s,
     )
     if found is None:
-        raise LeaseLost(f"another member of {place.group} has partition {place.partition}")
-    return replace(place, position=found["position"])
+        raise LeaseLost(f"another member of {state.group} has partition {state.partition}")
+    return replace(state, position=found["position"])
 
 
 def take_partition(driver: Driver, group: str) -> dict[str, Any] | None:
-    """Lock the free partition of a group that is furthest behind, until the transaction ends; None if there is none.
+    """Lock the free partition of a group that is furthest behind, until the transaction ends; None: nothing to do.
 
-    shape:   the fields of a place, with transaction and started_at
+    shape:   the fields of a state, with transaction and started_at
     source:  client/shardclock/sql/statements/take_partition.sql
     """
     return _ask(driver, "take_partition", group_name=group)
 
 
-def advance_place(driver: Driver, place: PartitionPlace, position: int, *, worked: bool, transaction: int) -> bool:
-    """Record that a locked partition is done up to a position; False if that transaction has ended.
+def advance_partition(driver: Driver, state: PartitionState, position: int, *, worked: bool, transaction: int) -> bool:
+    """Record that a locked partition is done up to a position; False: the transaction that locked the partition has
+    ended.
 
-    source:  client/shardclock/sql/statements/advance_place.sql
+    source:  client/shardclock/sql/statements/advance_partition.sql
     """
     found = _ask(
         driver,
-        "advance_place",
-        group_name=place.group,
-        partition=place.partition,
+        "advance_partition",
+        group_name=state.group,
+        partition=state.partition,
         position=position,
         worked=worked,
         transaction=transaction,
@@ -148,7 +149,7 @@ def advance_place(driver: Driver, place: PartitionPlace, position: int, *, worke
 
 
 def read_start(driver: Driver) -> float:
-    """Read when the server was started, in seconds.
+    """Read the start time of the server, in seconds.
 
     source:  client/shardclock/sql/statements/read_start.sql
     """

@@ -1,18 +1,18 @@
-"""Renew a lease while the work on its batch lasts, in a thread beside it; the work itself can't be interrupted."""
+"""Renew a lease during the work on its batch, in a second thread; the work itself can't be interrupted."""
 
 import threading
 import time
 
-from shardclock.log.failing import LeaseLost
-from shardclock.log.saying import GroupLog, Lasting
+from shardclock.log.failures import LeaseLost
+from shardclock.log.group_log import BatchTimer, GroupLog
 from shardclock.log.sync_batch import Batch
 from shardclock.log.sync_timing import LeasedWork
 
 
 def work_under_lease(log: GroupLog, work: LeasedWork, batch: Batch) -> None:
-    """Do the work and renew its lease meanwhile; if the lease is lost, say so when the work has ended.
+    """Do the work and renew its lease meanwhile; if the lease is lost, raise LeaseLost after the work has ended.
 
-    errors:  LeaseLost  the work has ended too late
+    errors:  LeaseLost  the lease ended before the work
              others     of the work
     """
     keeper = _Keeper(log, batch)
@@ -33,19 +33,19 @@ class _Keeper(threading.Thread):
         self.error: LeaseLost | None = None
         self._batch = batch
         self._ends = threading.Event()
-        self._lasting = Lasting(log, time.monotonic())
+        self._timer = BatchTimer(log, time.monotonic())
 
     def run(self) -> None:
-        """Renew the lease, again and again."""
+        """Renew the lease at intervals."""
         while not self._ends.wait(self._batch.lease_s / 3):
             try:
                 self._batch.renew()
-            except Exception as error:  # noqa: BLE001 - the thread that works raises it
+            except Exception as error:  # noqa: BLE001 - the working thread raises it
                 self.error = error if isinstance(error, LeaseLost) else LeaseLost(f"it can't be renewed: {error}")
                 return
-            self._lasting.say(time.monotonic(), len(self._batch.records), self._batch.place)
+            self._timer.log_if_due(time.monotonic(), len(self._batch.records), self._batch.state)
 
     def stop(self) -> None:
-        """End, after a renewal that is under way."""
+        """End the thread, after a renewal in progress."""
         self._ends.set()
         self.join()

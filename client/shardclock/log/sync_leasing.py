@@ -1,44 +1,45 @@
-# Written by `make docs` from async_leasing.py: change that, and write this anew.
-"""Do work for each record of the log outside of Postgres: lease a batch, work, acknowledge. At least once."""
+# `make docs` writes this file from async_leasing.py: change that file, and run `make docs`.
+"""Process each record of the log at least once, outside of Postgres: lease a batch, work, acknowledge."""
 
 import time
 from contextlib import suppress
 from dataclasses import replace
 
-from shardclock.log.failing import LeaseLost, WorkFailed, told
+from shardclock.log.failures import LeaseLost, WorkFailed, error_text
 from shardclock.log.sync_batch import Batch
 from shardclock.log.sync_groups import take_lease
 from shardclock.log.sync_keeping import work_under_lease
 from shardclock.log.sync_member import Member
-from shardclock.log.sync_reading import read_place
+from shardclock.log.sync_reading import read_partition
 from shardclock.log.sync_timing import GIVE_BACK_S, STOPS, LeasedWork, finish, limit
 from shardclock.sql.sync_timers import Driver
 
 LEASE_S = 30.0
-LEASE_S_MAX = 3_600.0  # a group of one partition waits as long when its member dies
+LEASE_S_MAX = 3_600.0  # a group with one partition waits this long if its member dies
 
 
 def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEASE_S) -> Batch | None:
-    """Lease the next records in the free partition of a group that is furthest behind; None if there is nothing.
+    """Lease the next records in the free partition of a group that is furthest behind; None: there is nothing to do.
 
-    shape:   at most `limit` records, one if it has failed or a lease ran out; without any, give back at the horizon
-    errors:  those of the driver: call again; a lease that was taken runs out by itself
+    shape:   at most `limit` records; one record after a failure or an expired lease; the caller gives back an empty
+             batch at its horizon
+    errors:  those of the driver: call again; an unused lease runs out by itself
     """
     taken = take_lease(driver, group, limit=limit, lease_s=lease_s)
     if taken is None:
         return None
-    place, size = taken
+    state, size = taken
     try:
-        page = read_place(driver, place, size)
+        page = read_partition(driver, state, size)
     except Exception:
-        _leave(Batch(driver, place, (), lease_s=lease_s))
+        _leave(Batch(driver, state, (), lease_s=lease_s))
         raise
-    end = place.end_of([record.position for record in page.records], full=page.is_full)
-    return Batch(driver, replace(place, horizon=end), page.records, lease_s=lease_s)
+    end = state.end_of([record.position for record in page.records], full=page.is_full)
+    return Batch(driver, replace(state, horizon=end), page.records, lease_s=lease_s)
 
 
 def consume_leased(member: Member, work: LeasedWork, lease_s: float) -> None:
-    """Do a group's work for every record, in order, each at least once, until stopped."""
+    """Call `work` at least once for every record, in order, until stopped."""
     if not 0 < lease_s <= LEASE_S_MAX:
         raise ValueError(f"lease_s {lease_s} is not possible: give more than 0, at most {LEASE_S_MAX:.0f}")
     member.run(lambda: _turn(member, work, lease_s))
@@ -62,21 +63,21 @@ def _process(member: Member, work: LeasedWork, batch: Batch, began_s: float) -> 
     if not batch.records:
         _end(member, batch, worked=False)
         return
-    if member.attempts is not None and batch.place.attempts >= member.attempts:
-        member.set_aside(batch.place, batch.records[0], batch.place.attempts)
+    if member.attempts is not None and batch.state.attempts >= member.attempts:
+        member.set_aside(batch.state, batch.records[0], batch.state.attempts)
         return
     try:
         work_under_lease(member.log, work, batch)
     except LeaseLost as error:
-        member.log.warning("lease lost", partition=batch.place.partition, error=str(error))
+        member.log.warning("lease lost", partition=batch.state.partition, error=str(error))
         member.pace.slow()
         _leave(batch)
-    except Exception as error:  # noqa: BLE001 - any error of the work is said and counted
+    except Exception as error:  # noqa: BLE001 - any error of the work is logged and counted
         if not batch.unacknowledged:
-            member.log.warning("work failed after all was acknowledged", error=told(error)[:500])
+            member.log.warning("work failed after all was acknowledged", error=error_text(error)[:500])
             _end(member, batch, worked=True)
         else:
-            member.fail(WorkFailed(batch.place, batch.unacknowledged, error))
+            member.fail(WorkFailed(batch.state, batch.unacknowledged, error))
     else:
         member.pace.done(len(batch.records), time.monotonic() - began_s)
         _end(member, batch, worked=True)
@@ -88,15 +89,15 @@ def _leave_taken(batch: Batch | None) -> None:
 
 
 def _leave(batch: Batch) -> None:
-    """Give back a lease that is still ours, when the work has ended: else it runs out, which counts as a failure."""
+    """Give back a held lease after the work has ended: otherwise the lease would expire, which counts as a failure."""
     with suppress(Exception):
         with limit(GIVE_BACK_S):
-            batch.give_back(batch.place.position, worked=False)
+            batch.give_back(batch.state.position, worked=False)
 
 
 def _end(member: Member, batch: Batch, *, worked: bool) -> None:
-    end = max(batch.place.horizon, batch.place.position)
+    end = max(batch.state.horizon, batch.state.position)
     try:
         finish(batch.give_back(end, worked=worked))
     except LeaseLost as error:
-        member.log.warning("lease lost after the work", partition=batch.place.partition, error=str(error))
+        member.log.warning("lease lost after the work", partition=batch.state.partition, error=str(error))

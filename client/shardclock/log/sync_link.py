@@ -1,24 +1,24 @@
-# Written by `make docs` from async_link.py: change that, and write this anew.
-"""One connection that belongs to one consumer: opened by the user's own function, and again after it was lost."""
+# `make docs` writes this file from async_link.py: change that file, and run `make docs`.
+"""The connection of one consumer: opened by the user's own function, and again after it was lost."""
 
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, Self
 
-from shardclock.log.failing import PoolerInBetween, spares_connection
+from shardclock.log.failures import PoolerInBetween, spares_connection
 from shardclock.log.sync_timing import limit, opened
-from shardclock.sql.asked import written
+from shardclock.sql.arguments import written
 from shardclock.sql.statement import Statement, statement
 
 CHANNEL = "shardclock_log"
-# Why each: docs/decisions/0037-pinned-semantics.md. Names and dates are as the user's own statements expect them.
+# Reasons: docs/decisions/0037-pinned-semantics.md. Settings of names and dates stay, for the user's own statements.
 FIXED = {
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "synchronous_commit": "on",
     "idle_session_timeout": "0",
-    # A host that vanishes closes no connection; its session and its locks end after about 10 s.
+    # A vanished host closes no connection; the server ends the host's session and locks after about 10 s.
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "4",
@@ -47,7 +47,7 @@ class Held(Protocol):
 
 
 class Link:
-    """Send statements, each in a transaction of its own, on a connection that is opened when it is needed."""
+    """Send statements, each in its own transaction, on a connection that is opened at its first use."""
 
     def __init__(self, connect: Callable[[], Any], *, application: str, timeout_s: float) -> None:
         self._connect = connect
@@ -62,20 +62,20 @@ class Link:
     def __exit__(self, *_: object) -> None:
         driver, self._driver = self._driver, None
         if driver is not None:
-            with suppress(Exception):  # it may be lost
+            with suppress(Exception):  # the connection may be lost
                 driver.close()
 
     @property
     def is_lost(self) -> bool:
-        """Say whether there is no connection now."""
+        """Whether there is no usable connection now."""
         return self._driver is None or self._driver.is_closed
 
     def answer(self, statement: Statement, asked: str) -> str | None:
-        """Send one statement, and give the one text of its one row.
+        """Send one statement, and return the single text of its single row.
 
-        errors:  ApiError  Postgres refuses what is asked; all other errors are the driver's own
+        errors:  ApiError  Postgres refuses the request; all other errors are the driver's own
         """
-        with self._lent() as driver:
+        with self._acquired() as driver:
             if driver.commits_each:
                 return driver.answer(statement, asked)
             with driver.transaction():
@@ -83,21 +83,21 @@ class Link:
 
     @contextmanager
     def transaction(self) -> Iterator[Held]:
-        """Lend the driver within one transaction, committed at the end of the block."""
-        with self._lent() as driver, driver.transaction():
+        """Yield the driver within one transaction, which is committed at the end of the block."""
+        with self._acquired() as driver, driver.transaction():
             yield driver
 
     def wait(self, within_s: float) -> None:
-        """Wait for a hint that the log has new records."""
-        with self._lent() as driver:
+        """Wait for a notification that the log has new records."""
+        with self._acquired() as driver:
             if not self._listens:
                 driver.listen(CHANNEL)
                 self._listens = True
-                return  # a hint may have come before: read first
+                return  # a notification may have come before `listen`: read first
             driver.wait(within_s)
 
     @contextmanager
-    def _lent(self) -> Iterator[Held]:
+    def _acquired(self) -> Iterator[Held]:
         try:
             with limit(self._timeout_s):
                 yield self._open()
@@ -123,7 +123,7 @@ class Link:
 
     def _fix(self, driver: Held) -> None:
         driver.prepare()
-        # The server gives up shortly before we do; and a frozen client must not hold its partition for ever.
+        # The server's timeouts are slightly shorter than ours. They also release the partition of a frozen client.
         limit_ms = int(self._timeout_s * 900)
         settings = {
             **FIXED,

@@ -1,5 +1,5 @@
-# Written by `make docs` from async_member.py: change that, and write this anew.
-"""One member of a consumer group: it finds work, waits for work, and reports what goes wrong and how often."""
+# `make docs` writes this file from async_member.py: change that file, and run `make docs`.
+"""One member of a consumer group: turns, waits, retries, and reports of failures."""
 
 import time
 from collections.abc import Callable
@@ -7,26 +7,26 @@ from typing import Any
 
 from shardclock.api.errors import ApiError
 from shardclock.backoff import Backoff
-from shardclock.log.failing import GroupDropped, WorkFailed, WorkTooSlow, is_passing, is_unknown_host, told
+from shardclock.log.failures import GroupDropped, WorkFailed, WorkTooSlow, error_text, is_passing, is_unknown_host
+from shardclock.log.group_log import GroupLog
 from shardclock.log.pace import Pace
-from shardclock.log.place import PartitionPlace
+from shardclock.log.partition import PartitionState
 from shardclock.log.record import LogRecord
-from shardclock.log.saying import GroupLog
 from shardclock.log.sync_groups import knows_group, note_failure, open_group, set_record_aside
 from shardclock.log.sync_link import Link
 from shardclock.log.sync_timing import Turn, sleep
 
 POLL_S = 0.1
 GROUP_LENGTH_MAX = 200
-PARTITIONS_MAX = 840  # each is a part of the slots of timers
-RETRY = Backoff(0.2, 30.0)  # of a record, and while Postgres does not answer
-GROUP_S = 10.0  # how often a member that finds no records checks whether its group still exists
-WORK_S = 60.0  # the limit for work in a transaction, met even by one slow record; a batch is sized to take 1 s
-DATA_EXCEPTION = "22"  # the class of SQLSTATEs that mean: a value is wrong
+PARTITIONS_MAX = 840  # each partition has some of the 840 slots
+RETRY = Backoff(0.2, 30.0)  # the pauses before a record is retried, and while Postgres does not answer
+GROUP_S = 10.0  # a member without records checks at this interval that its group still exists
+WORK_S = 60.0  # the timeout of work in a transaction; a batch takes about 1 s, so only a slow record reaches it
+DATA_EXCEPTION = "22"  # the class of SQLSTATEs for an invalid value
 
 
 class Member:
-    """Do turns of a group's work until cancelled. A turn returns whether there may be more to do at once."""
+    """Do turns of a group's work until cancelled. A turn returns whether the next turn may find work at once."""
 
     def __init__(
         self, connect: Callable[[], Any], group: str, *, partitions: int | None = None, attempts: int | None = None
@@ -45,7 +45,7 @@ class Member:
         if partitions is not None and not 1 <= partitions <= PARTITIONS_MAX:
             raise ValueError(f"partitions {partitions} is not possible: give 1 to {PARTITIONS_MAX}")
         self.group = group
-        # Longer than the work may take: so we end the work first, and can say why.
+        # Longer than the timeout of the work, so that the work times out first, with a clear error.
         self.link = Link(connect, application=f"shardclock consumer {group}"[:63], timeout_s=WORK_S * 1.5)
         self.pace = Pace()
         self.attempts = attempts
@@ -58,7 +58,7 @@ class Member:
         """Register the group, then do turns; log an outage, and wait for its end.
 
         errors:  GroupDiffers  the group has another number of partitions
-                 GroupDropped  it was dropped meanwhile
+                 GroupDropped  the group was dropped meanwhile
                  others        of the driver: the connection can't be opened, or the role lacks a right
         """
         outages = 0
@@ -70,8 +70,8 @@ class Member:
                     if not is_passing(error) or (not self._is_open and is_unknown_host(error)):
                         raise
                     outages += 1
-                    self.pace.slow()  # a batch that is too large to be read in time would never be
-                    self.log.warning("Postgres does not answer", times=outages, error=told(error)[:500])
+                    self.pace.slow()  # a batch that is too large to be read in time would fail again
+                    self.log.warning("Postgres does not answer", times=outages, error=error_text(error)[:500])
                     sleep(RETRY.scattered_s(outages))
                     continue
                 if outages:
@@ -87,7 +87,7 @@ class Member:
             self.link.wait(POLL_S)
 
     def _check_group(self) -> None:
-        """Check now and then that the group still exists: a member of a dropped group would wait for ever."""
+        """Check at intervals that the group still exists: a member of a dropped group would wait for ever."""
         now_s = time.monotonic()
         if now_s < self._known_s + GROUP_S:
             return
@@ -98,38 +98,38 @@ class Member:
         self._known_s = now_s
 
     def fail(self, failure: WorkFailed) -> None:
-        """Record and log an error; a record that fails alone is tried after longer and longer waits, then set aside."""
-        place, records, alone = failure.place, failure.records, len(failure.records) == 1
-        error = told(failure.error)
+        """Record and log an error; a record that fails alone is retried after growing pauses, then set aside."""
+        state, records, alone = failure.state, failure.records, len(failure.records) == 1
+        error = error_text(failure.error)
         if isinstance(failure.error, WorkTooSlow):
             self.pace.slow()
         else:
             self.pace.failed(len(records))
-        wait_s = RETRY.scattered_s(place.attempts + 1) if alone else 0.0
-        attempts = self._note(place, error, alone=alone, wait_s=wait_s)
-        what = {"partition": place.partition, "position": records[0].position, "error": error[:500]}
+        wait_s = RETRY.scattered_s(state.attempts + 1) if alone else 0.0
+        attempts = self._note(state, error, alone=alone, wait_s=wait_s)
+        what = {"partition": state.partition, "position": records[0].position, "error": error[:500]}
         if attempts is None:
             self.log.warning("work failed, and another member has done it", **what)
         elif not alone:
             self.log.warning("work failed on a batch, which is halved", records=len(records), **what)
         elif self.attempts is not None and attempts >= self.attempts:
-            self.set_aside(place, records[0], attempts)
+            self.set_aside(state, records[0], attempts)
         else:
             self.log.warning("work failed", attempts=attempts, retry_s=round(wait_s, 1), **what)
 
-    def _note(self, place: PartitionPlace, error: str, *, alone: bool, wait_s: float) -> int | None:
+    def _note(self, state: PartitionState, error: str, *, alone: bool, wait_s: float) -> int | None:
         try:
-            return note_failure(self.link, place, error, alone=alone, wait_s=wait_s)
+            return note_failure(self.link, state, error, alone=alone, wait_s=wait_s)
         except ApiError as refusal:
-            # A database with another encoding may not have these letters. A refusal of another class has another cause.
+            # A database with another encoding may lack characters of the error. Other refusals have another cause.
             if not str(refusal.members.get("sqlstate", "")).startswith(DATA_EXCEPTION):
                 raise
-            return note_failure(self.link, place, ascii(error)[1:-1], alone=alone, wait_s=wait_s)
+            return note_failure(self.link, state, ascii(error)[1:-1], alone=alone, wait_s=wait_s)
 
-    def set_aside(self, place: PartitionPlace, record: LogRecord, attempts: int) -> None:
-        """Pass over a record that has failed too often; it is kept in `records_aside`."""
-        if set_record_aside(self.link, place, record.position, attempts=attempts):
+    def set_aside(self, state: PartitionState, record: LogRecord, attempts: int) -> None:
+        """Skip a record that has failed too often; the table `records_aside` keeps the record."""
+        if set_record_aside(self.link, state, record.position, attempts=attempts):
             self.log.error(
-                "record set aside", partition=place.partition, position=record.position, timer_key=record.timer_key,
+                "record set aside", partition=state.partition, position=record.position, timer_key=record.timer_key,
                 attempts=attempts, see=f"shardclock consumers aside {self.group}",
             )  # fmt: skip

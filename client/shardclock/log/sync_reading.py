@@ -1,27 +1,28 @@
-# Written by `make docs` from async_reading.py: change that, and write this anew.
+# `make docs` writes this file from async_reading.py: change that file, and run `make docs`.
 """Read the command log in order, each record once.
 
-A position is drawn before its transaction commits. A reader that simply goes on from the last position it saw would
-skip records that commit late. So `shardclock.read_log` stops where an open transaction may still add a record. Only
-transactions that have written to the log hold readers back: docs/decisions/0024-the-log-reads-by-position.md.
+A record gets its position before its transaction commits. A reader that continued from the last position that it saw
+would skip records that commit late. So `shardclock.read_log` stops where an open transaction may still add a record.
+Only
+open transactions that have written to the log delay readers: docs/decisions/0024-the-log-reads-by-position.md.
 """
 
 import json
 
-from shardclock.log.place import PartitionPlace
+from shardclock.log.partition import PartitionState
 from shardclock.log.record import LogPage, LogRecord, page_of
-from shardclock.sql.asked import written
+from shardclock.sql.arguments import written
 from shardclock.sql.statement import statement
 from shardclock.sql.sync_timers import Driver
 
 READ_MAX = 500
-PAGE_BYTES = 4 * 2**20  # of records as JSON, but for the last one of them
+PAGE_BYTES = 4 * 2**20  # the size of a page's records as JSON; the last record may exceed this limit
 
 
 def read_log(driver: Driver, after: int = 0, *, limit: int = READ_MAX) -> list[LogRecord]:
-    """Read the records after a position that the reader keeps itself; 0 reads from the beginning.
+    """Read the records after a position that the reader stores itself; 0 reads from the beginning.
 
-    shape:   at most `limit` records, fewer if these have `PAGE_BYTES`; empty: there are no more now
+    shape:   at most `limit` records, fewer if the records reach `PAGE_BYTES`; empty: there are no further records now
     errors:  those of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
@@ -31,9 +32,9 @@ def read_log(driver: Driver, after: int = 0, *, limit: int = READ_MAX) -> list[L
 def read_page(
     driver: Driver, after: int, *, limit: int, horizon: int | None = None, bytes_max: int = PAGE_BYTES
 ) -> LogPage:
-    """Read the records after a position, up to a horizon; without one, up to that of now.
+    """Read the records after a position, up to a horizon; without `horizon`, up to the present horizon.
 
-    units:   no other record follows once the records have `bytes_max` as JSON
+    units:   the page ends with the record at which the JSON of all its records reaches `bytes_max`
     errors:  those of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
@@ -41,14 +42,14 @@ def read_page(
     return _read(driver, {**asked, "horizon": horizon, "bytes": bytes_max})
 
 
-def read_place(driver: Driver, place: PartitionPlace, limit: int) -> LogPage:
-    """Read the records of a partition after its place, up to its horizon.
+def read_partition(driver: Driver, state: PartitionState, limit: int) -> LogPage:
+    """Read the records of a partition after its position, up to its horizon.
 
     errors:  those of the driver
     source:  client/shardclock/sql/statements/read_log.sql
     """
-    asked = {"after": place.position, "page_size": limit, "horizon": place.horizon, "bytes": PAGE_BYTES}
-    return _read(driver, {**asked, "partition": place.partition, "partitions": place.partitions})
+    asked = {"after": state.position, "page_size": limit, "horizon": state.horizon, "bytes": PAGE_BYTES}
+    return _read(driver, {**asked, "partition": state.partition, "partitions": state.partitions})
 
 
 def log_end(driver: Driver) -> int:

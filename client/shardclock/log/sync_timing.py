@@ -1,4 +1,4 @@
-"""Wait without an event loop: nothing is interrupted, so Postgres's own limits end a wait."""
+"""Wait without an event loop: a wait can't be interrupted, so the timeouts of Postgres end it."""
 
 import threading
 import time
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from inspect import isawaitable, iscoroutine, iscoroutinefunction
 from typing import Any, TypeAlias, TypeVar
 
-from shardclock.log.failing import Attempt
+from shardclock.log.failures import Attempt
 from shardclock.log.record import LogRecord
 from shardclock.sql.connections import driver_of
 
 GIVE_BACK_S = 1.0
-STOPS = (KeyboardInterrupt, SystemExit)  # they end a member
+STOPS = (KeyboardInterrupt, SystemExit)  # the exceptions that end a member
 IN_THREAD = "its session has ended meanwhile"
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ sleep = time.sleep
 
 @contextmanager
 def limit(within_s: float) -> Iterator[None]:
-    """Bound nothing."""
+    """Set no timeout."""
     del within_s
     yield
 
@@ -36,25 +36,25 @@ def attempt(work: Callable[[], None], within_s: float) -> Attempt:
     began_s, error = time.monotonic(), None
     try:
         work()
-    except Exception as raised:  # noqa: BLE001 - any error of the work is said and counted
+    except Exception as raised:  # noqa: BLE001 - any error of the work is logged and counted
         error = raised
     return Attempt(error, time.monotonic() - began_s >= within_s)
 
 
 def finish(answer: T, undo: object = None) -> T:
-    """Give an answer, which is there."""
+    """Return the answer."""
     del undo
     return answer
 
 
 def opened(connect: Callable[[], Any]) -> Any:
-    """Open a connection, and give its driver.
+    """Open a connection, and return its driver.
 
-    errors:  TypeError  it is no connection, or one that is awaited
+    errors:  TypeError  `connect` returned no connection, or a connection with methods that are awaited
     """
     connection = connect()
     if iscoroutine(connection):
-        connection.close()  # else Python warns that nobody awaits it
+        connection.close()  # otherwise Python warns that it is never awaited
     elif not isawaitable(connection) and not iscoroutinefunction((driver := driver_of(connection)).answer):
         return driver
     raise TypeError(

@@ -1,4 +1,4 @@
-"""Ask for timers in SQL, inside the user's own transaction: the timer and the user's rows are there both, or neither.
+"""Schedule timers in SQL, inside the user's own transaction: the timer and the user's rows are both stored, or neither.
 
     from shardclock.sql import timers
 
@@ -6,15 +6,16 @@
         connection.execute("insert into orders values (42)")
         timers(connection).schedule(delay="PT15M", target="order.expired", payload={"order": 42}, name="order-42")
 
-`timers` takes a connection of psycopg 3 or asyncpg, or a connection or session of SQLAlchemy 2; where those are
-awaited, so are its methods. They are those of `shardclock.Client`, with the same fields, answers and errors.
+`timers` takes a connection of psycopg 3 or asyncpg, or a connection or session of SQLAlchemy 2. The object that
+`timers` returns has the methods of `shardclock.Client`, with the same fields, answers and errors. These methods are
+awaited if the connection's methods are awaited.
 
-    connections  which driver a connection is asked by
-    async_…      one file a driver, and `async_timers`: the methods; `sync_…` is written from them
-    asked        what is asked, as one text
-    answered     what is answered
-    refusals     what Postgres refuses, as the client's errors
-    statement    reads the files in `statements`
+    connections  find the driver of a connection
+    async_…      one file for each driver, and `async_timers` with the methods; `make docs` writes the `sync_…` files
+    arguments    the argument of a statement, as one JSON text
+    answered     the answer of a statement
+    refusals     convert refusals by Postgres to the client's errors
+    statement    read the files in `statements`
 """
 
 from shardclock.api.answers import Changed, Scheduled, TimerState

@@ -1,39 +1,39 @@
-"""Read what a statement has answered."""
+"""Parse the answers of statements."""
 
 import json
 
 from shardclock.api.answers import Changed, Scheduled, TimerState
-from shardclock.api.changes import UNKNOWN, Outcomes, no_timer
-from shardclock.sql.asked import Which
-from shardclock.sql.refusals import not_done
+from shardclock.api.changes import UNKNOWN, VerbOutcomes
+from shardclock.api.refusals.timers import UNKNOWN_TIMER
+from shardclock.sql.arguments import TimerReference
+from shardclock.sql.refusals import refusal
 
 
 def scheduled_of(answer: str | None) -> Scheduled:
-    """Read what became of a timer that was asked for."""
+    """Parse the outcome of a new timer."""
     assert answer is not None, "a call of a function gives one row"
     return Scheduled.model_validate_json(answer)
 
 
-def timer_of(answer: str | None, which: Which) -> TimerState:
-    """Read a timer that was looked for.
+def timer_of(answer: str | None, which: TimerReference) -> TimerState:
+    """Parse a timer.
 
-    errors:  NotFound  there is none
+    errors:  NotFound  the tenant has no timer with this key or name
     """
     if answer is None:
-        raise not_done(no_timer(which), UNKNOWN, is_there=False)
+        raise refusal(UNKNOWN_TIMER, UNKNOWN_TIMER.sentence(which=which), state=UNKNOWN)
     return TimerState.model_validate_json(answer)
 
 
-def changed_of(answer: str | None, which: Which, outcomes: Outcomes) -> Changed:
-    """Read the state that a verb has left its timer in.
+def changed_of(answer: str | None, which: TimerReference, outcomes: VerbOutcomes) -> Changed:
+    """Parse the state of a timer after a verb.
 
-    errors:  NotFound  there is none
-             TooLate   it is in another state than was asked for
+    errors:  NotFound  the tenant has no timer with this key or name
+             TooLate   the timer's state does not allow the verb
     """
     assert answer is not None, "a call of a function gives one row"
     state: str = json.loads(answer)["state"]
     if state in outcomes.done:
         return Changed(timer_key=which.timer_key, name=which.name, state=state)
-    if state == UNKNOWN:
-        raise not_done(no_timer(which), state, is_there=False)
-    raise not_done(outcomes.why_not(which, state), state, is_there=True)
+    code = outcomes.code_of(state)
+    raise refusal(code, code.sentence(which=which, state=state), state=state)

@@ -1,4 +1,4 @@
-"""Ask in a session or on a connection of SQLAlchemy 2, whichever driver is below it."""
+"""Send statements in a session or on a connection of SQLAlchemy 2, with any driver below it."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from shardclock.log.async_timing import sleep
 from shardclock.sql.keepalive import keep_alive
-from shardclock.sql.refusals import Said, refusing
+from shardclock.sql.refusals import PostgresFault, converting_refusals
 from shardclock.sql.statement import Statement
 
 
@@ -16,58 +16,60 @@ class AsyncExecutor(Protocol):
     """Run statements, as sessions and connections do."""
 
     async def scalar(self, statement: Any, params: Any = None, /) -> Any:
-        """Run a statement, and give the first value of its first row, or None."""
+        """Run a statement, and return the first value of its first row, or None."""
 
     async def execute(self, statement: Any, /) -> Any:
         """Run a statement."""
 
     async def invalidate(self) -> None:
-        """Give up the connection of the driver."""
+        """Discard the driver's connection."""
 
     async def close(self) -> None:
         """Close the session or the connection."""
 
     def begin(self) -> AbstractAsyncContextManager[Any]:
-        """Begin a transaction for a block, and end it."""
+        """Open a transaction for a block."""
 
     def in_transaction(self) -> bool:
-        """Say whether a transaction is open."""
+        """Return whether a transaction is open."""
 
 
 class AsyncSqlalchemy:
-    """Send statements in the transaction that a session or a connection is in, or begins by itself."""
+    """Send statements in the open transaction of a session or a connection; SQLAlchemy begins a missing one."""
 
-    backend = None  # SQLAlchemy does not tell it
-    commits_each = False  # it begins a transaction with the first statement
+    backend = None  # SQLAlchemy does not provide the process id
+    commits_each = False  # the first statement begins a transaction
 
     def __init__(self, executor: AsyncExecutor) -> None:
         self._executor = executor
 
     async def answer(self, statement: Statement, asked: str) -> str | None:
-        """Send one statement, and give the one text of its one row."""
-        with refusing(DBAPIError, _said_by):
-            answer: str | None = await self._executor.scalar(text(statement.with_place(":asked")), {"asked": asked})
+        """Send one statement, and return the single text of its single row."""
+        with converting_refusals(DBAPIError, _describe):
+            answer: str | None = await self._executor.scalar(
+                text(statement.with_placeholder(":asked")), {"asked": asked}
+            )
         return answer
 
     @property
     def connection(self) -> AsyncExecutor:
-        """Return the user's session or connection."""
+        """The user's session or connection."""
         return self._executor
 
     @property
     def is_closed(self) -> bool:
-        """Say whether the connection was closed or lost; a session does not tell it."""
+        """Whether the connection was closed or lost; False for a session, because sessions don't report this."""
         return getattr(self._executor, "closed", False) or getattr(self._executor, "invalidated", False)
 
     @property
     def is_in_transaction(self) -> bool:
-        """Say whether a transaction is open."""
+        """Whether a transaction is open."""
         return self._executor.in_transaction()
 
     async def prepare(self) -> None:
-        """Prepare the connection to belong to one consumer.
+        """Prepare the connection for one consumer.
 
-        errors:  TypeError  it is a session, which takes another connection for each transaction
+        errors:  TypeError  the user's object is a session, which takes another connection for each transaction
         """
         if not hasattr(self._executor, "invalidated"):
             raise TypeError(
@@ -78,35 +80,38 @@ class AsyncSqlalchemy:
         keep_alive(plain.connection.driver_connection)
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """Begin a transaction for a block, and end it."""
+        """Open a transaction for a block."""
         return self._executor.begin()
 
     async def run(self, command: str) -> None:
-        """Run a command that gives nothing."""
+        """Run a command without a result."""
         await self._executor.execute(text(command))
 
     async def listen(self, channel: str) -> None:
-        """Receive no notifications: SQLAlchemy has no call for them."""
+        """Do nothing: SQLAlchemy has no call for notifications."""
 
     async def wait(self, within_s: float) -> None:
-        """Wait until the next look."""
+        """Wait until the next poll."""
         await sleep(within_s)
 
     async def close(self) -> None:
-        """Close the connection; the engine's pool does not get it back, because it has the consumer's settings."""
+        """Close the connection instead of returning it to the pool: the consumer has changed its settings."""
         await self.drop()
 
     async def drop(self) -> None:
-        """Close the connection of the driver without a word to the server."""
+        """Close the driver's connection without a message to the server."""
         await self._executor.invalidate()
         await self._executor.close()
 
 
-def _said_by(error: DBAPIError) -> Said:
-    """Read what a driver's error says; SQLAlchemy puts an error of its own around one of asyncpg's."""
+def _describe(error: DBAPIError) -> PostgresFault:
+    """Read Postgres's refusal from a driver's error; SQLAlchemy wraps asyncpg's error in an error of its own."""
     for told in (error.orig, error.orig.__cause__ if error.orig else None):
         sqlstate = getattr(told, "sqlstate", None) or getattr(told, "pgcode", None)
         sentence = getattr(getattr(told, "diag", None), "message_primary", None) or getattr(told, "message", None)
+        constraint = getattr(getattr(told, "diag", None), "constraint_name", None) or getattr(
+            told, "constraint_name", None
+        )
         if sqlstate and sentence:
-            return Said(sqlstate, sentence)
-    return Said(None, None)
+            return PostgresFault(sqlstate, sentence, constraint)
+    return PostgresFault(None, None)

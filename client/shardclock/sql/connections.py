@@ -1,4 +1,4 @@
-"""Find out how a user's connection is asked. A driver is imported only once a connection of its own is given."""
+"""Find the driver of a user's connection. A library is imported only if the connection is one of the library's."""
 
 from collections.abc import Callable, Iterator, Mapping
 from inspect import iscoroutinefunction
@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, overload
 
 from shardclock.refusal import shown
-from shardclock.sql.asked import DEFAULT_TENANT
+from shardclock.sql.arguments import DEFAULT_TENANT
 from shardclock.sql.async_timers import AsyncTimers
 from shardclock.sql.sync_timers import Timers
 
@@ -29,7 +29,7 @@ class AsyncpgConnection(Protocol):
     """A connection of asyncpg, whose transactions are objects of their own."""
 
     def is_in_transaction(self) -> bool:
-        """Say whether a transaction is open."""
+        """Return whether a transaction is open."""
 
 
 @overload
@@ -37,34 +37,34 @@ def timers(connection: PlainConnection, *, tenant: str = ...) -> Timers: ...
 @overload
 def timers(connection: AwaitedConnection | AsyncpgConnection, *, tenant: str = ...) -> AsyncTimers: ...
 def timers(connection: Any, *, tenant: str = DEFAULT_TENANT) -> Timers | AsyncTimers:
-    """Ask for timers on a connection or in a session: what is asked belongs to the transaction that is open there.
+    """Return the methods for timers on a connection or in a session; the methods use the open transaction.
 
-    It neither commits nor rolls back, begins no transaction and changes no setting. Outside of a transaction, where the
-    connection commits each statement by itself, it does so with these, too.
+    The methods neither commit nor roll back, begin no transaction and change no setting. Outside of a transaction, a
+    connection in autocommit mode commits each of their statements.
 
-    shape:   methods to be awaited if the connection's own ones are
-    errors:  TypeError  it is no connection of psycopg 3 or asyncpg, and no connection or session of SQLAlchemy 2
+    shape:   the methods are awaited if the connection's own methods are awaited
+    errors:  TypeError  `connection` is of no supported class: psycopg 3, asyncpg or SQLAlchemy 2
     """
     driver = driver_of(connection)
     return AsyncTimers(driver, tenant) if iscoroutinefunction(driver.answer) else Timers(driver, tenant)
 
 
 def driver_of(connection: Any) -> Any:
-    """Find out how a connection is asked; its methods are awaited if the connection's own ones are.
+    """Return the driver of a connection; the driver's methods are awaited if the connection's methods are awaited.
 
-    errors:  TypeError  it is no connection of psycopg 3 or asyncpg, and no connection or session of SQLAlchemy 2
+    errors:  TypeError  `connection` is of no supported class: psycopg 3, asyncpg or SQLAlchemy 2
     """
     for library in _libraries_of(type(connection)):
         if (make := DRIVERS.get(library)) is not None and (driver := make(connection)) is not None:
             return driver
     raise TypeError(
-        f"{shown(connection)} is neither a connection of psycopg 3 or asyncpg nor a connection or session of SQLAlchemy"
-        " 2; take one from the pool or the engine, the one that is in your transaction"
+        f"{shown(connection)} is not a connection of psycopg 3 or asyncpg, and not a connection or session of"
+        " SQLAlchemy 2; pass the connection or session of your transaction, not the pool or the engine"
     )
 
 
 def _libraries_of(kind: type) -> Iterator[str]:
-    """Give the libraries that a class and its bases come from: a user's own class may have a library's as its base."""
+    """List the libraries of a class and its bases: a user's own class may have a library's class as its base."""
     return (base.__module__.partition(".")[0] for base in kind.__mro__)
 
 
@@ -92,7 +92,7 @@ def _sqlalchemy(connection: Any) -> Any:
     from shardclock.sql.sync_sqlalchemy import Sqlalchemy
 
     if not (hasattr(connection, "scalar") and hasattr(connection, "commit")):
-        return None  # an engine, a query, a result
+        return None  # for example an engine, a query or a result
     return AsyncSqlalchemy(connection) if iscoroutinefunction(connection.scalar) else Sqlalchemy(connection)
 
 

@@ -4,20 +4,21 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-# The consumer's session asks the server for the same values. An operating system that lacks an option keeps its own.
+# The consumer's session sets the same values on the server. An operating system without an option keeps its own value.
 OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 9_000}
 
 
 def keep_alive(connection: Any) -> None:
-    """Let a driver's connection fail about ten seconds after the server's host has vanished.
+    """Make a driver's connection fail about ten seconds after the server's host has vanished.
 
-    By itself the operating system waits two hours for an answer, and a program without an event loop waits with it.
+    Otherwise the operating system waits two hours for an answer, and a program without an event loop is blocked as
+    long.
 
-    shape:  `connection` has a `fileno`, or stays as it is; so does one to a socket of this host
+    shape:  a `connection` without `fileno`, or on a Unix socket, stays unchanged
     """
     if not hasattr(connection, "fileno"):
         return
-    # A copy of the number of the file: its end does not end the connection.
+    # A copy of the file descriptor: the close of the copy does not close the connection.
     with socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as copy, suppress(OSError):
         copy.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in OPTIONS.items():

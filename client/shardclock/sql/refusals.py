@@ -1,7 +1,7 @@
-"""Make the client's errors of what Postgres refuses; all else stays the driver's own error.
+"""Convert refusals by Postgres to the client's errors; any other error stays the driver's own.
 
-A driver's error about a lost connection, a deadlock or a serialization failure is what a user's own retries look for,
-so it reaches them as it is.
+A user's own retries expect the driver's errors about a lost connection, a deadlock or a serialization failure, so these
+errors stay unchanged.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -9,62 +9,66 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from shardclock.api.errors import PREFIX, ApiError, Problem, error_of
+from shardclock.api.codes import CONFLICT, NAME_TAKEN, NOT_ALLOWED, REFUSED, RefusalCode, invalid
+from shardclock.api.errors import ApiError, Problem, error_of
+from shardclock.api.refusals import code_of
 from shardclock.reason import one_line
 
-NOT_ALLOWED = "42501"
-OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that a constraint forbids
-KINDS: Mapping[str, str] = MappingProxyType(
+OF_VALUES = ("22", "23")  # classes of SQLSTATE: an invalid value, or a violated constraint
+BY_SQLSTATE: Mapping[str, RefusalCode] = MappingProxyType(
     {
-        NOT_ALLOWED: "not-allowed",
-        "23505": "name-taken",  # as shardclock.ensure_timer raises it
-        "55000": "conflict",  # a schedule that no shard has planned yet, or an instance waits for the timer
+        "42501": NOT_ALLOWED,
+        "23505": NAME_TAKEN,  # a row that the user inserts into shardclock.timers
+        "55000": CONFLICT,
     }
 )
 
 
-class Said(NamedTuple):
-    """Hold what Postgres has said: the SQLSTATE, and the sentence without its detail, hint and place."""
+class PostgresFault(NamedTuple):
+    """An error of Postgres: the SQLSTATE, the message without its detail, hint and position, and the constraint.
+
+    The constraint of a refusal by Shardclock's functions is its code.
+    """
 
     sqlstate: str | None
     sentence: str | None
+    constraint: str | None = None
 
 
 @contextmanager
-def refusing(errors: type[Exception], said_by: Callable[[Any], Said]) -> Iterator[None]:
-    """Raise the client's own error in place of a driver's, if Postgres has refused what was asked.
+def converting_refusals(errors: type[Exception], describe: Callable[[Any], PostgresFault]) -> Iterator[None]:
+    """Raise the client's own error instead of a driver's, if Postgres has refused the request.
 
-    errors:  ApiError  it was refused; the driver's error is its cause
+    errors:  ApiError  Postgres has refused the request; the driver's error is the cause
     """
     try:
         yield
     except errors as error:
-        refusal = error_of_postgres(said_by(error))
-        if refusal is None:
+        converted = error_of_postgres(describe(error))
+        if converted is None:
             raise
-        raise refusal from error
+        raise converted from error
 
 
-def error_of_postgres(said: Said) -> ApiError | None:
-    """Make the client's error of what Postgres has said; None if that is no refusal of what was asked."""
-    sqlstate, sentence = said.sqlstate or "", one_line(said.sentence or "")
-    kind = KINDS.get(sqlstate) or ("refused" if sqlstate.startswith(OF_VALUES) else None)
-    if kind is None:
-        return None
-    if sqlstate == NOT_ALLOWED:
+def error_of_postgres(fault: PostgresFault) -> ApiError | None:
+    """Convert an error of Postgres to the client's error; None: the error is no refusal."""
+    sqlstate, sentence = fault.sqlstate or "", one_line(fault.sentence or "")
+    code = code_of(fault.constraint or "") or BY_SQLSTATE.get(sqlstate)
+    if code is None:
+        if not sqlstate.startswith(OF_VALUES):
+            return None
+        code = REFUSED
+    if code is NOT_ALLOWED:
         sentence = f"{sentence}; grant the role that is connected shardclock_scheduler"
-    return _error(kind, sentence, sqlstate=sqlstate)
+    return refusal(code, sentence, sqlstate=sqlstate)
 
 
-def refused(sentence: str) -> ApiError:
-    """Make the error of what this client refuses before it asks Postgres."""
-    return _error("refused", sentence)
+def refusal(code: RefusalCode, sentence: str, **members: str) -> ApiError:
+    """Make the error of a refusal."""
+    return error_of(Problem(type=code.type, status=0, detail=sentence, members=members))
 
 
-def not_done(sentence: str, state: str, *, is_there: bool) -> ApiError:
-    """Make the error of a timer that is in another state, or is not there."""
-    return _error("too-late" if is_there else "not-found", sentence, state=state)
-
-
-def _error(kind: str, sentence: str, **members: str) -> ApiError:
-    return error_of(Problem(type=f"{PREFIX}{kind}", status=0, detail=sentence, members=members))
+def invalid_field(field: str, why: str) -> ApiError:
+    """Make the error of a field that this client refuses before the request is sent."""
+    code = invalid(field)
+    return refusal(code, code.sentence(why=why))

@@ -1,7 +1,6 @@
-"""Read the statements: one file each, which takes one text, `:asked`, and gives one text, `answer`.
+"""Read the statements: each file has one statement with one text parameter, `:asked`, and one text result, `answer`.
 
-Text is what all drivers send and read alike: whatever codecs, row factories or time zone a user's connection has, they
-touch no text.
+All drivers send and read text alike: no codec, row factory or time zone of a user's connection changes the text.
 """
 
 from dataclasses import dataclass
@@ -13,12 +12,12 @@ PLACE = ":asked"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Hold one statement as it is written, without its header."""
+    """One statement, without its header."""
 
     text: str
 
-    def with_place(self, place: str) -> str:
-        """Write it as a driver takes it, with the driver's own sign for the place of a value."""
+    def with_placeholder(self, place: str) -> str:
+        """Return the text for a driver, with the driver's own placeholder for the parameter."""
         return self.text.replace(PLACE, place)
 
 
@@ -26,7 +25,7 @@ class Statement:
 def statement(name: str) -> Statement:
     """Read one statement.
 
-    errors:  FileNotFoundError  there is no such statement: a mistake in this program
+    errors:  FileNotFoundError  no statement has this name: a bug in this program
     """
     written = files("shardclock.sql").joinpath("statements", f"{name}.sql").read_text(encoding="utf-8")
     lines = written.splitlines()

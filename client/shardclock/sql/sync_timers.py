@@ -1,14 +1,14 @@
-# Written by `make docs` from async_timers.py: change that, and write this anew.
-"""Schedule, change and find timers by statements of one connection, in whatever transaction it is in."""
+# `make docs` writes this file from async_timers.py: change that file, and run `make docs`.
+"""Schedule, change and find timers with statements on one connection, in its present transaction."""
 
 from typing import Protocol, Unpack
 
 from shardclock.api.answers import Changed, Scheduled, TimerState
-from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes
+from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, VerbOutcomes
 from shardclock.api.fields import Destination, New, Put
-from shardclock.sql import asked as ask
+from shardclock.sql import arguments as ask
 from shardclock.sql.answered import changed_of, scheduled_of, timer_of
-from shardclock.sql.asked import Which
+from shardclock.sql.arguments import TimerReference
 from shardclock.sql.statement import Statement, statement
 
 
@@ -16,21 +16,21 @@ class Driver(Protocol):
     """Send statements on one connection of a user's."""
 
     def answer(self, statement: Statement, asked: str) -> str | None:
-        """Send one statement, and give the one text of its one row.
+        """Send one statement, and return the single text of its single row.
 
-        shape:   None: it gave no row
-        errors:  ApiError  Postgres refuses what is asked; all other errors are the driver's own
+        shape:   None: there was no row
+        errors:  ApiError  Postgres refuses the request; all other errors are the driver's own
         """
 
 
 class Timers:
-    """Ask for timers on one connection. Each method sends one statement, and commits nothing.
+    """Schedule, change and find timers on one connection. Each method sends one statement, and commits nothing.
 
     The methods are those of the client over HTTP, with the same fields, answers and errors.
 
-    errors:  ApiError  of each method: it was not done, for the reason of its class. If Postgres has refused it, the
-                       transaction is aborted, as after any statement that fails
-             others    of the driver, as they are: a lost connection, a deadlock, a serialization failure
+    errors:  ApiError  from each method: nothing was done; the error's class names the reason. If Postgres has refused
+                       the statement, the transaction is aborted, as after any failed statement
+             others    of the driver, unchanged: a lost connection, a deadlock, a serialization failure
     """
 
     def __init__(self, driver: Driver, tenant: str) -> None:
@@ -43,17 +43,17 @@ class Timers:
     def schedule(self, **timer: Unpack[New]) -> Scheduled:
         """Schedule a timer: give exactly one of `delay`, `due_date` and `schedule`.
 
-        errors:  NameTaken  a pending timer has its name, and `on_conflict` is not given
-                 Refused    a field is wrong
+        errors:  NameTaken  a pending timer has the given name, and `on_conflict` is not given
+                 Refused    a field is invalid
         source:  client/shardclock/sql/statements/schedule.sql
         """
         asked = ask.schedule(timer, self._tenant)
         return scheduled_of(self._driver.answer(statement("schedule"), asked))
 
     def put(self, name: str, **timer: Unpack[Put]) -> Scheduled:
-        """Make the timer of a name, or replace it.
+        """Create the timer with a name, or replace it.
 
-        errors:  as `schedule`, but for NameTaken
+        errors:  as in `schedule`, without NameTaken
         """
         asked = ask.put(name, timer, self._tenant)
         return scheduled_of(self._driver.answer(statement("schedule"), asked))
@@ -61,60 +61,61 @@ class Timers:
     def get(self, *, timer_key: int | None = None, name: str | None = None) -> TimerState:
         """Find a timer, pending or ended, as this transaction sees it.
 
-        errors:  NotFound  there is none
+        errors:  NotFound  the tenant has no timer with this key or name
         source:  client/shardclock/sql/statements/get.sql
         """
-        which = Which(timer_key, name, self._tenant)
+        which = TimerReference(timer_key, name, self._tenant)
         return timer_of(self._driver.answer(statement("get"), ask.find(which)), which)
 
     def move(self, *, timer_key: int | None = None, name: str | None = None, **to: Unpack[Destination]) -> Changed:
         """Move a timer: give exactly one of `due_date`, `delay` from now, `shift` and another `schedule`.
 
-        errors:  TooLate   it has ended
-                 NotFound  there is none
-                 Refused   a field is wrong
-                 Conflict  it is a schedule that has no date yet: a running cluster plans it in a tenth of a second
+        errors:  TooLate   the timer has ended
+                 NotFound  the tenant has no timer with this key or name
+                 Refused   a field is invalid
+                 Conflict  the timer is a schedule without a first date: a running cluster computes the date within
+                           about 0.1 s
         source:  client/shardclock/sql/statements/change.sql
         """
-        which = Which(timer_key, name, self._tenant)
+        which = TimerReference(timer_key, name, self._tenant)
         return self._change(which, ask.move(which, to), RESCHEDULED)
 
     def cancel(self, *, timer_key: int | None = None, name: str | None = None, reason: str | None = None) -> Changed:
-        """Cancel a pending timer; the reason is kept in its record.
+        """Cancel a pending timer; the timer's record in the log holds the reason.
 
-        errors:  TooLate   it has ended
-                 NotFound  there is none
-                 Conflict  an instance of a process waits for it
+        errors:  TooLate   the timer has ended
+                 NotFound  the tenant has no timer with this key or name
+                 Conflict  an instance of a process waits for the timer
         """
-        which = Which(timer_key, name, self._tenant)
+        which = TimerReference(timer_key, name, self._tenant)
         return self._change(which, ask.change("cancel", which, reason=reason), CANCELED)
 
     def pause(self, *, timer_key: int | None = None, name: str | None = None, reason: str | None = None) -> Changed:
-        """Keep a pending timer from firing until it is resumed.
+        """Pause a pending timer, so that it does not fire until a resume.
 
-        errors:  as `cancel`
+        errors:  as in `cancel`
         """
-        which = Which(timer_key, name, self._tenant)
+        which = TimerReference(timer_key, name, self._tenant)
         return self._change(which, ask.change("pause", which, reason=reason), PAUSED)
 
     def resume(self, *, timer_key: int | None = None, name: str | None = None) -> Changed:
-        """Resume a paused timer; one that fell due meanwhile is due at once.
+        """Resume a paused timer; a timer that fell due during the pause is due at once.
 
-        errors:  as `cancel`
+        errors:  as in `cancel`
         """
-        which = Which(timer_key, name, self._tenant)
+        which = TimerReference(timer_key, name, self._tenant)
         return self._change(which, ask.change("resume", which), RESUMED)
 
     def run(self, *, timer_key: int | None = None, name: str | None = None, operation: str | None = None) -> Changed:
-        """Make a pending timer due now; a schedule runs once more, and keeps its dates.
+        """Make a pending timer due now; a schedule fires once more, and its other dates stay unchanged.
 
-        If the transaction may be repeated after a commit whose outcome is unknown, give the run a name as `operation`:
-        under one name a timer runs once.
+        If the transaction may be repeated after a commit of unknown outcome, give the run a name as `operation`: a
+        timer runs only once for each name.
 
-        errors:  as `cancel`; TooLate also for a paused timer
+        errors:  as in `cancel`; TooLate also for a paused timer
         """
-        which = Which(timer_key, name, self._tenant)
+        which = TimerReference(timer_key, name, self._tenant)
         return self._change(which, ask.change("run", which, operation=operation), RUN)
 
-    def _change(self, which: Which, asked: str, outcomes: Outcomes) -> Changed:
+    def _change(self, which: TimerReference, asked: str, outcomes: VerbOutcomes) -> Changed:
         return changed_of(self._driver.answer(statement("change"), asked), which, outcomes)

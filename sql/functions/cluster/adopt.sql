@@ -1,6 +1,6 @@
--- A database on which no cluster has run yet belongs to the first one that comes. A database without a name gets one
--- only when all holders that are alive have this name: a cluster that connects by mistake must not take it from a
--- working one.
+-- The first cluster that runs on a database without an owner becomes its owner. A database without a name gets the
+-- name `identity` only if all live holders have this identity: otherwise a cluster that connects by mistake would take
+-- the database from a working cluster.
 --
 -- in:    identity text
 -- out:   nothing
@@ -22,7 +22,7 @@ begin
     if has_origin and (has_name or adopt.identity = '') then
         return;
     end if;
-    -- One call at a time: so the statements below see every holder that registered before us.
+    -- Only one call runs at a time, so that the statements below see each holder that registered earlier.
     perform from shardclock.identity i where i.singleton for update;
     update shardclock.identity i
     set origin = here, adopted_at = now()
@@ -37,4 +37,4 @@ begin
 end
 $$;
 
-comment on function shardclock.adopt is 'Internal: Takes this database for an installation, if no other owns it yet.';
+comment on function shardclock.adopt is 'Internal: Takes this database for an installation, if it has no other owner.';

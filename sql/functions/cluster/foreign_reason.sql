@@ -1,12 +1,12 @@
--- A coordinator asks this function, and not hold_reason. During an operator's hold it leads: then shards and workers
--- are there when the hold ends. On a database of another installation it never leads. The caller passes the row, if it
--- has read it.
+-- A coordinator calls this function instead of hold_reason, because it leads also during an operator's hold: so shards
+-- and workers are ready when the hold ends. It never leads on a database of another installation. A caller that
+-- has read the identity row passes it as `owner`.
 --
--- in:    identity text, whose shardclock.identity
+-- in:    identity text, owner shardclock.identity
 -- out:   text
 -- locks: nothing
 -- index: identity_pkey
-create or replace function shardclock.foreign_reason(identity text, whose shardclock.identity default null)
+create or replace function shardclock.foreign_reason(identity text, owner shardclock.identity default null)
 returns text
 language plpgsql
 stable
@@ -15,20 +15,20 @@ as $$
 declare
     here text;
 begin
-    if whose is null then
-        select i.* into whose from shardclock.identity i where i.singleton;
+    if owner is null then
+        select i.* into owner from shardclock.identity i where i.singleton;
     end if;
-    if whose.origin is null or foreign_reason.identity is null then
+    if owner.origin is null or foreign_reason.identity is null then
         return null;
     end if;
     here := shardclock.origin();
-    if whose.origin <> here then
-        return format('the database is a copy, or was moved: it ran as %s and is %s now', whose.origin, here);
+    if owner.origin <> here then
+        return format('the database is a copy, or was moved: it ran as %s and is %s now', owner.origin, here);
     end if;
-    -- A database without a name puts no cluster on hold: else an operator who gives a cluster a name would stop it.
-    if whose.name <> foreign_reason.identity then
+    -- A database without a name is foreign to no cluster: otherwise a cluster that gets a name would stop firing.
+    if owner.name <> foreign_reason.identity then
         return format(
-            'the database belongs to %s, and the cluster %s', whose.name,
+            'the database belongs to %s, and the cluster %s', owner.name,
             case foreign_reason.identity
                 when '' then 'has no SHARDCLOCK_IDENTITY'
                 else 'is ' || foreign_reason.identity
@@ -40,4 +40,4 @@ end
 $$;
 
 comment on function shardclock.foreign_reason is
-    'Internal: Says why this is not the database of a cluster that is configured for an installation; null: it is.';
+    'Internal: Returns the reason why this database belongs to another installation than this identity; null: it does not.';

@@ -9,19 +9,19 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    whose shardclock.identity;
+    owner shardclock.identity;
 begin
-    select i.* into whose from shardclock.identity i where i.singleton;
-    -- Every claim asks: nearly always this is all.
-    if whose.held_why is null then
-        return shardclock.foreign_reason(hold_reason.identity, whose);
+    select i.* into owner from shardclock.identity i where i.singleton;
+    -- Each claim calls this function, and nearly each call returns here.
+    if owner.held_why is null then
+        return shardclock.foreign_reason(hold_reason.identity, owner);
     end if;
-    -- Both, and this first: a copy of a database that was on hold is on hold for two reasons.
+    -- A copy of a database on hold is on hold for two reasons; this function returns the reason of the copy.
     return concat_ws(
-        '; ', shardclock.foreign_reason(hold_reason.identity, whose), 'an operator said: ' || whose.held_why
+        '; ', shardclock.foreign_reason(hold_reason.identity, owner), 'an operator said: ' || owner.held_why
     );
 end
 $$;
 
 comment on function shardclock.hold_reason is
-    'Internal: Says why a cluster that is configured for an installation may not fire here; null: it may.';
+    'Internal: Returns the reason why a cluster with this identity must not fire on this database; null: it may fire.';

@@ -1,5 +1,5 @@
--- Keeps the hold that begins or ends. A trigger, so that a hold by any interface is kept. A new reason during a hold
--- ends one hold and begins another.
+-- Records the begin and the end of each hold. The function is a trigger, so that it records the holds of all
+-- interfaces. A new reason during a hold ends the first hold and begins another.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,5 +1,5 @@
--- A restored dump, a clone of the database and a replica by logical replication each have another origin. A base backup
--- and a snapshot of a volume have the same one: only the name of the installation tells them apart.
+-- A restored dump, a clone of the database and a replica by logical replication have different origins. A base backup
+-- and a snapshot of a volume have the origin of their source; only the installation's name distinguishes the databases.
 --
 -- in:    nothing
 -- out:   text
@@ -22,4 +22,4 @@ end
 $$;
 
 comment on function shardclock.origin is
-    'Internal: Names this database among all databases: its server''s system identifier, and its own oid.';
+    'Internal: Returns an identifier of this database: its server''s system identifier, and its own oid.';

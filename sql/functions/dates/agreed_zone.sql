@@ -1,4 +1,4 @@
--- Returns the zone of a rule: the given one, or the one that the rule names; refuses two that differ.
+-- Returns the zone of a rule: the given zone, or the zone that the rule names; refuses two zones that differ.
 --
 -- in:    schedule text, beside text
 -- out:   text
@@ -14,7 +14,8 @@ declare
     refusal text := shardclock.brackets_refusal(schedule, beside);
 begin
     if refusal is not null then
-        raise exception 'schedule %', refusal using errcode = 'invalid_parameter_value';
+        raise exception 'schedule %', refusal
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_schedule';
     end if;
     return coalesce(substring(schedule from '[[]([^][]*)[]]'), beside);
 end

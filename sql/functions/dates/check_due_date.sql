@@ -1,4 +1,4 @@
--- Returns a due date, and refuses one outside of the years 1 to 9999.
+-- Returns a due date, and refuses a due date outside of the years 1 to 9999.
 --
 -- in:    due_date timestamptz, field text, given text
 -- out:   timestamptz
@@ -11,11 +11,11 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- The last moment but one is the due_date of paused timers.
+    -- The year 9999 ends one moment earlier here, because its last moment is the due_date of paused timers.
     if due_date >= '0001-01-01 00:00:00+00' and due_date < '9999-12-31 23:59:59.999998+00' then
         return due_date;
     end if;
-    raise exception '% "%" is out of range: a timer is due in the years 1 to 9999', field, left(given, 60)
-        using errcode = 'invalid_parameter_value';
+    raise exception '% % is out of range: a timer is due in the years 1 to 9999', field, quote_literal(left(given, 60))
+        using errcode = 'invalid_parameter_value', constraint = 'invalid_' || field;
 end
 $$;

@@ -1,4 +1,4 @@
--- Refuses a name that is no time zone.
+-- Refuses a name that is not a time zone.
 --
 -- in:    zone text
 -- out:   nothing
@@ -15,7 +15,7 @@ declare
 begin
     if zone is null or refusal is not null then
         raise exception 'zone %', coalesce(refusal, 'null is not an IANA time zone; write one such as UTC or Europe/Berlin')
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_zone';
     end if;
 end
 $$;

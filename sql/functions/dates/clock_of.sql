@@ -1,7 +1,7 @@
 -- Returns a zone's local time at a moment.
 --
--- `at time zone` reads a name as an abbreviation first: then CET is one hour from UTC in summer, too. No abbreviation
--- has a slash; a zone's name without a slash costs a few microseconds more.
+-- `at time zone` reads a name first as an abbreviation: so CET would be one hour from UTC in summer, too. An
+-- abbreviation has no slash. A name without a slash is read by named_clock, which costs a few microseconds more.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

@@ -15,7 +15,7 @@ begin
         shardclock.later(now(), shardclock.parse_delay(delay, field), zone), field, delay
     );
 exception when datetime_field_overflow then
-    raise exception '% "%" is too long: it must end before year 10000', field, left(delay, 60)
-        using errcode = 'invalid_parameter_value';
+    raise exception '% % is too long: it must end before year 10000', field, quote_literal(left(delay, 60))
+        using errcode = 'invalid_parameter_value', constraint = 'invalid_' || field;
 end
 $$;

@@ -1,4 +1,4 @@
--- Like timers.duration.later: adds months and days on the zone's clock, then the rest as elapsed time.
+-- Adds months and days on the zone's clock, then the rest as elapsed time, as timers.duration.later does.
 --
 -- in:    moment timestamptz, length interval, zone text
 -- out:   timestamptz

@@ -1,5 +1,5 @@
--- Reads the clock of a zone through the `timezone` setting, which reads a name always as a zone, never as an
--- abbreviation. When the function ends, the setting is as it was before.
+-- Reads the clock of a zone through the `timezone` setting, because Postgres reads a name in this setting always as a
+-- zone, never as an abbreviation. When the function ends, the setting has its former value.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

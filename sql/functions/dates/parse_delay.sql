@@ -18,11 +18,12 @@ declare
     whole text := case when fraction is null then plain else regexp_replace(plain, '[.,][0-9]+([HMS])$', E'\\1') end;
     refusal text;
 begin
-    -- Of so few digits it is shorter than 10,000 years. Most durations are.
+    -- A text with this number of digits is shorter than 10,000 years, so most durations need no other check.
     if length(given) > 100 or whole !~ few_digits then
         select j.refusal into refusal from shardclock.judged_duration(given) j;
         if refusal is not null then
-            raise exception '% %', field, refusal using errcode = 'invalid_parameter_value';
+            raise exception '% %', field, refusal
+                using errcode = 'invalid_parameter_value', constraint = 'invalid_' || field;
         end if;
     end if;
     -- Fractions finer than a microsecond are rounded up, so that a timer is never early.
@@ -34,7 +35,7 @@ begin
         interval '0'
     );
 exception when interval_field_overflow or datetime_field_overflow then
-    raise exception '% "%" is too long: it must end before year 10000', field, left(given, 60)
-        using errcode = 'invalid_parameter_value';
+    raise exception '% % is too long: it must end before year 10000', field, quote_literal(left(given, 60))
+        using errcode = 'invalid_parameter_value', constraint = 'invalid_' || field;
 end
 $$;

@@ -20,20 +20,20 @@ begin
     from shardclock.deliveries d
     where d.timer_key = cancel_delivery.timer_key and d.target like 'job:%';
     if found then
-        -- The job's row knows of this start, and the end of a run plans the next one.
-        raise exception 'the delivery of timer % is a start of job "%": disable the job (shardclock jobs disable)',
-            cancel_delivery.timer_key, job
-            using errcode = 'object_not_in_prerequisite_state';
+        -- The job's row refers to this start, and only the end of its run plans the next start.
+        raise exception 'the delivery of timer % is a start of job %: disable the job (shardclock jobs disable)',
+            cancel_delivery.timer_key, quote_literal(job)
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'delivery_of_job';
     end if;
     select coalesce(d.process_instance_key, d.timer_key) into instance
     from shardclock.deliveries d
     where d.timer_key = cancel_delivery.timer_key
         and (d.target = 'process:instance' or d.timer_type = 'SERVICE_TASK');
     if found then
-        -- A token waits for it.
-        raise exception 'the delivery of timer % belongs to instance %: cancel that (shardclock processes cancel), or move its token',
-            cancel_delivery.timer_key, instance
-            using errcode = 'object_not_in_prerequisite_state';
+        -- A token of an instance waits for this delivery.
+        raise exception 'the delivery of timer % belongs to instance %: cancel the instance (shardclock processes cancel), or move '
+            'its token', cancel_delivery.timer_key, instance
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'delivery_of_instance';
     end if;
     with gone as (
         delete from shardclock.deliveries d
@@ -47,18 +47,23 @@ begin
     select
         g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence,
         'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule,
-        jsonb_strip_nulls(jsonb_build_object('by', session_user, 'reason', cancel_delivery.reason))
+        jsonb_strip_nulls(
+            jsonb_build_object(
+                'by', session_user, 'reason', cancel_delivery.reason,
+                'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+            )
+        )
     from gone g;
     return 'DISCARDED';
 end
 $$;
 
-comment on function shardclock.cancel_delivery is $$Ends a delivery that waits: its target is not called any more, and its
-record says who did it. One that a worker or a program has in hand is left as it is.
+comment on function shardclock.cancel_delivery is $$Ends a waiting delivery: its target is not called any more, and the
+record of the end names the caller. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_key: the timer that fired
-reason: why, for the record
-returns: DISCARDED (also if it was before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED: it has ended; UNKNOWN: it has no delivery
-errors: 55000 for a start of a job, and for what an instance of a process waits for; 42501 without a right on shardclock.deliveries
+reason: the reason, for the record
+returns: DISCARDED (also if it was discarded before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED: it has ended; UNKNOWN: the timer has no delivery
+errors: 55000 for a start of a job, and for a delivery for which an instance of a process waits; 42501 without a right on shardclock.deliveries
 example: select shardclock.cancel_delivery(42, reason => 'refunded by hand');
 $$;

@@ -15,13 +15,13 @@ begin atomic
             select from shardclock.endpoints e
             where e.tenant_id = closed_target.tenant_id and e.name = substr(closed_target.target, 9)
         ) then format(
-            'target "%s" has no endpoint: add it (shardclock endpoints add), or discard its dead letters',
+            'target %L has no endpoint: add it (shardclock endpoints add), or discard its dead letters',
             left(closed_target.target, 60)
         )
         when closed_target.target like 'webhook:%' or closed_target.target like 'job:%'
-            then shardclock.unknown_target(closed_target.target, closed_target.tenant_id)
+            then (shardclock.unknown_target(closed_target.target, closed_target.tenant_id))[2]
     end;
 end;
 
 comment on function shardclock.closed_target is
-    'Internal: Says why a target can''t be called, so that a redrive would be in vain; null: it can, or waits for an app.';
+    'Internal: Returns the reason why a redrive to a target would fail; null: it can be called, or waits for an app.';

@@ -1,5 +1,5 @@
--- A start that no engine could take is a dead letter. Once that is discarded, no instance ever begins, so the business
--- key goes with it.
+-- A start that no engine could process is a dead letter. If a client discards the dead letter, its instance never
+-- begins, so the function deletes the business key, too.
 --
 -- in:    timer_keys bigint[], reason text
 -- out:   setof bigint
@@ -45,18 +45,23 @@ begin
     select
         g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence,
         'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule,
-        jsonb_strip_nulls(jsonb_build_object('by', session_user, 'reason', discard_dead_letters.reason))
+        jsonb_strip_nulls(
+            jsonb_build_object(
+                'by', session_user, 'reason', discard_dead_letters.reason,
+                'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+            )
+        )
     from gone g
     returning command_log.timer_key;
 end
 $$;
 
-comment on function shardclock.discard_dead_letters is $$Discards dead letters for good; their records say who did it.
-A signal to an instance that still runs is left: redrive it, or cancel the instance.
+comment on function shardclock.discard_dead_letters is $$Discards dead letters for good; their records name the caller.
+A signal to an instance that still runs stays a dead letter: redrive it, or cancel the instance.
 
-timer_keys: the timers whose deliveries were given up
-reason: why, for the records
-returns: the keys of those that were discarded; a missing one was no dead letter, or an instance waits for it
+timer_keys: the timers of the dead letters
+reason: the reason, for the records
+returns: the keys of the discarded dead letters; a missing key was no dead letter, or an instance waits for it
 errors: 42501 without a right on shardclock.dead_letters
 example: select shardclock.discard_dead_letters(array[42], reason => 'refunded by hand');
 $$;

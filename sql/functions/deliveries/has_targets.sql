@@ -1,5 +1,5 @@
--- Signals to instances are deliveries, too, and engines take them: while nothing else is on its way, and no target is
--- there, no workers are wanted.
+-- Signals to instances are deliveries too, but engines process them. So no worker is needed if there are no targets and
+-- no other deliveries.
 --
 -- in:    nothing
 -- out:   boolean
@@ -13,11 +13,11 @@ begin atomic
     select exists (select from shardclock.handlers h where h.withdrawn_at is null)
         or exists (select from shardclock.endpoints)
         or exists (select from shardclock.jobs j where j.withdrawn_at is null)
-        -- A delivery whose target was removed becomes a dead letter, and only a worker does that. Two ranges, because an
-        -- index finds no inequality: signals may be many.
+        -- A delivery with a removed target needs a worker, which gives it up as a dead letter. Signals may be many, and
+        -- no index fits an inequality: so the query reads the ranges before and after the signals.
         or exists (select from shardclock.deliveries d where d.target < 'process:instance')
         or exists (select from shardclock.deliveries d where d.target > 'process:instance');
 end;
 
 comment on function shardclock.has_targets is
-    'Internal: Says whether a timer can have a target but the log, or a delivery is on its way to one: else no workers are wanted.';
+    'Internal: Returns whether workers are wanted: a target other than the log exists, or a delivery to one is open.';

@@ -16,4 +16,4 @@ begin atomic
 end;
 
 comment on function shardclock.kind_of_target is
-    'Internal: Says whether a target is the log, a handler, a webhook or an instance of a process.';
+    'Internal: Returns the kind of a target: the log, a handler, a webhook or an instance of a process.';

@@ -1,6 +1,6 @@
--- A delivery that waits is locked: from then on no worker claims it, because claims leave out locked rows; and the
--- outcome of a worker that finished during the wait for the lock is seen. One in hand is not locked: until the end of
--- the caller's transaction its worker could neither renew nor settle it.
+-- The function locks a waiting delivery: claims leave out locked rows, so no worker claims it. If a worker finished the
+-- delivery during the wait for the lock, the function returns the outcome. The function does not lock a claimed
+-- delivery: otherwise its worker could neither renew nor settle it until the caller's transaction ends.
 --
 -- in:    timer_key bigint
 -- out:   text: WAITING, IN_HAND, DEAD, DELIVERED, DISCARDED or UNKNOWN
@@ -29,7 +29,7 @@ begin
             where d.timer_key = lock_delivery.timer_key
             for update;
             if is_in_hand then
-                -- A worker claimed it while we waited. This exception releases the lock, which we have only now got.
+                -- A worker claimed the delivery while this call waited. The exception releases the new lock.
                 raise exception using errcode = 'SC001';
             end if;
             if found then
@@ -44,14 +44,14 @@ begin
                 select l.intent
                 from shardclock.command_log l
                 where l.timer_key = lock_delivery.timer_key and l.intent in ('DELIVERED', 'DISCARDED')
-                -- An expression, so that the planner does not scan the index on position for it.
+                -- An expression, so that the planner does not scan the index on position for the last record.
                 order by l.position + 0 desc
                 limit 1
             ),
             'UNKNOWN'
         )
         into ended_as;
-        -- Between the looks somebody may have redriven it.
+        -- Between the two reads an operator may have redriven the dead letter.
         if ended_as <> 'UNKNOWN'
             or not exists (select from shardclock.deliveries d where d.timer_key = lock_delivery.timer_key)
         then
@@ -62,4 +62,4 @@ end
 $$;
 
 comment on function shardclock.lock_delivery is
-    'Internal: Says what the delivery of a timer is now: WAITING, then it is locked; IN_HAND, or how it ended.';
+    'Internal: Returns the state of a timer''s delivery: WAITING (and locks it), IN_HAND, or its outcome.';

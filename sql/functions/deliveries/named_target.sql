@@ -1,4 +1,4 @@
--- A client names no process as its target; the functions of processes write the timers of instances themselves.
+-- A client can't name a process as its target: only the functions of processes write the timers of instances.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text
@@ -16,4 +16,4 @@ begin atomic
 end;
 
 comment on function shardclock.named_target is
-    'Internal: Names the target that a change of a timer asks for, if it is not the log.';
+    'Internal: Returns the target that a change of a timer names, unless it is the log.';

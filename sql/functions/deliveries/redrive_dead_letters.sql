@@ -15,8 +15,8 @@ declare
     why_not text;
 begin
     if per_s < 1 then
-        raise exception 'per_s % is not possible: redrive at least 1 a second, or leave it out', per_s
-            using errcode = 'invalid_parameter_value';
+        raise exception 'per_s % is refused: redrive at least 1 a second, or leave it out', per_s
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_per_s';
     end if;
     return query
     with lane as materialized (
@@ -49,7 +49,12 @@ begin
         select
             n.timer_key, n.process_instance_key, n.element_instance_key, n.due_date, n.created_at, n.occurrence,
             'REDRIVEN', n.tenant_id, n.timer_type, n.target, n.target_element_id, n.name, n.schedule,
-            jsonb_build_object('by', session_user)
+            jsonb_strip_nulls(
+                jsonb_build_object(
+                    'by', session_user,
+                    'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+                )
+            )
         from numbered n
     )
     insert into shardclock.deliveries (
@@ -60,8 +65,8 @@ begin
     select
         n.timer_key, n.process_instance_key, n.element_instance_key, n.begins_at, n.due_date, n.created_at, n.fired_at,
         n.begins_at, n.occurrence,
-        -- A claim goes on counting, so an answer to an old one never counts. The old ones count as given back: they
-        -- don't say that workers die of it.
+        -- The number of claims is kept, so that an answer to an old claim never counts. All old claims count as given
+        -- back: otherwise they would count as deaths of workers during a call.
         n.claims, n.claims, n.slot, n.tenant_id, n.timer_type, n.target,
         n.target_element_id, n.name, n.schedule, n.payload, n.failures
     from numbered n
@@ -72,17 +77,18 @@ begin
         where d.timer_key = any (redrive_dead_letters.timer_keys)
         limit 1;
         if why_not is not null then
-            raise exception 'nothing was redriven: %', why_not using errcode = 'object_not_in_prerequisite_state';
+            raise exception '% not redriven: %', 'the dead letters are', why_not
+                using errcode = 'object_not_in_prerequisite_state', constraint = 'not_redriven';
         end if;
     end if;
 end
 $$;
 
-comment on function shardclock.redrive_dead_letters is $$Delivers dead letters again, from their first attempt on. Dead letters of an endpoint that is disabled or was removed stay dead letters.
+comment on function shardclock.redrive_dead_letters is $$Delivers dead letters again, beginning with their first attempt. A dead letter of a disabled or removed endpoint stays a dead letter.
 
 timer_keys: the timers that fired
-per_s: how many become due in a second; null: all at once
-returns: the keys of those that are delivered again
-errors: 22023 for a rate below 1; 55000 if all of them stay, in a sentence that says why; 42501 without a right on shardclock.deliveries
+per_s: the number of dead letters that become due in a second; null: all at once
+returns: the keys of the redriven dead letters
+errors: 22023 for a rate below 1; 55000 if all dead letters stay, with the reason; 42501 without a right on shardclock.deliveries
 example: select shardclock.redrive_dead_letters(array(select timer_key from shardclock.dead_letters where target = 'order.expired'), per_s => 50);
 $$;

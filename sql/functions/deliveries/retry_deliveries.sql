@@ -1,8 +1,9 @@
--- A service task that a program has leased is not due until its lease is over. Made due, a handler would get it.
+-- A service task that a program has leased is not due until its lease ends. This function leaves a leased task
+-- unchanged: otherwise a handler would get the task during the lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint
--- locks: the deliveries; leaves out those that others have locked
+-- locks: the deliveries; leaves out locked ones
 -- index: deliveries_pkey
 create or replace function shardclock.retry_deliveries(timer_keys bigint[])
 returns setof bigint
@@ -16,7 +17,7 @@ begin
     set next_attempt_at = now()
     where d.timer_key = any (
             array(
-                -- Who waited for rows that workers settle in an order of their own could end in a deadlock.
+                -- Workers settle rows in another order, so a wait for their locks could cause a deadlock.
                 select w.timer_key
                 from shardclock.deliveries w
                 where w.timer_key = any (retry_deliveries.timer_keys)
@@ -30,10 +31,10 @@ end
 $$;
 
 comment on function shardclock.retry_deliveries is $$Makes the next attempts of many deliveries due now. Their failed
-attempts stay counted. Those that a worker or a program has in hand are left as they are.
+attempts stay counted. A delivery that a worker or a program has claimed stays unchanged.
 
 timer_keys: the timers that fired
-returns: the keys of those that are due now, and were not before
+returns: the keys of the deliveries that this call made due
 errors: 42501 without a right on shardclock.deliveries
 example: select shardclock.retry_deliveries(array(select timer_key from shardclock.deliveries where target = 'order.expired' and failed_attempts > 0));
 $$;

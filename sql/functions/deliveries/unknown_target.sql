@@ -1,9 +1,9 @@
 -- in:    target text, tenant_id text
--- out:   text
+-- out:   text[]: the code, and the sentence
 -- locks: nothing
 -- index: endpoints_pkey or handlers_pkey; of a job, as unknown_job
 create or replace function shardclock.unknown_target(target text, tenant_id text)
-returns text
+returns text[]
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
@@ -27,10 +27,13 @@ begin
             return null;
         end if;
         if found then
-            return format(
-                'target "%s" was disabled at %s (%s): enable it (shardclock endpoints enable)',
-                left(target, 60), disabled_at, disabled_why
-            );
+            return array[
+                'target_disabled',
+                format(
+                    'target %L was disabled at %s (%s): enable it (shardclock endpoints enable)',
+                    left(target, 60), disabled_at, disabled_why
+                )
+            ];
         end if;
     else
         select h.withdrawn_at into withdrawn_at from shardclock.handlers h where h.target = unknown_target.target;
@@ -38,14 +41,17 @@ begin
             return null;
         end if;
         if found then
-            return format(
-                'target "%s" was withdrawn at %s: start the cluster with the app that has it',
-                left(target, 60), withdrawn_at
-            );
+            return array[
+                'target_withdrawn',
+                format(
+                    'target %L was withdrawn at %s: start the cluster with the app that has it',
+                    left(target, 60), withdrawn_at
+                )
+            ];
         end if;
     end if;
-    return format(
-        'target "%s" is unknown: %s', left(target, 60),
+    return array['unknown_target', format(
+        'target %L is unknown: %s', left(target, 60),
         coalesce(
             (
                 select 'the targets are log, ' || string_agg(t.target, ', ' order by t.target)
@@ -70,9 +76,9 @@ begin
             'the only target is log; an app has more (shardclock up --app), '
             'and so has a tenant with endpoints (shardclock endpoints add)'
         )
-    );
+    )];
 end
 $$;
 
 comment on function shardclock.unknown_target is
-    'Internal: Says why a tenant''s timer can''t have a target; null: it can.';
+    'Internal: Returns the refusal of a target of a tenant''s timer; null: it is accepted.';

@@ -1,8 +1,8 @@
--- in:    said jsonb
+-- in:    spec jsonb
 -- out:   text[]
 -- locks: the job, the timer of its next start, and declarations of apps until the transaction ends
 -- index: jobs_pkey, timers_by_name_prefix
-create or replace function shardclock.apply_job(said jsonb)
+create or replace function shardclock.apply_job(spec jsonb)
 returns text[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -16,18 +16,18 @@ declare
     is_disabled boolean;
 begin
     perform shardclock.lock_job_names(shared => true);
-    -- Judged when the row is locked.
-    select j.* into before from shardclock.jobs j where j.name = said ->> 'name' for update;
-    refusal := shardclock.refused_job(said);
+    -- The check runs after the lock of the row, so that it sees the newest version.
+    select j.* into before from shardclock.jobs j where j.name = spec ->> 'name' for update;
+    refusal := shardclock.refused_job(spec);
     if refusal is not null then
-        raise exception '%', refusal using errcode = 'invalid_parameter_value';
+        raise exception '%', refusal using errcode = 'invalid_parameter_value', constraint = 'invalid_job';
     end if;
-    changes := shardclock.changes_of_job(said);
+    changes := shardclock.changes_of_job(spec);
     if changes = '{}' then
         return changes;
     end if;
-    job := shardclock.described_job(said);
-    is_disabled := coalesce((said ->> 'disabled')::boolean, before.disabled_at is not null);
+    job := shardclock.described_job(spec);
+    is_disabled := coalesce((spec ->> 'disabled')::boolean, before.disabled_at is not null);
     is_here := exists (
         select from shardclock.jobs d
         where d.declared is not null and d.withdrawn_at is null and d.function = job.function
@@ -67,11 +67,11 @@ end
 $$;
 
 comment on function shardclock.apply_job is $$Creates or changes a job, so that it is as described; each line of a file
-of jobs is such a call. It takes effect at once. A field that is left out gets its default; config and disabled keep
-their values. A job without a function in any app is kept, and starts when an app has the function.
+of jobs is one call. The change takes effect at once. A missing field gets its default; config and disabled keep
+their values. A job without a function in any app is stored, and starts when an app has the function.
 
-said: an object: name, function (package.module:function), other columns of shardclock.jobs up to policy, and disabled
-returns: {added}, or the names of what is otherwise than before; an empty array: it was so already
-errors: 22023 for what can't be a job, or a name that an app declares, in a sentence
+spec: an object: name, function (package.module:function), other columns of shardclock.jobs up to policy, and disabled
+returns: {added}, or the names of the changed columns; an empty array: no change
+errors: 22023 for a wrong value, or a name that an app declares, in a sentence that names it
 example: select shardclock.apply_job('{"name": "refresh-eu", "function": "app:refresh", "every_s": 3600}');
 $$;

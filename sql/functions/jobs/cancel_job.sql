@@ -1,5 +1,5 @@
--- A run may be ending already, because its time is over or its worker leaves. It is cancelled all the same: its start
--- is not tried again.
+-- A run that is already ending, because of its time limit or because its worker shuts down, is cancelled too: its start
+-- has no further attempt.
 --
 -- in:    name text, reason text
 -- out:   text
@@ -28,19 +28,19 @@ begin
     end if;
     select j.state into state from shardclock.jobs j where j.name = cancel_job.name;
     if not found then
-        raise exception '%', shardclock.unknown_job(coalesce(cancel_job.name, ''), 'default')
-            using errcode = 'invalid_parameter_value';
+        raise exception '%', (shardclock.unknown_job(cancel_job.name, 'default'))[2]
+            using errcode = 'no_data_found', constraint = 'unknown_job';
     end if;
     return state;
 end
 $$;
 
-comment on function shardclock.cancel_job is $$Tells the present run of a job to end. Its start is not tried again; the
-next start stays when it is.
+comment on function shardclock.cancel_job is $$Ends the present run of a job. The run's start has no further attempt; the
+time of the next start stays.
 
 name: the job's name
 reason: kept in the record and with the run
-returns: TERMINATING (a run is ending), or SCHEDULED or DISABLED: nothing runs
-errors: 22023 for a job that is unknown
+returns: TERMINATING (a run is ending), or SCHEDULED or DISABLED (no run)
+errors: P0002 for an unknown job
 example: select shardclock.cancel_job('refresh', reason => 'wrong region');
 $$;

@@ -1,10 +1,10 @@
--- What is otherwise than before, if a job becomes as described: {added}, or the names of columns; none: nothing.
+-- Returns the names of the columns that a description would change, or {added}; an empty array: no change.
 --
--- in:    said jsonb
--- out:   text[]: {added}, or the names of columns; none: nothing
+-- in:    spec jsonb
+-- out:   text[]: {added}, or the names of columns; empty: no change
 -- locks: nothing
 -- index: jobs_pkey
-create or replace function shardclock.changes_of_job(said jsonb)
+create or replace function shardclock.changes_of_job(spec jsonb)
 returns text[]
 language plpgsql
 stable
@@ -13,21 +13,21 @@ as $$
 declare
     before shardclock.jobs;
 begin
-    select j.* into before from shardclock.jobs j where j.name = said ->> 'name';
+    select j.* into before from shardclock.jobs j where j.name = spec ->> 'name';
     if not found then
         return '{added}';
     end if;
     return array(
         select d.key
-        from jsonb_each(to_jsonb(shardclock.described_job(said))) d
+        from jsonb_each(to_jsonb(shardclock.described_job(spec))) d
         where d.key = any ('{function,every_s,schedule,zone,missed,overlap,priority,config,policy}')
             and d.value is distinct from to_jsonb(before) -> d.key
         union all
-        select 'disabled' where (said ->> 'disabled')::boolean <> (before.disabled_at is not null)
+        select 'disabled' where (spec ->> 'disabled')::boolean <> (before.disabled_at is not null)
         order by 1
     );
 end
 $$;
 
 comment on function shardclock.changes_of_job is
-    'Internal: Says what would be otherwise than before, if a job became as described.';
+    'Internal: Returns the columns of a job that a description would change.';

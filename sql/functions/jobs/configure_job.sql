@@ -12,12 +12,12 @@ declare
 begin
     select j.config into before from shardclock.jobs j where j.name = configure_job.name for update;
     if not found then
-        raise exception '%', shardclock.unknown_job(coalesce(configure_job.name, ''), 'default')
-            using errcode = 'invalid_parameter_value';
+        raise exception '%', (shardclock.unknown_job(configure_job.name, 'default'))[2]
+            using errcode = 'no_data_found', constraint = 'unknown_job';
     end if;
     if octet_length(configure_job.config::text) > 65536 then
         raise exception 'config has % bytes: the limit is 65536 (64 KiB)', octet_length(configure_job.config::text)
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_config';
     end if;
     update shardclock.jobs j set config = configure_job.config, changed_at = clock_timestamp()
     where j.name = configure_job.name;
@@ -25,12 +25,12 @@ begin
 end
 $$;
 
-comment on function shardclock.configure_job is $$Gives a job another configuration; its next run has it. It stays until
-the app declares another one.
+comment on function shardclock.configure_job is $$Gives a job another configuration for its next runs. The configuration
+stays until the app declares another one.
 
 name: the job's name
-config: any JSON of at most 64 KiB; the type that the job's function takes checks it when a run begins
-returns: the configuration that it had
-errors: 22023 for a job that is unknown, or a config of more than 64 KiB
+config: any JSON of at most 64 KiB; a run checks it at its begin against the type that the job's function takes
+returns: the former configuration
+errors: P0002 for an unknown job; 22023 for a config of more than 64 KiB
 example: select shardclock.configure_job('refresh', '{"region": "eu"}');
 $$;

@@ -1,10 +1,10 @@
--- A column that the app declares as before stays as an operator may have changed it.
+-- A column with an unchanged declaration keeps its value, which an operator may have changed.
 --
--- in:    said jsonb
+-- in:    spec jsonb
 -- out:   text[]: added, back, or the names of the changed columns
 -- locks: the job, and the timer of its next start
 -- index: jobs_pkey, timers_by_name_prefix
-create or replace function shardclock.declare_job(said jsonb)
+create or replace function shardclock.declare_job(spec jsonb)
 returns text[]
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -14,32 +14,32 @@ declare
     job shardclock.jobs;
     changed text[];
 begin
-    select j.* into before from shardclock.jobs j where j.name = said ->> 'name' for update;
+    select j.* into before from shardclock.jobs j where j.name = spec ->> 'name' for update;
     if not found then
-        job := jsonb_populate_record(null::shardclock.jobs, said);
+        job := jsonb_populate_record(null::shardclock.jobs, spec);
         insert into shardclock.jobs (
             name, function, every_s, schedule, zone, missed, overlap, priority, config, policy, declared
         )
         values (
             job.name, job.function, job.every_s, job.schedule, job.zone, job.missed, job.overlap, job.priority,
-            job.config, job.policy, said
+            job.config, job.policy, spec
         )
         returning jobs.* into job;
         perform shardclock.resume_job(job);
         return '{added}';
     end if;
     changed := array(
-        select d.key from jsonb_each(said) d where d.value is distinct from before.declared -> d.key order by d.key
+        select d.key from jsonb_each(spec) d where d.value is distinct from before.declared -> d.key order by d.key
     );
     if changed = '{}' and before.withdrawn_at is null then
         return changed;
     end if;
     job := jsonb_populate_record(
-        before, (select coalesce(jsonb_object_agg(c.key, said -> c.key), '{}') from unnest(changed) as c (key))
+        before, (select coalesce(jsonb_object_agg(c.key, spec -> c.key), '{}') from unnest(changed) as c (key))
     );
     update shardclock.jobs j
     set function = job.function, every_s = job.every_s, schedule = job.schedule, zone = job.zone, missed = job.missed,
-        overlap = job.overlap, priority = job.priority, config = job.config, policy = job.policy, declared = said,
+        overlap = job.overlap, priority = job.priority, config = job.config, policy = job.policy, declared = spec,
         withdrawn_at = null, declared_at = clock_timestamp(), changed_at = clock_timestamp(),
         state = case when j.state = 'DISABLED' and j.disabled_at is null then 'SCHEDULED' else j.state end
     where j.name = before.name
@@ -52,4 +52,4 @@ begin
 end
 $$;
 
-comment on function shardclock.declare_job is 'Internal: Writes a job as its app declares it, and says what that changed.';
+comment on function shardclock.declare_job is 'Internal: Writes a job as its app declares it, and returns the changes.';

@@ -1,11 +1,11 @@
--- `said` is an object whose keys are columns, and `disabled`. A column that it leaves out, or gives as null, has its
--- default; the configuration stays.
+-- `spec` is an object; its keys are the columns, and `disabled`. A missing or null column gets its default; the
+-- configuration stays.
 --
--- in:    said jsonb
+-- in:    spec jsonb
 -- out:   shardclock.jobs
 -- locks: nothing
 -- index: jobs_pkey
-create or replace function shardclock.described_job(said jsonb)
+create or replace function shardclock.described_job(spec jsonb)
 returns shardclock.jobs
 language plpgsql
 stable
@@ -14,14 +14,14 @@ as $$
 declare
     job shardclock.jobs;
 begin
-    select j.* into job from shardclock.jobs j where j.name = said ->> 'name';
+    select j.* into job from shardclock.jobs j where j.name = spec ->> 'name';
     job := jsonb_populate_record(
         job,
         '{"every_s": null, "schedule": null, "zone": "UTC", "missed": "fire_once", "overlap": "skip", "priority": 2,
             "policy": {}}'::jsonb
             || (
                 select coalesce(jsonb_object_agg(s.key, s.value), '{}')
-                from jsonb_each(said - 'disabled') s
+                from jsonb_each(spec - 'disabled') s
                 where s.value <> 'null'
             )
     );
@@ -32,4 +32,4 @@ begin
 end
 $$;
 
-comment on function shardclock.described_job is 'Internal: Gives the row of a job as it is described.';
+comment on function shardclock.described_job is 'Internal: Returns the row of a job for its description.';

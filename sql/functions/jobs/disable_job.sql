@@ -18,17 +18,17 @@ begin
     where j.name = disable_job.name
     returning j.* into job;
     if not found then
-        raise exception '%', shardclock.unknown_job(coalesce(disable_job.name, ''), 'default')
-            using errcode = 'invalid_parameter_value';
+        raise exception '%', (shardclock.unknown_job(disable_job.name, 'default'))[2]
+            using errcode = 'no_data_found', constraint = 'unknown_job';
     end if;
     return shardclock.stop_job(job, 'disabled' || coalesce(': ' || disable_job.reason, ''));
 end
 $$;
 
-comment on function shardclock.disable_job is $$Keeps a job from starting until it is enabled, and tells its present run
-to end.
+comment on function shardclock.disable_job is $$Keeps a job from starting until it is enabled, and ends its present
+run.
 
 as: cancel_job
-returns: DISABLED, or TERMINATING: a run is ending
+returns: DISABLED, or TERMINATING (a run is ending)
 example: select shardclock.disable_job('refresh', reason => 'the source is moved');
 $$;

@@ -1,7 +1,7 @@
--- Cancels the timer of a job's next start; returns its key, or null.
+-- Cancels the timer of a job's next start; returns the timer's key, or null.
 --
 -- in:    job text, why text
--- out:   bigint: its key; null: there was none
+-- out:   bigint: the timer's key; null: the job had no timer
 -- locks: the timer
 -- index: timers_by_name_prefix
 create or replace function shardclock.drop_job_timer(job text, why text)
@@ -29,7 +29,7 @@ begin
             jsonb_build_object('reason', drop_job_timer.why, 'by', current_user)
         from gone g
         returning command_log.timer_key into key;
-        -- If it fired while we waited for its row, the next occurrence has the name.
+        -- If the timer fired during the wait for its row, the next occurrence has the name.
         exit when key is not null or not exists (
             select from shardclock.timers t
             where t.tenant_id = 'default' and t.name = 'job:' || drop_job_timer.job and t.target = t.name

@@ -9,11 +9,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     job shardclock.jobs;
+    why_not text[];
 begin
     select j.* into job from shardclock.jobs j where j.name = enable_job.name for update;
     if not found or job.withdrawn_at is not null then
-        raise exception '%', shardclock.unknown_job(coalesce(enable_job.name, ''), 'default')
-            using errcode = 'invalid_parameter_value';
+        why_not := shardclock.unknown_job(enable_job.name, 'default');
+        raise exception '%', why_not[2]
+            using errcode = case why_not[1] when 'unknown_job' then 'P0002' else '55000' end, constraint = why_not[1];
     end if;
     if job.disabled_at is null then
         return job.state;
@@ -28,11 +30,11 @@ begin
 end
 $$;
 
-comment on function shardclock.enable_job is $$Lets a disabled job start again. With an interval it starts an interval
-after its last end, or at once if that is over.
+comment on function shardclock.enable_job is $$Lets a disabled job start again. A job with an interval starts one
+interval after its last end, or at once if that moment has passed.
 
 name: the job's name
-returns: SCHEDULED, or what it does: it was not disabled, or its last run is still ending
-errors: 22023 for a job that is unknown, or whose code is gone
+returns: SCHEDULED, or the job's state if it was not disabled or its last run is still ending
+errors: P0002 for an unknown job; 55000 for a job without code
 example: select shardclock.enable_job('refresh');
 $$;

@@ -1,4 +1,4 @@
--- Without a backslash, which a session may read as an escape (standard_conforming_strings).
+-- The pattern has no backslash: a session may read a backslash as an escape (standard_conforming_strings).
 --
 -- in:    schedule text
 -- out:   text
@@ -15,14 +15,15 @@ as $$
         case
             when schedule ~* '^R[+]?[0-9]'
                 then format(
-                    'schedule "%s" comes to an end, and a job goes on: write R/ without a number', left(schedule, 60)
+                    'schedule %L ends, and a job has no end: write R/ without a number', left(schedule, 60)
                 )
             when schedule ~* '^R.*/[+-]?P[^/]*/[^/]+$'
                 then format(
-                    'schedule "%s" comes to an end, and a job goes on: write its start before the duration, or none',
+                    'schedule %L ends, and a job has no end: write its start before the duration, or none',
                     left(schedule, 60)
                 )
         end
 $$;
 
-comment on function shardclock.end_of_rule is 'Internal: Says that a job''s rule comes to an end; null: it does not.';
+comment on function shardclock.end_of_rule is
+    'Internal: Returns the refusal of a job''s rule that ends; null: it does not end.';

@@ -5,10 +5,10 @@
 create or replace function shardclock.has_no_start(job text)
 returns boolean
 language sql
-volatile -- For a new snapshot: the caller may have waited for the job's row.
+volatile -- It needs a new snapshot: the caller may have waited for the job's row.
 set enable_seqscan = off
 begin atomic
-    -- One select: a firing moves a start from the one table to the other.
+    -- One select reads both tables, because a firing moves a start from one table to the other.
     select not exists (
             select from shardclock.timers t
             where t.tenant_id = 'default' and t.name = 'job:' || has_no_start.job and t.target = t.name
@@ -19,4 +19,4 @@ begin atomic
         );
 end;
 
-comment on function shardclock.has_no_start is 'Internal: Says whether a job has neither a timer nor a delivery.';
+comment on function shardclock.has_no_start is 'Internal: Returns whether a job has neither a timer nor a delivery.';

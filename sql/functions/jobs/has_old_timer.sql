@@ -1,4 +1,4 @@
--- If a client has changed the timer since, the moment of that change counts.
+-- If a client has changed the timer after it was planned, the time of the change counts.
 --
 -- in:    job text, slack interval
 -- out:   boolean
@@ -18,4 +18,4 @@ begin atomic
 end;
 
 comment on function shardclock.has_old_timer is
-    'Internal: Says whether a job''s start on a grid was planned when the clock was ahead.';
+    'Internal: Returns whether the start of a job''s rule was planned while the clock was ahead.';

@@ -1,9 +1,10 @@
--- A client checks a job's name and function while no declaration is under way. Without the lock there are two races. A
--- job stays withdrawn although its code has just come. A job that a client adds keeps a function that was just withdrawn.
+-- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function. The lock
+-- prevents two races: a job would stay withdrawn although an app has just declared its code, or an added job would keep
+-- a function that was just withdrawn.
 --
 -- in:    shared boolean
 -- out:   nothing
--- locks: the names of jobs, until the transaction ends: shared by clients, alone for a declaration
+-- locks: the names of jobs, until the transaction ends: shared for clients, exclusive for a declaration
 -- index: none
 create or replace function shardclock.lock_job_names(shared boolean)
 returns void
@@ -17,4 +18,4 @@ as $$
 $$;
 
 comment on function shardclock.lock_job_names is
-    'Internal: Keeps what an app declares and what clients add from changing at once, until the transaction ends.';
+    'Internal: Keeps declarations of apps and additions by clients apart, until the transaction ends.';

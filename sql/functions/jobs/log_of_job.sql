@@ -1,4 +1,4 @@
--- A job that has no timer and no run has the key 0 in its record.
+-- If a job has no timer and no run, its record has the key 0.
 --
 -- in:    name text, intent text, timer_key bigint, detail jsonb
 -- out:   nothing
@@ -14,8 +14,12 @@ begin atomic
     values (
         coalesce(log_of_job.timer_key, 0), now(), now(), 1, log_of_job.intent, 'default', 'USER',
         'job:' || log_of_job.name, 'job:' || log_of_job.name,
-        jsonb_strip_nulls(log_of_job.detail || jsonb_build_object('by', current_user))
+        jsonb_strip_nulls(
+            log_of_job.detail || jsonb_build_object(
+                'by', current_user, 'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+            )
+        )
     );
 end;
 
-comment on function shardclock.log_of_job is 'Internal: Records a change of a job that no worker makes.';
+comment on function shardclock.log_of_job is 'Internal: Records a change of a job by a client.';

@@ -11,4 +11,4 @@ begin atomic
 end;
 
 comment on function shardclock.next_start is
-    'Internal: Says when a job with an interval starts next: an interval after its last end, and not before now.';
+    'Internal: Returns the next start of a job with an interval: one interval after its last end, or now if that is past.';

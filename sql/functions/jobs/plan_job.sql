@@ -1,7 +1,7 @@
--- Writes the timer of a job's next start, unless it has one; returns its key, or null.
+-- Writes the timer of a job's next start, unless the job has a timer; returns the new timer's key, or null.
 --
 -- in:    planned shardclock.jobs, at timestamptz
--- out:   bigint: its key; null: it has one already
+-- out:   bigint: the timer's key; null: the job has a timer already
 -- locks: the new timer
 -- index: timers_by_name_prefix
 create or replace function shardclock.plan_job(planned shardclock.jobs, at timestamptz)
@@ -21,7 +21,8 @@ begin
             due_date, anchor, anchor_occurrence, repetitions, target, zone, missed, name, schedule
         )
         select
-            -- A shard plans a schedule, which is due at once until then, and does not fire.
+            -- A new schedule is due at once, so that a shard claims it. The shard plans the schedule, and doesn't fire
+            -- it.
             case when planned.schedule is null then plan_job.at else now() end,
             case when planned.schedule is not null then now() end,
             case when planned.schedule is null then 0 end,
@@ -36,11 +37,11 @@ begin
         exit when key is not null or exists (
             select from shardclock.timers t where t.tenant_id = 'default' and t.name = 'job:' || planned.name
         );
-        -- The name is free, so the key is taken: the sequence of keys was set back.
+        -- The name is free, so the key is in use: the sequence of keys was set back.
         perform shardclock.advance_keys();
     end loop;
     return key;
 end
 $$;
 
-comment on function shardclock.plan_job is 'Internal: Writes the timer of a job''s next start, unless there is one.';
+comment on function shardclock.plan_job is 'Internal: Writes the timer of a job''s next start, unless the job has one.';

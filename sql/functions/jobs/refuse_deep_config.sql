@@ -8,7 +8,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    raise exception '%', shardclock.too_deep('config', new.config) using errcode = 'invalid_parameter_value';
+    raise exception '%', shardclock.too_deep('config', new.config)
+        using errcode = 'invalid_parameter_value', constraint = 'invalid_config';
 end
 $$;
 

@@ -1,9 +1,9 @@
--- The starts that wait go with the job: else the next job of this name would run them. Timers that a client has
--- scheduled with the job as their target stay.
+-- The function deletes the waiting starts too: otherwise the next job of this name would run them. A timer that a
+-- client has scheduled with the job as its target stays.
 --
 -- in:    name text
 -- out:   boolean: false: there is no such job
--- locks: the job, the timer of its next start, and starts that wait
+-- locks: the job, the timer of its next start, and the waiting starts
 -- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane
 create or replace function shardclock.remove_job(name text)
 returns boolean
@@ -19,12 +19,13 @@ begin
         return false;
     end if;
     if job.declared is not null and job.withdrawn_at is null then
-        raise exception 'job "%" is declared by the app, which would add it again: disable it', job.name
-            using errcode = 'object_not_in_prerequisite_state';
+        raise exception 'job % is declared by the app, which would add it again: disable it', quote_literal(job.name)
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'job_declared';
     end if;
     if job.run_timer_key is not null then
-        raise exception 'job "%" has a run that is going: disable it, and remove it when that has ended', job.name
-            using errcode = 'object_not_in_prerequisite_state';
+        raise exception 'job % has a run in progress: disable the job, and remove it when the run has ended',
+            quote_literal(job.name)
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'job_running';
     end if;
     perform shardclock.drop_job_timer(job.name, 'the job was removed');
     with gone as (
@@ -44,11 +45,11 @@ begin
 end
 $$;
 
-comment on function shardclock.remove_job is $$Removes a job that was added by add_job, or whose code is gone. Its next start and
-the starts that wait go with it. Its records stay in the log.
+comment on function shardclock.remove_job is $$Removes a job that add_job has added, or that has lost its code, together
+with its next start and its waiting starts. The job's records stay in the log.
 
 name: the job's name
-returns: true, or false: there is no such job
-errors: 55000 for a job that an app declares, or of which a run is going
+returns: true; false: the job does not exist
+errors: 55000 for a job that an app declares, or that has a run
 example: select shardclock.remove_job('refresh-eu');
 $$;

@@ -1,4 +1,4 @@
--- With an interval, the end of a run that is going gives the next start.
+-- A running job with an interval gets no start here, because the end of its run plans the next start.
 --
 -- in:    resumed shardclock.jobs
 -- out:   nothing
@@ -21,4 +21,4 @@ begin
 end
 $$;
 
-comment on function shardclock.resume_job is 'Internal: Gives a job that may start again its next start.';
+comment on function shardclock.resume_job is 'Internal: Plans the next start of a job that may start again.';

@@ -1,5 +1,5 @@
--- A start is due when it is asked for, not when its transaction began: else a start of a long transaction would come
--- before others that were asked for earlier.
+-- A start is due at the time of the call, not at the begin of its transaction: otherwise a start from a long
+-- transaction would run before starts that were requested earlier.
 --
 -- in:    name text, config jsonb
 -- out:   bigint
@@ -11,16 +11,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    why_not text := shardclock.unknown_job(run_job.name, 'default');
+    why_not text[] := shardclock.unknown_job(run_job.name, 'default');
     key bigint;
 begin
-    if run_job.name is null or why_not is not null then
-        raise exception '%', coalesce(why_not, 'job null is unknown: name one')
-            using errcode = 'invalid_parameter_value';
+    if why_not is not null then
+        raise exception '%', why_not[2]
+            using errcode = case why_not[1] when 'unknown_job' then 'P0002' else '55000' end, constraint = why_not[1];
     end if;
     if octet_length(run_job.config::text) > 65536 then
         raise exception 'config has % bytes: the limit is 65536 (64 KiB)', octet_length(run_job.config::text)
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_config';
     end if;
     loop
         insert into shardclock.timers (due_date, target, payload)
@@ -34,12 +34,12 @@ begin
 end
 $$;
 
-comment on function shardclock.run_job is $$Starts a job now, in the caller's transaction: it has one more start, and
-its next start stays when it is. If a run is going, the job's overlap says what happens.
+comment on function shardclock.run_job is $$Starts a job now, in the caller's transaction: the job has one more start,
+and the time of its next start stays. If a run is going, the job's overlap decides.
 
 name: the job's name
-config: what this run gets as its configuration; null: the job's own
+config: the configuration of this run; null: the job's own configuration
 returns: the timer_key of the start; shardclock.job_runs has its runs
-errors: 22023 for a job that is unknown, disabled or withdrawn, or a config of more than 64 KiB
+errors: P0002 for an unknown job; 55000 for a disabled or withdrawn job; 22023 for a config of more than 64 KiB
 example: select shardclock.run_job('refresh', config => '{"region": "eu"}');
 $$;

@@ -1,9 +1,9 @@
 -- in:    name text, tenant_id text
--- out:   text
+-- out:   text[]: the code, and the sentence
 -- locks: nothing
 -- index: jobs_pkey
 create or replace function shardclock.unknown_job(name text, tenant_id text)
-returns text
+returns text[]
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
@@ -12,13 +12,16 @@ declare
     job shardclock.jobs;
 begin
     if unknown_job.tenant_id <> 'default' then
-        return format('job "%s" is of the tenant "default", as all jobs are', left(unknown_job.name, 60));
+        return array[
+            'job_of_default',
+            format('job %L belongs to the tenant ''default'', as all jobs do', left(unknown_job.name, 60))
+        ];
     end if;
     select j.* into job from shardclock.jobs j where j.name = unknown_job.name;
     return case
         when job.name is null
-            then format(
-                'job "%s" is unknown: %s', left(unknown_job.name, 60),
+            then array['unknown_job', format(
+                'job %L is unknown: %s', left(unknown_job.name, 60),
                 coalesce(
                     (
                         select 'the jobs are ' || string_agg(j.name, ', ' order by j.name)
@@ -26,20 +29,26 @@ begin
                     ),
                     'there are none; an app declares them (shardclock up --app)'
                 )
-            )
+            )]
         when job.withdrawn_at is not null
-            then format(
-                'job "%s" was withdrawn at %s: start the cluster with the app that has it',
-                job.name, job.withdrawn_at
-            )
+            then array[
+                'job_withdrawn',
+                format(
+                    'job %L was withdrawn at %s: start the cluster with the app that has it',
+                    job.name, job.withdrawn_at
+                )
+            ]
         when job.disabled_at is not null
-            then format(
-                'job "%s" was disabled at %s (%s): enable it (shardclock jobs enable)',
-                job.name, job.disabled_at, job.disabled_why
-            )
+            then array[
+                'job_disabled',
+                format(
+                    'job %L was disabled at %s (%s): enable it (shardclock jobs enable)',
+                    job.name, job.disabled_at, job.disabled_why
+                )
+            ]
     end;
 end
 $$;
 
 comment on function shardclock.unknown_job is
-    'Internal: Says why a job can''t be started by a tenant''s timer; null: it can.';
+    'Internal: Returns the refusal of a job as the target of a tenant''s timer; null: it is accepted.';

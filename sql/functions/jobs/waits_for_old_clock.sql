@@ -1,4 +1,4 @@
--- Whether a job's next start, or one that is due, was written when the clock was ahead. Each probes an index.
+-- Returns whether a job's next or due start was written while the clock was ahead. Each check probes an index.
 --
 -- in:    job text, slack interval
 -- out:   boolean
@@ -16,10 +16,10 @@ begin atomic
             select from shardclock.deliveries d
             where d.target = 'job:' || waits_for_old_clock.job and d.tenant_id = 'default'
                 and d.next_attempt_at > clock_timestamp() + waits_for_old_clock.slack
-                -- A retry waits by itself, but not while it is being made.
+                -- A delivery with a failed attempt may wait for its retry, but not while a worker has claimed it.
                 and (d.claimed_by is not null or d.failed_attempts + d.given_back = 0)
         );
 end;
 
 comment on function shardclock.waits_for_old_clock is
-    'Internal: Says whether a start of a job was written when the clock was ahead.';
+    'Internal: Returns whether a start of a job was written while the clock was ahead.';

@@ -1,4 +1,4 @@
--- A job that was added for the function of a withdrawn job is withdrawn with it, and comes back with it.
+-- A job that add_job has added for the function of a withdrawn job is withdrawn and restored together with that job.
 --
 -- in:    kept text[]
 -- out:   setof text: the names
@@ -43,4 +43,4 @@ begin
 end
 $$;
 
-comment on function shardclock.withdraw_jobs is 'Internal: Withdraws the jobs that the app does not declare any more.';
+comment on function shardclock.withdraw_jobs is 'Internal: Withdraws the jobs that the app no longer declares.';

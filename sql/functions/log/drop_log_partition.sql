@@ -1,10 +1,10 @@
--- Drops the oldest day, if that is allowed: one day in each call, so that the log is locked only for a moment. Days are
--- dropped in order, and never before every group has read them: so no reader meets a gap.
+-- Drops the log's oldest day, if retention allows. Each call drops one day, so that it locks the log only for a moment.
+-- Days are dropped in order, and only after each group has read them, so that no reader misses records.
 --
 -- in:    keep_days integer
--- out:   day date, dropped boolean, kept_for text; no row: each day is still to be kept
--- locks: the whole log, exclusively, for a moment; gives up (55P03) at once while another transaction holds a lock on
---        that day, and after 0.1 s of waiting for the log's lock
+-- out:   day date, dropped boolean, kept_for text; no row: all days are still kept
+-- locks: the whole log, exclusively, for a moment; gives up (55P03) at once if another transaction has locked that day,
+--        and after a wait of 0.1 s for the log's lock
 -- index: command_log_in_order of that day; log_days_pkey
 create or replace function shardclock.drop_log_partition(keep_days integer)
 returns table (day date, dropped boolean, kept_for text)
@@ -17,8 +17,8 @@ declare
     last_position bigint;
 begin
     if keep_days is null or keep_days < 1 then
-        raise exception 'keep_days % is not possible: keep at least 1 day', keep_days
-            using errcode = 'invalid_parameter_value';
+        raise exception 'keep_days % is refused: keep at least 1 day', keep_days
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_keep_days';
     end if;
     perform pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'));
     select min(c.relname) into partition_name
@@ -29,7 +29,7 @@ begin
     if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
         return;
     end if;
-    -- A day counts as passed when the next day was recorded too: for the last day before a clock's jump it was not.
+    -- A day counts as passed if the next day was recorded too: the day before a jump of the clock doesn't count.
     if keep_days > (
         select count(*)
         from shardclock.log_days d
@@ -44,12 +44,12 @@ begin
     where c.position < last_position;
     dropped := kept_for is null;
     if dropped then
-        perform shardclock.check_nobody_keeps(partition_name);
-        -- All writers of the log wait behind us while we wait for this lock: so not for long.
+        perform shardclock.require_partition_unlocked(partition_name);
+        -- All writers of the log wait behind this lock, so this call waits for it only briefly.
         set local lock_timeout = '100ms';
         lock table only shardclock.command_log in access exclusive mode;
         execute format('lock table shardclock.%I in access exclusive mode', partition_name);
-        -- A transaction that had written to that day may have committed since the first check.
+        -- A transaction with records of that day may have been committed after the first check.
         execute format('select max(l.position) from shardclock.%I l', partition_name) into last_position;
         select min(c.group_name) into kept_for
         from shardclock.consumers c
@@ -66,5 +66,5 @@ end
 $$;
 
 comment on function shardclock.drop_log_partition is
-    'Internal: Drops the oldest day of the log if a coordinator has led on keep_days days since then and every group '
-    'has read it; returns that day, and whether it was dropped or for which group it was kept.';
+    'Internal: Drops the oldest day of the log if a coordinator has led on keep_days later days and each group has '
+    'read it; returns that day, and whether it was dropped, or the group for which it was kept.';

@@ -1,4 +1,5 @@
--- A page of the log for a reader of one tenant. Without an end, a tenant without records would read all of the log.
+-- Returns the end of a page of the log for a reader of one tenant. Without this limit, the read for a tenant without
+-- records would read the whole log.
 --
 -- in:    after bigint, page_size integer
 -- out:   bigint
@@ -9,7 +10,7 @@ returns bigint
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
--- As read_log.
+-- The same setting as in read_log.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -33,4 +34,4 @@ end
 $$;
 
 comment on function shardclock.end_of_page is
-    'Internal: Finds the position of the last of some records after a position, of whichever tenant; null if there is none.';
+    'Internal: Returns the position of the last record of a page, for the records of all tenants; null: there are none.';

@@ -2,13 +2,13 @@
 --
 -- in:    days_ahead integer
 -- out:   integer
--- locks: an advisory lock; to attach a partition, the default partition, for a moment: gives up (55P03) at once while
---        another transaction holds a lock on that one
+-- locks: an advisory lock; to attach a partition, also the default partition for a moment: gives up (55P03) at once if
+--        another transaction has locked the default partition
 -- index: none
 create or replace function shardclock.ensure_log_partitions(days_ahead integer default 7)
 returns integer
 language plpgsql
--- It runs as its owner: the role of shards may make and drop days by these functions, and no other tables.
+-- The function runs as its owner, so that the role of shards can make partitions of the log, but no other tables.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -17,18 +17,20 @@ declare
     day date;
     partition_name text;
 begin
-    -- Two coordinators may come at once; the second finds the work done.
+    -- Two coordinators may call at once; the second call finds all partitions made.
     perform pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'));
     for ahead in 0 .. days_ahead loop
         day := (now() at time zone 'UTC')::date + ahead;
         partition_name := 'command_log_' || to_char(day, 'YYYYMMDD');
         continue when to_regclass('shardclock.' || partition_name) is not null;
         begin
-            -- This waits for no lock. Attaching a day needs an exclusive lock on the default partition. A dump may keep
-            -- that partition locked for hours, and later writers would wait behind us: so try now, or later again.
+            -- This call waits for no lock, and a later call tries again. The attachment of a day needs an exclusive
+            -- lock on the default partition. A dump may lock that partition for hours, and later writers would wait
+            -- behind this call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;
-            -- Created first and then attached: `create table … partition of` would block every firing while it waits.
+            -- The table is created first and then attached, because `create table … partition of` would block each
+            -- firing during its wait.
             execute format(
                 'create table shardclock.%I (like shardclock.command_log including defaults including constraints)',
                 partition_name
@@ -41,7 +43,7 @@ begin
             );
             made := made + 1;
         exception when check_violation then
-            -- The default partition already has rows of that day: they are safe there.
+            -- The default partition already has rows of that day, so the day's rows stay in the default partition.
             raise warning 'command_log keeps % in its default partition', day;
         end;
     end loop;

@@ -8,17 +8,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- The sequence is read first, then the locks. A position drawn after the first reading is above `drawn`. A
-    -- transaction that drew before it still holds a lock, or has ended before the caller's next snapshot.
+    -- The sequence is read before the locks. A position that is drawn after this read is above `drawn`. A
+    -- transaction that drew before this read still holds a lock, or has ended before the caller's next snapshot.
     drawn bigint := pg_sequence_last_value('shardclock.position_seq');
 begin
     if pg_is_in_recovery() then
-        raise exception 'the log can''t be read on a replica: it does not know who writes; read it on the primary'
-            using errcode = 'object_not_in_prerequisite_state';
+        raise exception 'the log can''t be read on a replica, which does not know the writers: read it on the primary'
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'log_on_replica';
     end if;
     if drawn is null and not has_sequence_privilege('shardclock.position_seq', 'select, usage') then
         raise exception '% may not read the log: grant select on sequence shardclock.position_seq to it', current_user
-            using errcode = 'insufficient_privilege';
+            using errcode = 'insufficient_privilege', constraint = 'log_not_granted';
     end if;
     return greatest(0, least(
         coalesce(drawn, 0),
@@ -38,9 +38,9 @@ begin
             select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
             from ours m
             where m.locktype = 'advisory'
-                -- Any session may take such a lock. Only a writer of the log has locked the table, too, from before it takes its mark.
-                -- A prepared transaction has no pid; while it is being prepared, one of its two locks may still have
-                -- one.
+                -- Any session may take these advisory locks, but only a writer of the log has also locked the table,
+                -- before its mark. A prepared transaction has no pid; during its preparation, one of its two locks may
+                -- still have a pid.
                 and (
                     m.pid is null
                     or exists (select from ours t where t.locktype = 'relation' and (t.pid = m.pid or t.pid is null))
@@ -50,10 +50,10 @@ begin
 end
 $$;
 
-comment on function shardclock.log_horizon is $$Returns the horizon, the position up to which the log is complete: a
-statement that begins after this one sees all records up to there, and no new one can appear. read_log asks for it
-first. A later call may return a lower position. Then a writer had begun before the first call, and took its mark only
-after it. Both answers are right.
+comment on function shardclock.log_horizon is $$Returns the horizon, the position up to which the log is complete. A
+statement that begins after this call sees all records up to the horizon, and no new record can appear there. read_log
+calls this function first. A later call may return a lower position, if a writer began before the first call and took
+its mark after that call. Both answers are right.
 
 returns: a position; 0 before the first record
 errors: 55000 on a replica; 42501 without a right on the sequence shardclock.position_seq

@@ -12,7 +12,7 @@ create or replace function shardclock.read_log(
 returns setof shardclock.command_log
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- Always by index, whatever the planner believes about the partition of a day that has just begun.
+-- Always by index, with any estimate of the size of a new partition.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -24,9 +24,9 @@ declare
     settled bigint := read_log.horizon;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'the log can''t be read in a % transaction: its snapshot is older than the look at who writes; '
-            'use read committed', current_setting('transaction_isolation')
-            using errcode = 'object_not_in_prerequisite_state';
+        raise exception 'the log can''t be read in a % transaction, because its snapshot is older than the check of the '
+            'writers: use read committed', current_setting('transaction_isolation')
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'log_isolation';
     end if;
     if settled is null then
         settled := shardclock.log_horizon();
@@ -43,16 +43,16 @@ begin
 end
 $$;
 
-comment on function shardclock.read_log is $$Reads the records after a position, in order: each record once, and none
-is skipped, even if it was committed late. A transaction that has written to the log and has not committed yet holds
-readers back before its first record; the view shardclock.log_writers shows such transactions.
+comment on function shardclock.read_log is $$Reads the records after a position, in order: each record once, without
+gaps, including records that were committed late. Readers wait before the first record of an open transaction that has
+written to the log; the view shardclock.log_writers shows these transactions.
 
-after: the position of the last record that you have; 0 reads from the beginning
-page_size: how many records at most
-partition: with partitions: reads only timers whose timer_key % 840 % partitions is this number
-partitions: in how many parts the log is read, 1 to 840
-horizon: the result of log_horizon in an earlier statement, to read only up to there; null asks log_horizon now
-returns: rows of command_log, in the order of position; no rows: you are at the end, ask again later
+after: the position of the caller's last record; 0 reads from the beginning
+page_size: the limit of records
+partition: with partitions: reads only timers for which timer_key % 840 % partitions is this number
+partitions: the number of parts in which the log is read, 1 to 840
+horizon: the result of log_horizon in an earlier statement, as the end of the read; null calls log_horizon now
+returns: rows of command_log, in the order of position; no row: the end is reached, call again later
 errors: 55000 in a transaction that is not read committed, and on a replica; 42501 without a right on the sequence shardclock.position_seq
 example: select position, intent, timer_key from shardclock.read_log(after => 0, page_size => 100);
 $$;

@@ -1,4 +1,4 @@
--- The records are made one at a time: the payloads behind the bound are never read.
+-- The function builds the records one by one, so that it never reads payloads after the limit.
 --
 -- in:    after bigint, page_size integer, partition integer, partitions integer, horizon bigint, bytes bigint
 -- out:   json
@@ -43,5 +43,5 @@ end
 $$;
 
 comment on function shardclock.read_log_page is
-    'Internal: Reads records as read_log does, but no more after so many bytes of them as JSON; at least one record. It '
-    'returns an object: records, an array of arrays, and is_full, whether a bound has ended it.';
+    'Internal: Reads records as read_log does, until they have this many bytes as JSON; at least one record. It '
+    'returns an object: records (an array of arrays), and is_full (whether a limit has ended the read).';

@@ -1,10 +1,10 @@
--- If records went to the default partition, because their day had none, that partition becomes the day's own when the
--- day is over. The table itself is attached, so no record is moved, however many there are.
+-- The default partition has the records of days without a partition. After the end of such days, the default partition
+-- itself is attached as the partition of these days, so that no record is moved.
 --
 -- in:    nothing
--- out:   integer: how many partitions it made, 0 or 1
--- locks: the whole log, exclusively, for a moment; gives up after 0.1 s, or at once while another transaction has
---        locked the default partition
+-- out:   integer: the number of partitions that it made, 0 or 1
+-- locks: the whole log, exclusively, for a moment; gives up after 0.1 s, or at once if another transaction has locked
+--        the default partition
 -- index: none
 create or replace function shardclock.rehome_log_default()
 returns integer
@@ -22,10 +22,10 @@ begin
     if last_day is null or last_day >= (now() at time zone 'UTC')::date then
         return 0;
     end if;
-    -- Named after its last day, so that it is not dropped too early.
+    -- The partition is named after its last day, so that it is not dropped too early.
     partition_name := 'command_log_' || to_char(last_day, 'YYYYMMDD');
-    perform shardclock.check_nobody_keeps('command_log_default');
-    -- All writers of the log wait behind us while we wait for this lock: so not for long.
+    perform shardclock.require_partition_unlocked('command_log_default');
+    -- All writers of the log wait behind this lock, so this call waits for it only briefly.
     set local lock_timeout = '100ms';
     lock table shardclock.command_log in access exclusive mode;
     alter table shardclock.command_log detach partition shardclock.command_log_default;
@@ -37,7 +37,7 @@ begin
     create table shardclock.command_log_default partition of shardclock.command_log default;
     return 1;
 exception when lock_not_available or check_violation or invalid_object_definition or duplicate_table then
-    -- Another transaction has locked the log, or a day in between has its own partition: the records stay safe here.
+    -- Another transaction has locked the log, or a day in between has its own partition: the default partition stays.
     return 0;
 end
 $$;

@@ -1,11 +1,11 @@
--- A program gets 8 MiB of variables at a time, and one more task. The next call gets the rest.
--- docs/decisions/0068-what-one-tenant-may-cost.md
+-- One call returns tasks with up to 8 MiB of variables, and one more task. The next call returns the other tasks.
+-- docs/decisions/0068-costs-of-one-tenant.md
 --
 -- in:    task_type text, most integer, lease interval, tenant_id text, worker text
 -- out:   task_key bigint, claim integer, instance_key bigint, token bigint, node_id text, failed_attempts integer,
 --        variables jsonb, type text, process_id text, version integer, business_key text, headers jsonb, attempts_left
 --        integer, claimed_until timestamptz
--- locks: the tasks that it takes; leaves out rows that others have locked
+-- locks: the tasks that it claims; skips locked ones
 -- index: deliveries_by_lane, deliveries_pkey; instances_pkey, definitions_pkey, business_keys_pkey: a probe for each
 --        task
 create or replace function shardclock.activate_service_tasks(
@@ -26,17 +26,18 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if most is null or most not between 1 and 1000 then
-        raise exception 'most % is not possible: take 1 to 1000', most using errcode = 'invalid_parameter_value';
+        raise exception 'most % is refused: take 1 to 1000', most
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_most';
     end if;
     if lease is null or lease < interval '1 s' or lease > interval '1 day' then
-        raise exception 'lease % is not possible: give a second to a day', lease
-            using errcode = 'invalid_parameter_value';
+        raise exception 'lease % is refused: give a second to a day', lease
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_lease';
     end if;
     if length(worker) not between 1 and 100 then
-        raise exception 'worker "%" is refused: give 1 to 100 characters', left(worker, 60)
-            using errcode = 'invalid_parameter_value';
+        raise exception 'worker % is refused: give 1 to 100 characters', quote_literal(left(worker, 60))
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_worker';
     end if;
-    -- During an operator's hold a program gets no tasks: else it would do what handlers may not.
+    -- During an operator's hold neither programs nor handlers get tasks.
     if exists (select from shardclock.identity i where i.held_why is not null) then
         return;
     end if;
@@ -52,7 +53,8 @@ begin
             array(
                 select m.timer_key
                 from (
-                    -- Each has all the variables that its task sees: many large ones would be gigabytes.
+                    -- Each task has a copy of all variables that it sees: with many large variables, an answer would
+                    -- have gigabytes.
                     select
                         due.timer_key,
                         sum(octet_length(due.payload::text)) over (
@@ -84,7 +86,7 @@ begin
         (select b.business_key from shardclock.business_keys b where b.instance_key = t.process_instance_key),
         coalesce(t.headers, '{}'), shardclock.attempts_left(t.attempts_max, t.failed_attempts), t.claimed_until
     from taken t
-    -- With a limit it is a probe of two keys for each task, whatever the planner believes about the tables' sizes.
+    -- With the limit, Postgres probes two keys for each task, with any estimate of the tables' sizes.
     left join lateral (
         select i.process_id, f.version
         from shardclock.instances i
@@ -96,15 +98,15 @@ begin
 end
 $$;
 
-comment on function shardclock.activate_service_tasks is $$Takes service tasks of a type for a program that does them
-itself. They are its own until the lease has run out; then anybody may take them again.
+comment on function shardclock.activate_service_tasks is $$Claims service tasks of a type for a program that completes them
+itself. Until the lease ends, no other program can claim these tasks.
 
 task_type: the type in the model; no handler of an app may have the same name
-most: how many at most, 1 to 1000; fewer if their variables are large
-lease: for how long, a second to a day
-tenant_id: whose
-worker: what the program calls itself, 1 to 100 characters, which operators see; null: it does not say
-returns: task_key and claim, which an answer names; instance_key, token and node_id; failed_attempts; variables, and the task's headers among them, of one name the variable; type; process_id and version; business_key or null; headers, apart; attempts_left, with this one; claimed_until, when the lease runs out
-errors: 22023 for a number, a lease or a worker that is not possible
+most: the limit of tasks, 1 to 1000; a call returns fewer tasks if their variables are large
+lease: the duration of the claim, a second to a day
+tenant_id: the tenant of the tasks
+worker: the program's name for operators, 1 to 100 characters; null: none
+returns: task_key and claim, which an answer names; instance_key, token and node_id; failed_attempts; variables, with the task's headers among them (a variable wins over a header of its name); type; process_id and version; business_key or null; headers, alone; attempts_left, including this one; claimed_until, the end of the lease
+errors: 22023 for an invalid number, lease or worker
 example: select task_key, claim, variables from shardclock.activate_service_tasks('order.pack', most => 5, lease => 'PT30S', worker => 'packer-3');
 $$;

@@ -7,9 +7,9 @@ returns integer
 language sql
 immutable
 begin atomic
-    -- Three, as in Camunda 8. A program may take what others have failed at more often.
+    -- The default is three, as in Camunda 8. A program may also claim a task that has failed more often.
     select greatest(coalesce(attempts_max, 3) - failed_attempts, 1);
 end;
 
 comment on function shardclock.attempts_left is
-    'Internal: Counts the attempts that a program has at a service task, with the one under way.';
+    'Internal: Returns the number of attempts that a program has left for a service task, with the present one.';

@@ -1,6 +1,6 @@
--- Two callers may cancel an instance whose start was given up. The second looks for the instance, and finds none yet.
--- Then the first one writes it, and the dead letter goes; the second finds no dead letter either. So it looks once
--- more.
+-- Two callers may cancel an instance with a start that was given up. The second caller searches the instance and finds
+-- none. Then the first caller writes the instance and deletes the dead letter. So the second caller finds no dead
+-- letter either, and searches the instance again.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text
@@ -38,7 +38,7 @@ begin
             if shardclock.cancel_start(instance_key) then
                 return 'SENT';
             end if;
-            -- Somebody has redriven it meanwhile: it may have begun.
+            -- Another caller has redriven or discarded the dead letter meanwhile: search the instance again.
         elsif is_sought_again then
             return 'NOT_FOUND';
         else
@@ -49,12 +49,12 @@ end
 $$;
 
 comment on function shardclock.cancel_instance is $$Cancels an instance of a process, in the caller's transaction: an
-engine terminates its tokens, and its timers, jobs, tasks and called processes with them. One whose start was given up is
-cancelled at once: the dead letter of its start is discarded.
+engine terminates its tokens, with their timers, jobs, tasks and called processes. An instance with a given-up start
+is cancelled at once: the dead letter of its start is discarded.
 
 instance_key: the instance
-tenant_id: refuse an instance of another tenant; null: of any
-returns: SENT; CANCELED: it was cancelled already; COMPLETED or ERROR: too late, it has ended so; NOT_FOUND: it never was, or is forgotten
+tenant_id: refuse an instance of another tenant; null: any tenant
+returns: SENT; CANCELED: the instance was cancelled before; COMPLETED or ERROR: too late, the instance has ended with this outcome; NOT_FOUND: the instance is unknown, or was deleted
 errors: none
 example: select shardclock.cancel_instance(42);
 $$;

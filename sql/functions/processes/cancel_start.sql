@@ -1,6 +1,6 @@
 -- in:    instance_key bigint, signal_key bigint
 -- out:   boolean
--- locks: its dead letter, until the transaction ends
+-- locks: the start's dead letter, until the transaction ends
 -- index: dead_letters_pkey, deliveries_pkey, definitions_pkey
 create or replace function shardclock.cancel_start(instance_key bigint, signal_key bigint default null)
 returns boolean
@@ -20,13 +20,13 @@ begin
         and d.process_instance_key is null
     returning d.* into start;
     if not found then
-        return false; -- somebody has redriven or discarded it
+        return false; -- another caller has redriven or discarded the dead letter
     end if;
     if served <> '*' and start.tenant_id <> all (nullif(served, '*')::text[]) then
-        raise exception 'instance % is of a tenant that the session does not serve', instance_key
-            using errcode = 'insufficient_privilege';
+        raise exception 'instance % belongs to a tenant that the session does not serve', instance_key
+            using errcode = 'insufficient_privilege', constraint = 'instance_of_another_tenant';
     end if;
-    -- An engine cancels it for whoever sent the signal.
+    -- An engine that cancels the start acts for the sender of its signal.
     select d.payload into asked
     from shardclock.deliveries d
     where d.timer_key = signal_key and d.process_instance_key = start.timer_key;
@@ -65,7 +65,7 @@ begin
             '[]'
         );
     else
-        -- Its process is gone, so there is nothing to show.
+        -- The start's process was deleted, so no row of an instance can be written.
         delete from shardclock.business_keys b where b.instance_key = start.timer_key;
     end if;
     return true;
@@ -73,4 +73,4 @@ end
 $$;
 
 comment on function shardclock.cancel_start is
-    'Internal: Cancels an instance whose start was given up; false: somebody has redriven or discarded it.';
+    'Internal: Cancels an instance with a given-up start; false: another caller has redriven or discarded the start.';

@@ -19,4 +19,4 @@ end
 $$;
 
 comment on function shardclock.check_definition is
-    'Internal: Refuses a version of a process that a tenant has no room for, or whose start timers it has no room for.';
+    'Internal: Refuses a version of a process if it or its start timers exceed the tenant''s quota.';

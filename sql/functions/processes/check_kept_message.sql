@@ -13,4 +13,5 @@ begin
 end
 $$;
 
-comment on function shardclock.check_kept_message is 'Internal: Refuses a message that a tenant has no room for.';
+comment on function shardclock.check_kept_message is
+    'Internal: Refuses a kept message that exceeds the tenant''s quota.';

@@ -14,27 +14,30 @@ begin
     if jsonb_typeof(variables) is distinct from 'object' then
         raise exception 'variables are %: give a JSON object, of names and values',
             coalesce(jsonb_typeof(variables), 'null')
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_variables';
     end if;
-    -- The other rules take 101 levels, of which each has two brackets, or 310 digits. Most variables are shorter.
+    -- Only a text with 101 levels of two brackets each, or with 310 digits, can break the other rules. Most texts are
+    -- shorter.
     if bytes <= 200 then
         return;
     end if;
     if bytes > 1048576 then
         raise exception 'variables have % bytes: the limit is 1048576 (1 MiB)', bytes
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_variables';
     end if;
     if shardclock.is_too_deep(variables) then
-        raise exception '%', shardclock.too_deep('variables', variables) using errcode = 'invalid_parameter_value';
+        raise exception '%', shardclock.too_deep('variables', variables)
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_variables';
     end if;
-    -- 310 digits, in two parts: Postgres counts to 255. Most variables have none, and are not read twice.
+    -- The pattern has 310 digits in two parts, because Postgres counts only to 255. Most variables have fewer digits in
+    -- all, and are not read a second time.
     if variables::text ~ '[0-9]{155}[0-9]{155}'
         and regexp_replace(variables::text, E'"(\\\\.|[^"\\\\])*"', '""', 'g') ~ '(^|[^0-9.])[0-9]{155}[0-9]{155}'
     then
         raise exception 'variables hold a number of more than 309 digits, which no double holds: write it as a text'
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_variables';
     end if;
 end
 $$;
 
-comment on function shardclock.check_variables is 'Internal: Refuses variables that are no JSON object.';
+comment on function shardclock.check_variables is 'Internal: Refuses variables that are not a JSON object.';

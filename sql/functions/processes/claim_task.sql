@@ -25,7 +25,7 @@ begin
         return 'TAKEN';
     end if;
     update shardclock.tasks t set assignee = claim_task.assignee where t.task_key = claim_task.task_key;
-    insert into shardclock.task_acts (task_key, instance_key, act, who, detail)
+    insert into shardclock.task_acts (task_key, instance_key, act, actor, detail)
     select t.task_key, t.instance_key, 'ASSIGNED', session_user, jsonb_build_object('assignee', t.assignee)
     from shardclock.tasks t
     where t.task_key = claim_task.task_key;
@@ -33,13 +33,13 @@ begin
 end
 $$;
 
-comment on function shardclock.claim_task is $$Gives a task to a person, unless another has it; or takes it from whoever
-has it.
+comment on function shardclock.claim_task is $$Assigns a task to a person, unless another person has it; or removes the
+assignee of a task.
 
 task_key: the task
-assignee: the person; null: it is given back, and nobody has it
-tenant_id: refuse a task of another tenant; null: of any
-returns: ASSIGNED, or CREATED if it was given back; TAKEN: another person has it; COMPLETED_BEFORE: it was completed already; CANCELED: its instance waits for it no more; NOT_FOUND: it never was, or its instance is forgotten
+assignee: the person; null: remove the assignee
+tenant_id: refuse a task of another tenant; null: any tenant
+returns: ASSIGNED; CREATED: the task has no assignee now; TAKEN: another person has the task; COMPLETED_BEFORE: the task was completed before; CANCELED: its instance no longer waits for the task; NOT_FOUND: the task is unknown, or its instance was deleted
 errors: none
 example: select shardclock.claim_task(42, 'ann');
 $$;

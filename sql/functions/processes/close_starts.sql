@@ -10,7 +10,7 @@ as $$
 declare
     keys bigint[];
 begin
-    -- A schedule that fires at this moment has another key afterwards: look again until there is none.
+    -- A schedule that fires during this call gets another key: search again until no start timer is left.
     loop
         keys := array(
             select t.timer_key
@@ -27,4 +27,4 @@ begin
 end
 $$;
 
-comment on function shardclock.close_starts is 'Internal: Lets the start events of a definition wait no more.';
+comment on function shardclock.close_starts is 'Internal: Ends the waits of a definition''s start events.';

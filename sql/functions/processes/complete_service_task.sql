@@ -16,19 +16,19 @@ begin
     state := shardclock.end_service_task(
         task_key, claim, tenant_id, 'DELIVERED', '{}', jsonb_build_object('kind', 'completed', 'variables', variables)
     );
-    -- The log's word is that of all deliveries, the caller's that of all tasks.
+    -- The log has the state of a delivery; the caller gets the state of a task instead.
     return case state when 'DELIVERED' then 'COMPLETED' else state end;
 end
 $$;
 
-comment on function shardclock.complete_service_task is $$Completes a service task that the caller has taken; its instance
-goes on.
+comment on function shardclock.complete_service_task is $$Completes a service task that the caller has claimed; the task's
+instance continues.
 
 task_key: the task
-claim: as it was taken
-variables: a JSON object, what the task results in
-tenant_id: refuse a task of another tenant; null: of any
-returns: COMPLETED; TAKEN: another has taken it since; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or RETRIED_BEFORE: it was answered so already, and this answer counts for nothing; CANCELED: its instance waits for it no more; NOT_FOUND: it never was the caller's, or the log has forgotten its end
-errors: 22023 for variables that are no object or have more than 1 MiB
+claim: the claim's number
+variables: a JSON object, the results of the task
+tenant_id: refuse a task of another tenant; null: any tenant
+returns: COMPLETED; TAKEN: another program has claimed the task since; COMPLETED_BEFORE, DISCARDED_BEFORE, DEAD_BEFORE or RETRIED_BEFORE: the claim has this earlier answer, and this call has no effect; CANCELED: the instance no longer waits for the task; NOT_FOUND: the caller never had the task, or the log no longer has its end
+errors: 22023 for variables that are not an object or have more than 1 MiB
 example: select shardclock.complete_service_task(42, 1, '{"packed": true}');
 $$;

@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     task shardclock.tasks;
-    whose text;
+    present_assignee text;
 begin
     perform shardclock.check_variables(variables);
     loop
@@ -23,41 +23,44 @@ begin
             and (t.assignee <> complete_task.assignee) is not true
         returning t.* into task;
         exit when found;
-        select t.assignee into whose
+        select t.assignee into present_assignee
         from shardclock.tasks t
         where t.task_key = complete_task.task_key and t.completed_at is null
             and (complete_task.tenant_id is null or t.tenant_id = complete_task.tenant_id);
         if not found then
             return shardclock.end_of_task(task_key, tenant_id);
-        elsif whose <> complete_task.assignee then
+        elsif present_assignee <> complete_task.assignee then
             return 'TAKEN';
         end if;
-        -- Who had it has given it back since the update looked.
+        -- The former assignee has given the task back since the update's snapshot.
     end loop;
-    -- Not the task's own: if it was completed in vain, because its token had stopped, it is open again, and nobody's.
-    whose := coalesce(task.assignee, complete_task.assignee);
+    -- The update does not write the assignee: if the completion has no effect, because the token had stopped, the task
+    -- is open again, without an assignee.
+    present_assignee := coalesce(task.assignee, complete_task.assignee);
     perform shardclock.send_signal(
         task.instance_key, task.tenant_id,
-        jsonb_build_object('kind', 'completed', 'variables', variables, 'by', coalesce(whose, session_user::text)),
+        jsonb_build_object(
+            'kind', 'completed', 'variables', variables, 'by', coalesce(present_assignee, session_user::text)
+        ),
         task.token
     );
-    insert into shardclock.task_acts (task_key, instance_key, act, who, detail)
+    insert into shardclock.task_acts (task_key, instance_key, act, actor, detail)
     values (
         task.task_key, task.instance_key, 'COMPLETED', session_user,
-        case when whose is null then '{}' else jsonb_build_object('assignee', whose) end
+        case when present_assignee is null then '{}' else jsonb_build_object('assignee', present_assignee) end
     );
     return 'COMPLETED';
 end
 $$;
 
-comment on function shardclock.complete_task is $$Completes a task, in the caller's transaction: its instance goes on once
-that is committed.
+comment on function shardclock.complete_task is $$Completes a task, in the caller's transaction. The task's instance
+continues after the commit.
 
 task_key: the task
-variables: a JSON object, what the task results in
-tenant_id: refuse a task of another tenant; null: of any
-assignee: the person who completes the task, as recorded; a task of another person is refused; null: its present assignee, else the role
-returns: COMPLETED; TAKEN: another person has it; COMPLETED_BEFORE: it was completed already, and these variables count for nothing; CANCELED: its instance waits for it no more; NOT_FOUND: it never was, or its instance is forgotten
-errors: 22023 for variables that are no object or have more than 1 MiB
+variables: a JSON object, the results of the task
+tenant_id: refuse a task of another tenant; null: any tenant
+assignee: the person that the record names; a task of another person is refused; null: the record names the present assignee, or, without one, the role
+returns: COMPLETED; TAKEN: another person has the task; COMPLETED_BEFORE: the task was completed before, and these variables have no effect; CANCELED: the instance no longer waits for the task; NOT_FOUND: the task is unknown, or its instance was deleted
+errors: 22023 for variables that are not an object or have more than 1 MiB
 example: select shardclock.complete_task(42, '{"approved": true}', assignee => 'ann');
 $$;

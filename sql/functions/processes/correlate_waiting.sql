@@ -1,7 +1,7 @@
--- The kept messages of a wait are read once, and not again for each message that is given.
+-- The function reads the kept messages of a waiting token once, and not again after each message.
 --
 -- in:    instance_keys bigint[]
--- out:   integer: how many messages; 1000 at most, 0: there are no more
+-- out:   integer: the number of messages, at most 1000; 0: no message is left
 -- locks: until the transaction ends, the names and keys of the kept messages, the messages, and the subscriptions that
 --        get them
 -- index: subscriptions_by_instance, messages_by_name
@@ -12,7 +12,7 @@ set enable_seqscan = off
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    given_max constant integer := 1000; -- by one call, and as many locks: who calls calls again
+    given_max constant integer := 1000; -- the limit of messages and locks in one call; the caller repeats the call
     waiting record;
     found_message shardclock.messages;
     given integer := 0;
@@ -31,17 +31,18 @@ begin
         where s.instance_key = any (instance_keys) and s.kind = 'message' and s.taken_by is null
         order by s.tenant_id, s.name, s.correlation, s.opened_at
     loop
-        -- Whoever publishes this message now may not commit for long: it is looked for again a little later.
+        -- The transaction that is publishing this message may stay open: the caller searches again a little later.
         continue when not pg_try_advisory_xact_lock(
             hashtextextended(waiting.tenant_id || ' ' || waiting.name || ' ' || waiting.correlation, 19)
         );
-        -- A statement of its own, so that it sees what was committed before we had the lock.
+        -- A separate statement reads the messages, so that it sees the commits before the lock was taken.
         for found_message in
             select m.*
             from shardclock.messages m
             where m.tenant_id = waiting.tenant_id and m.name = waiting.name and m.correlation = waiting.correlation
                 and m.expires_at > now() and waiting.process_id <> all (m.correlated)
-                -- One that no signal can carry, of before variables had a limit: here it would fail for all.
+                -- A message that was stored before variables had a limit may not fit into a signal; without this check
+                -- the call would fail for all instances.
                 and octet_length(m.variables::text) <= 1048576
             order by m.message_key + 0
             limit case when waiting.is_once then 1 else given_max - given end
@@ -69,4 +70,4 @@ end
 $$;
 
 comment on function shardclock.correlate_waiting is
-    'Internal: Gives tokens that have come to wait the messages that were published before.';
+    'Internal: Gives waiting tokens the messages that were published before.';

@@ -37,11 +37,11 @@ begin
 end
 $$;
 
-comment on function shardclock.delete_definition is $$Deletes one version of a process. Its instances go on, and none
-begins any more. If it was the newest version, the start events of the one before it wait again.
+comment on function shardclock.delete_definition is $$Deletes one version of a process. Its instances continue, and no new
+instance begins. If the version was the newest, the start events of the version before it wait again.
 
 definition_key: the key of the version
-tenant_id: refuse a definition of another tenant; null: of any
+tenant_id: refuse a definition of another tenant; null: any tenant
 returns: DELETED, or NOT_FOUND
 errors: none
 example: select shardclock.delete_definition(7);

@@ -1,11 +1,11 @@
--- `said` is an array of {process_id, name, starts, starts_by_hand}.
+-- `processes` is an array of {process_id, name, starts, starts_by_hand}.
 --
--- in:    tenant_id text, resource text, digest bytea, model bytea, said jsonb
+-- in:    tenant_id text, resource text, digest bytea, model bytea, processes jsonb
 -- out:   definition_key bigint, process_id text, version integer, is_new boolean
 -- locks: each process's deployments, until the transaction ends
 -- index: definitions_by_process
 create or replace function shardclock.deploy_model(
-    tenant_id text, resource text, digest bytea, model bytea, said jsonb
+    tenant_id text, resource text, digest bytea, model bytea, processes jsonb
 )
 returns table (definition_key bigint, process_id text, version integer, is_new boolean)
 language plpgsql
@@ -15,8 +15,8 @@ declare
     one jsonb;
     latest shardclock.definitions;
 begin
-    -- In order, so that two deployments of the same processes don't deadlock.
-    for one in select s.one from jsonb_array_elements(said) as s (one) order by s.one ->> 'process_id' loop
+    -- All deployments lock in the same order, so that two deployments of the same processes don't deadlock.
+    for one in select s.one from jsonb_array_elements(processes) as s (one) order by s.one ->> 'process_id' loop
         perform pg_advisory_xact_lock(hashtextextended(deploy_model.tenant_id || ' ' || (one ->> 'process_id'), 18));
         select d.* into latest
         from shardclock.definitions d
@@ -51,4 +51,4 @@ begin
 end
 $$;
 
-comment on function shardclock.deploy_model is 'Internal: Deploys a model that was found to be right.';
+comment on function shardclock.deploy_model is 'Internal: Deploys a validated model.';

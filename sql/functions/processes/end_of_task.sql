@@ -1,5 +1,5 @@
--- The caller that completes a task may name a person: then it completes no other person's task, and the history has the
--- right name. A caller that claims a task that has ended is told how.
+-- A caller that completes a task may name a person. Then the call completes only this person's task, and the history
+-- has the right name. A caller that claims an ended task gets the state in which the task ended.
 --
 -- in:    task_key bigint, tenant_id text
 -- out:   text: COMPLETED_BEFORE, CANCELED or NOT_FOUND
@@ -15,7 +15,7 @@ as $$
 declare
     ended_as text;
 begin
-    -- The task's row goes soon after its end, and its acts stay as long as its instance.
+    -- The task's row is deleted soon after its end; its acts stay as long as its instance.
     select case a.act when 'COMPLETED' then 'COMPLETED_BEFORE' else a.act end into ended_as
     from shardclock.task_acts a
     where a.task_key = end_of_task.task_key and a.act in ('COMPLETED', 'CANCELED')
@@ -31,4 +31,4 @@ begin
 end
 $$;
 
-comment on function shardclock.end_of_task is 'Internal: Tells how a task that is not open has ended.';
+comment on function shardclock.end_of_task is 'Internal: Returns the state of a task that is not open.';

@@ -42,4 +42,5 @@ begin
 end
 $$;
 
-comment on function shardclock.end_service_task is 'Internal: Ends a service task that a program has done, or given up.';
+comment on function shardclock.end_service_task is
+    'Internal: Ends a service task that a program has completed or given up.';

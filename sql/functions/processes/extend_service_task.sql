@@ -12,11 +12,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if lease is null or lease < interval '1 s' or lease > interval '1 day' then
-        raise exception 'lease % is not possible: give a second to a day', lease
-            using errcode = 'invalid_parameter_value';
+        raise exception 'lease % is refused: give a second to a day', lease
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_lease';
     end if;
-    -- A lease that has run out is extended as long as nobody else has taken the task: that would have raised its claims.
-    -- Until the lease runs out the task is not due, as after activate_service_tasks.
+    -- A lease that has ended is extended too, unless another program has claimed the task: that claim would have raised
+    -- the number of claims. The task is due when the lease ends, as after activate_service_tasks.
     update shardclock.deliveries d
     set claimed_until = clock_timestamp() + lease,
         next_attempt_at = clock_timestamp() + lease
@@ -29,14 +29,14 @@ begin
 end
 $$;
 
-comment on function shardclock.extend_service_task is $$Says that the caller still does a service task that it has taken,
-and for how long. It may say so again and again.
+comment on function shardclock.extend_service_task is $$Extends the lease of a service task that the caller has claimed.
+A program may call this function repeatedly.
 
 task_key: the task
-claim: as it was taken
-lease: for how long from now, a second to a day; also shorter than what was left
-tenant_id: refuse a task of another tenant; null: of any
-returns: EXTENDED, also of a lease that has run out if nobody else has taken the task; else as complete_service_task
-errors: 22023 for a lease that is not possible
+claim: the claim's number
+lease: the duration from now, a second to a day; it may be shorter than the rest of the lease
+tenant_id: refuse a task of another tenant; null: any tenant
+returns: EXTENDED, also for a lease that has ended if no other program has claimed the task; otherwise an answer of complete_service_task
+errors: 22023 for an invalid lease
 example: select shardclock.extend_service_task(42, 1, 'PT30S');
 $$;

@@ -18,15 +18,16 @@ as $$
 begin
     if retry_after is null or retry_after not between interval '0' and interval '1 year' then
         raise exception 'retry_after % is not between 0 and a year: name a shorter one, or 0 retries', retry_after
-            using errcode = '22023';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_retry_after';
     end if;
-    -- Of a task that is there and has an attempt left. Whatever is not found here is not found below.
+    -- This update is only for a task with an attempt left. For other tasks, the call below ends the task, and checks
+    -- the claim and the tenant again.
     update shardclock.deliveries d
     set claimed_by = null,
         claimed_until = null,
         worker = null,
         failed_attempts = d.failed_attempts + 1,
-        -- The caller's value stays in force until another call replaces it, also for a handler.
+        -- The caller's `retries` apply until another call replaces them, also if a handler calls the task.
         attempts_max = case
             when retries is null then d.attempts_max
             else least(d.failed_attempts + 1 + retries::bigint, 2147483647)::integer
@@ -49,15 +50,15 @@ begin
 end
 $$;
 
-comment on function shardclock.fail_service_task is $$Says that a service task that the caller has taken could not be done.
+comment on function shardclock.fail_service_task is $$Reports the failure of a service task that the caller has claimed.
 
 task_key: the task
-claim: as it was taken
-reason: why, in a sentence
-retries: how many further attempts there may be, which stands until it is said again; 0: none, so its instance has an incident; null: as many as are left of the model's retries, or of three attempts if it has none
-retry_after: when the next attempt may be made, within a year
-tenant_id: refuse a task of another tenant; null: of any
-returns: RETRIED; DEAD if there is no further attempt; else as complete_service_task
+claim: the claim's number
+reason: the reason, in a sentence
+retries: the number of further attempts, in force until another call gives a number; 0: no further attempt, so the instance has an incident; null: the rest of the model's retries, or of three attempts if the model has none
+retry_after: the time until the next attempt, within a year
+tenant_id: refuse a task of another tenant; null: any tenant
+returns: RETRIED; DEAD if there is no further attempt; otherwise an answer of complete_service_task
 errors: 22023 if retry_after is negative, or more than a year
 example: select shardclock.fail_service_task(42, 1, 'no box is left', retries => 2, retry_after => 'PT5M');
 $$;

@@ -1,4 +1,4 @@
--- The newest version of a process that has not been deleted, or the version that is named.
+-- Finds the newest version of a process that has not been deleted, or a given version.
 --
 -- in:    tenant_id text, process_id text, version integer
 -- out:   bigint
@@ -25,4 +25,5 @@ begin
 end
 $$;
 
-comment on function shardclock.find_definition is 'Internal: Finds the newest version of a process, or the one that is named.';
+comment on function shardclock.find_definition is
+    'Internal: Finds the newest version of a process, or a given version.';

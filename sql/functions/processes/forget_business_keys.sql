@@ -1,4 +1,4 @@
--- A trigger of the table, so that each statement that forgets instances forgets their keys.
+-- The function is a trigger of the table, so that each statement that deletes instances deletes their keys.
 --
 -- in:    nothing
 -- out:   trigger
@@ -17,4 +17,4 @@ begin
 end
 $$;
 
-comment on function shardclock.forget_business_keys is 'Internal: Forgets the business keys of instances with them.';
+comment on function shardclock.forget_business_keys is 'Internal: Deletes the business keys of deleted instances.';

@@ -1,5 +1,4 @@
--- Publishing a message and searching for a token's message exclude each other: one transaction at a time for a name and
--- key.
+-- For each name and key, only one transaction at a time may publish a message or search the messages of a token.
 --
 -- in:    tenant_id text, name text, correlation text
 -- out:   nothing
@@ -13,4 +12,5 @@ as $$
     select pg_advisory_xact_lock(hashtextextended(tenant_id || ' ' || name || ' ' || correlation, 19))
 $$;
 
-comment on function shardclock.lock_message is 'Internal: Waits for others that correlate messages of this name and key.';
+comment on function shardclock.lock_message is
+    'Internal: Waits for other transactions that correlate messages of this name and key.';

@@ -1,5 +1,5 @@
--- A row that claimed_by 0 has claimed is a service task. To ask for that type, too, lets a plan that was made while the
--- table was empty read all service tasks, by the index of these.
+-- Each row with claimed_by 0 is a service task, so the query has no condition on the row's type: with that condition, a
+-- plan that was made on an empty table could read all service tasks by their index.
 --
 -- in:    task_key bigint, claim integer, tenant_id text
 -- out:   text
@@ -27,7 +27,7 @@ begin
     if state is not null then
         return state;
     end if;
-    -- What has ended has one record of that. The end that a step of its instance makes is no attempt's.
+    -- An ended task has one record of its end. If a step of the instance ended the task, the end belongs to no attempt.
     select case
             when l.intent = 'DELIVERED' then 'COMPLETED_BEFORE'
             when l.intent = 'DEAD' then 'DEAD_BEFORE'
@@ -46,4 +46,4 @@ end
 $$;
 
 comment on function shardclock.lost_service_task is
-    'Internal: Says what became of a service task that is not, or no longer, the caller''s under a claim.';
+    'Internal: Returns the state of a service task for a caller without its present claim.';

@@ -16,14 +16,14 @@ as $$
     )
 $$;
 
-comment on function shardclock.move_tokens is $$Moves tokens of an instance by hand: some are terminated, and others begin
-at the nodes that are named. All of it happens, or nothing, if a token or a node is not there.
+comment on function shardclock.move_tokens is $$Moves tokens of an instance by hand: some tokens are terminated, and others
+begin at the given nodes. If a token or a node does not exist, nothing happens.
 
 instance_key: the instance
 terminated: tokens that end
 begun: ids of nodes at which tokens begin
-tenant_id: refuse an instance of another tenant; null: of any
-returns: SENT, or NOT_FOUND if it has ended or never was
+tenant_id: refuse an instance of another tenant; null: any tenant
+returns: SENT, or NOT_FOUND if the instance has ended or is unknown
 errors: none
 example: select shardclock.move_tokens(42, terminated => '{3}', begun => '{ship}');
 $$;

@@ -13,4 +13,4 @@ begin
 end
 $$;
 
-comment on function shardclock.note_key_prefix is 'Internal: Notes by which API key somebody acts on a task.';
+comment on function shardclock.note_key_prefix is 'Internal: Records the API key of an act on a task.';

@@ -1,5 +1,6 @@
--- A worker calls this for each job of a service task that has ended: the one place where a delivery's end becomes a
--- signal of BPMN. It reads no row, so that Postgres inlines it into the statement that settles.
+-- A worker's statement calls this function for each ended delivery of a service task. No other function turns the end
+-- of a delivery into a signal of BPMN. The function reads no row, so that Postgres inlines it into the statement that
+-- settles deliveries.
 --
 -- in:    intent text, target text, reason text, result jsonb
 -- out:   jsonb: the signal to the instance; `intent` is DELIVERED, DISCARDED or DEAD
@@ -15,7 +16,7 @@ begin atomic
             then jsonb_build_object(
                 'kind', 'completed',
                 'variables',
-                -- That an endpoint answered with 200 is no variable of a process.
+                -- An endpoint's answer, such as 200, is not a variable of a process.
                 case when jsonb_typeof(result) = 'object' and target not like 'webhook:%' then result else '{}' end
             )
         when intent = 'DISCARDED' and result ? 'error_code'
@@ -28,4 +29,4 @@ begin atomic
 end;
 
 comment on function shardclock.on_service_task_ended is
-    'Internal: Returns the signal by which an instance learns how the job of its service task has ended.';
+    'Internal: Returns the signal that tells an instance the end of its service task''s delivery.';

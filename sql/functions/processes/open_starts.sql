@@ -18,7 +18,7 @@ begin
         name, schedule, payload
     )
     select
-        -- A shard plans a schedule, which is due at once until then, and does not fire.
+        -- A schedule is due at once, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
         coalesce((s.start ->> 'due_date')::timestamptz, now()),
         case when s.start ->> 'schedule' is not null then now() end,
         case when s.start ->> 'schedule' is null then 0 end,
@@ -30,7 +30,7 @@ begin
         jsonb_build_object('kind', 'begin', 'definition', d.definition_key)
     from jsonb_array_elements(d.starts) with ordinality as s (start, number)
     where s.start ->> 'kind' = 'timer'
-        -- A date that has passed has begun its instance, when the definition was the newest before.
+        -- A start timer with a past date is left out: it began its instance when this definition was the newest before.
         and (not again or s.start ->> 'schedule' is not null or (s.start ->> 'due_date')::timestamptz > now());
     insert into shardclock.subscriptions (definition_key, is_once, kind, tenant_id, name, process_id, node_id)
     select d.definition_key, false, s.start ->> 'kind', d.tenant_id, s.start ->> 'name', d.process_id, s.start ->> 'node_id'
@@ -39,4 +39,4 @@ begin
 end
 $$;
 
-comment on function shardclock.open_starts is 'Internal: Lets the start events of a definition wait.';
+comment on function shardclock.open_starts is 'Internal: Begins the waits of a definition''s start events.';

@@ -1,5 +1,5 @@
 -- in:    name text, correlation text, variables jsonb, tenant_id text, time_to_live interval
--- out:   setof bigint: of each instance that gets it now
+-- out:   setof bigint: the instances that get the message now
 -- locks: the message's name and key, until the transaction ends; the subscriptions that it takes
 -- index: subscriptions_by_name, messages_by_name
 create or replace function shardclock.publish_message(
@@ -25,11 +25,11 @@ declare
 begin
     perform shardclock.check_variables(variables);
     if time_to_live > interval '366 days' then
-        raise exception 'time_to_live % is not possible: a message is kept for at most 366 days', time_to_live
-            using errcode = 'invalid_parameter_value';
+        raise exception 'time_to_live % is refused: a message is kept for at most 366 days', time_to_live
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_time_to_live';
     end if;
     perform shardclock.lock_message(tenant_id, name, correlation);
-    -- The key is drawn under the lock. So the keys of messages have the order of the messages.
+    -- The key is drawn under the lock, so that keys have the order of the messages.
     message := nextval('shardclock.timer_key_seq');
     if time_to_live > interval '0' then
         signal := signal || jsonb_build_object('message', message);
@@ -41,15 +41,15 @@ begin
     order by m.message_key + 0 desc
     limit 1;
     loop
-        -- The first that waits of each process. A subscription may go while we wait for its row, and another may come:
-        -- then it is found in the next round.
+        -- Find the first waiting token of each process. A subscription may be deleted while we wait for its row, and
+        -- another may be written: the next round finds the new one.
         select array_agg(f.subscription_key), array_agg(f.instance_key) filter (where f.is_behind)
         into waiting, behind
         from (
             select distinct on (w.process_id)
                 w.subscription_key, w.instance_key,
-                -- Messages are given in their order: a process that has had the newest has had all, but those that were
-                -- passed over.
+                -- Each process gets messages in their order: a process that has got the newest message has got all
+                -- messages, except messages that were passed over.
                 w.process_id <> all (had_newest) or exists (
                     select
                     from shardclock.messages m
@@ -64,7 +64,8 @@ begin
             order by w.process_id, w.opened_at
         ) f;
         exit when waiting is null;
-        -- Kept messages first: an engine may not have looked for these yet. Whoever got one may wait no longer.
+        -- Kept messages are given first: an engine may not have correlated them yet. A token that gets a kept message
+        -- may no longer wait for the new message.
         continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
             update shardclock.subscriptions s
@@ -85,7 +86,7 @@ begin
     loop
         reached := reached || got.process_id;
         if time_to_live > interval '0' and got.process_id <> all (had_newest) then
-            -- From now on the newest has come to this process, which has not had those before.
+            -- From now on this process has the newest message but not the earlier messages: these are passed over.
             update shardclock.messages m
             set passed_over = true
             where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name
@@ -109,16 +110,16 @@ begin
 end
 $$;
 
-comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. Of each process, the
-token that waits longest for the name and the correlation key gets it; if none waits, a message start event begins an
-instance. With a time to live, the message is kept for that long, for tokens that come later.
+comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. In each process, the
+token that has waited longest for the name and the correlation key gets the message. If no token waits, a message start
+event begins an instance. With a time to live, the message is kept for tokens that wait later.
 
 name: the message's name, as in the model
-correlation: the key that the waiting token's expression must have found
+correlation: the key that the waiting token's expression must equal
 variables: a JSON object, which the token gets
-tenant_id: whose processes
-time_to_live: how long it is kept, 366 days at most; 0: it is for those who wait now
-returns: the keys of the instances that get it now; none: nobody waits
-errors: 22023 for variables that are no object or have more than 1 MiB, or for a longer time_to_live
+tenant_id: the tenant of the processes
+time_to_live: the time for which the message is kept, at most 366 days; 0: only for tokens that wait now
+returns: the keys of the instances that get the message now; no row: no instance waits
+errors: 22023 for variables that are not an object or have more than 1 MiB, or for a longer time_to_live
 example: select shardclock.publish_message('paid', correlation => '42', time_to_live => 'PT1H');
 $$;

@@ -1,8 +1,8 @@
--- An incident of a signal that waits for room is resolved as any other.
+-- The incident of a signal that waits for a quota can be resolved like any other incident.
 --
 -- in:    instance_key bigint, token bigint, tenant_id text
 -- out:   text
--- locks: the new signal, or the signal that waits for room
+-- locks: the new signal, or the signal that waits for a quota
 -- index: incidents_pkey, instances_pkey, deliveries_pkey
 create or replace function shardclock.resolve_incident(instance_key bigint, token bigint, tenant_id text default null)
 returns text
@@ -24,7 +24,7 @@ begin
         return 'NOT_FOUND';
     end if;
     if not has_stopped then
-        -- The signal waits for room in a quota: an engine tries it again now.
+        -- The signal waits for a quota: an engine tries it again now.
         update shardclock.deliveries d
         set next_attempt_at = least(d.next_attempt_at, now())
         where d.timer_key = signal and d.process_instance_key = resolve_incident.instance_key
@@ -32,20 +32,20 @@ begin
         if found then
             return 'SENT';
         end if;
-        raise exception 'the incident of token % is a signal that no engine could take: send it again (shardclock dead-letters redrive %)',
-            token, signal
-            using errcode = 'invalid_parameter_value';
+        raise exception 'the incident of token % is a signal that no engine could take: send it again (shardclock dead-letters '
+            'redrive %)', token, signal
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'incident_of_signal';
     end if;
     return shardclock.signal_instance(instance_key, tenant_id, '{"kind": "retried"}', token);
 end
 $$;
 
-comment on function shardclock.resolve_incident is $$Resolves an incident: the token goes on where it stopped.
+comment on function shardclock.resolve_incident is $$Resolves an incident, so that the token continues at its node.
 
 instance_key: the instance
 token: the token that stopped
-tenant_id: refuse an instance of another tenant; null: of any
-returns: SENT, or NOT_FOUND if there is no such incident
-errors: 22023 for an incident that is a dead letter: that is redriven
+tenant_id: refuse an instance of another tenant; null: any tenant
+returns: SENT, or NOT_FOUND if the incident does not exist
+errors: 55000 for the incident of a dead letter: redrive the dead letter
 example: select shardclock.resolve_incident(42, 3);
 $$;

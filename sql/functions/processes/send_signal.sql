@@ -1,5 +1,6 @@
--- The gateway's role sends all signals that come over HTTP, so a gateway's session names the API key. The name stands
--- in each signal, and so in the history of its instance, and in each act on a task. It costs no record.
+-- All signals that come over HTTP are sent with the gateway's role, so a gateway's session names the API key. Each
+-- signal contains the key's prefix, and so do the history of its instance and each act on a task. So a signal needs no
+-- audit record.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint, node_id text
 -- out:   bigint: timer_key of the signal
@@ -17,9 +18,9 @@ declare
     key bigint;
 begin
     if octet_length(signal::text) > 1049600 then
-        raise exception 'a signal has % bytes: the limit is 1049600 (1 MiB of variables, and 1 KiB for the rest)',
+        raise exception 'signal has % bytes: the limit is 1049600 (1 MiB of variables, and 1 KiB for the rest)',
             octet_length(signal::text)
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_signal';
     end if;
     if key_prefix <> '' then
         signal := signal || jsonb_build_object('key_prefix', key_prefix);

@@ -21,10 +21,10 @@ $$;
 comment on function shardclock.set_variables is $$Sets variables of an instance.
 
 instance_key: the instance
-variables: a JSON object; variables that it does not name stay
-token: whose variables; 1: those of the process
-tenant_id: refuse an instance of another tenant; null: of any
-returns: SENT, or NOT_FOUND if it has ended or never was
-errors: 22023 for variables that are no object or have more than 1 MiB
+variables: a JSON object; other variables stay
+token: the token of the variables; 1: the process itself
+tenant_id: refuse an instance of another tenant; null: any tenant
+returns: SENT, or NOT_FOUND if the instance has ended or is unknown
+errors: 22023 for variables that are not an object or have more than 1 MiB
 example: select shardclock.set_variables(42, '{"paid": true}');
 $$;

@@ -1,5 +1,5 @@
--- The history of an instance names the caller that cancelled it, set its variables, resolved, moved or completed
--- something.
+-- The history of an instance names the caller of each cancellation, change of variables, resolution, move and
+-- completion.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint
 -- out:   text: SENT or NOT_FOUND

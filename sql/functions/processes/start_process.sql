@@ -32,75 +32,77 @@ begin
     limit 1;
     perform shardclock.check_variables(variables);
     if length(business_key) not between 1 and 255 then
-        raise exception 'business_key "%" is refused: give 1 to 255 characters', left(business_key, 60)
-            using errcode = 'invalid_parameter_value';
+        raise exception 'business_key % is refused: give 1 to 255 characters', quote_literal(left(business_key, 60))
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_business_key';
     end if;
     if idempotency_key is not null then
-        -- Waits for a concurrent start with the same key.
+        -- This lock waits for a concurrent start with the same key.
         perform pg_advisory_xact_lock(hashtextextended(tenant_id || ' ' || idempotency_key, 20));
         select s.* into before
         from shardclock.process_starts s
         where s.tenant_id = start_process.tenant_id and s.idempotency_key = start_process.idempotency_key
-            -- An older one is only not forgotten yet.
+            -- This older key has expired, and is not deleted yet.
             and s.asked_at > now() - interval '1 day';
         if before.process_id <> start_process.process_id then
-            raise exception 'idempotency_key "%" has started the process "%": use another key',
-                left(idempotency_key, 60), left(before.process_id, 60)
-                using errcode = 'invalid_parameter_value';
+            raise exception 'idempotency_key % has started %: use another key', quote_literal(left(idempotency_key, 60)),
+                format('the process %L', left(before.process_id, 60))
+                using errcode = 'invalid_parameter_value', constraint = 'start_key_used';
         end if;
-        -- A repeated start without a business key matches any: some callers know no business keys.
+        -- A repeated start without a business key equals a start with any: some callers don't know the business key.
         if before.instance_key is not null and business_key <> coalesce(before.business_key, '') then
-            raise exception 'idempotency_key "%" has started an instance %: use another key', left(idempotency_key, 60),
-                coalesce('with the business key "' || left(before.business_key, 60) || '"', 'without a business key')
-                using errcode = 'invalid_parameter_value';
+            raise exception 'idempotency_key % has started %: use another key', quote_literal(left(idempotency_key, 60)),
+                'an instance ' || coalesce(
+                    'with the business key ' || quote_literal(left(before.business_key, 60)), 'without a business key'
+                )
+                using errcode = 'invalid_parameter_value', constraint = 'start_key_used';
         end if;
         if before.instance_key is not null then
             return before.instance_key;
         end if;
     end if;
     if definition is null then
-        -- A missing process has an SQLSTATE of its own, so that an API can tell it apart.
-        raise exception 'process "%" %', left(process_id, 60), case
-            when version is not null and shardclock.find_definition(tenant_id, process_id) is not null
-                then format('has no version %s: leave it out for the newest', version)
-            else format(
-                'is unknown: %s', coalesce(
-                    (
-                        select 'the processes are ' || string_agg(d.process_id, ', ' order by d.process_id)
-                        from (
-                            select distinct d.process_id
-                            from shardclock.definitions d
-                            where d.tenant_id = start_process.tenant_id and d.deleted_at is null
-                            order by d.process_id
-                            limit 20
-                        ) d
-                    ),
-                    'none is deployed (shardclock deploy)'
-                )
-            )
-        end
-        using errcode = 'no_data_found';
+        if version is not null and shardclock.find_definition(tenant_id, process_id) is not null then
+            raise exception 'process % has no version %: leave it out for the newest',
+                quote_literal(left(process_id, 60)), version
+                using errcode = 'no_data_found', constraint = 'unknown_version';
+        end if;
+        raise exception 'process % is unknown: %', quote_literal(left(process_id, 60)), coalesce(
+            (
+                select 'the processes are ' || string_agg(d.process_id, ', ' order by d.process_id)
+                from (
+                    select distinct d.process_id
+                    from shardclock.definitions d
+                    where d.tenant_id = start_process.tenant_id and d.deleted_at is null
+                    order by d.process_id
+                    limit 20
+                ) d
+            ),
+            'none is deployed (shardclock deploy)'
+        )
+            using errcode = 'no_data_found', constraint = 'unknown_process';
     end if;
     if not starts_by_hand then
-        select string_agg(s.said, ' or ' order by s.said) into begun_by
+        select string_agg(s.sentence, ' or ' order by s.sentence) into begun_by
         from (
             select distinct case s.start ->> 'kind'
                 when 'timer' then 'its timer'
-                else format('the %s "%s"', s.start ->> 'kind', left(s.start ->> 'name', 60))
-            end as said
+                else format('the %s %L', s.start ->> 'kind', left(s.start ->> 'name', 60))
+            end as sentence
             from shardclock.definitions d
             cross join lateral jsonb_array_elements(d.starts) as s (start)
             where d.definition_key = definition
-            order by said
+            order by sentence
             limit 5
         ) s;
         if begun_by is not null then
-            raise exception 'process "%" has no start event without a trigger: it begins by %', left(process_id, 60),
-                begun_by
-                using errcode = 'invalid_parameter_value';
+            raise exception 'process % has no start event without a trigger: it begins by %',
+                quote_literal(left(process_id, 60)), begun_by
+                using errcode = 'invalid_parameter_value', constraint = 'process_without_start';
         end if;
     end if;
-    perform shardclock.check_quota(tenant_id, 'instances');
+    if not shardclock.has_quota_for_start(tenant_id) then
+        perform shardclock.check_quota(tenant_id, 'instances');
+    end if;
     key := shardclock.send_signal(
         null, tenant_id, jsonb_build_object('kind', 'begin', 'definition', definition, 'variables', variables)
     );
@@ -126,15 +128,15 @@ end
 $$;
 
 comment on function shardclock.start_process is $$Starts an instance of a process, in the caller's transaction: an
-engine begins it once that is committed.
+engine begins it after the commit.
 
 process_id: the id of a deployed process
-variables: a JSON object, the variables with which it begins
-tenant_id: whose process it is
-version: which version; null: the newest
-idempotency_key: called again with it within a day, it starts nothing and returns the same instance, also if the second call gives no business_key; null: each call starts one
-business_key: what the caller's own world calls the instance, 1 to 255 characters, by which it is found; several may have the same; null: nothing
+variables: a JSON object, its first variables
+tenant_id: the tenant of the process
+version: the version; null: the newest
+idempotency_key: another call with this key within a day starts nothing and returns the same instance, also if that call gives no business_key; null: each call starts an instance
+business_key: the caller's own name for the instance, 1 to 255 characters, for searches; several instances may have the same name; null: none
 returns: the instance_key
-errors: P0002 for a process or a version that is not deployed; 22023 for variables that are no object or have more than 1 MiB, a business_key that is too long, an idempotency_key that has started another process, or an instance with another business_key or none, or a process that only its message, signal or timer begins; SC429 if the tenant has as many instances as it may have
+errors: P0002 for a process or a version that is not deployed; 22023 for variables that are not an object or have more than 1 MiB, for a business_key that is too long, for an idempotency_key that has started another process or an instance with another business_key or none, and for a process that only its message, signal or timer begins; SC429 if the tenant's quota of instances is used up
 example: select shardclock.start_process('order', variables => '{"order": 42}', idempotency_key => 'order-42', business_key => 'order-42');
 $$;

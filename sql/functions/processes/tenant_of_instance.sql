@@ -1,8 +1,7 @@
--- The beginning of an instance may wait for an engine: then it counts as running. A signal that is sent in parts is no
--- instance.
+-- An instance counts as running while its start waits for an engine. A signal that is sent in parts is not an instance.
 --
 -- in:    instance_key bigint, tenant_id text
--- out:   text: null: there is none
+-- out:   text: null: unknown
 -- locks: nothing
 -- index: instances_pkey, deliveries_pkey
 create or replace function shardclock.tenant_of_instance(instance_key bigint, tenant_id text)
@@ -26,4 +25,4 @@ begin atomic
     limit 1;
 end;
 
-comment on function shardclock.tenant_of_instance is 'Internal: Tells whose a running instance is.';
+comment on function shardclock.tenant_of_instance is 'Internal: Returns the tenant of a running instance.';

@@ -13,8 +13,8 @@ as $$
 begin
     perform shardclock.check_variables(variables);
     if code is null or length(code) not between 1 and 200 then
-        raise exception 'code "%" is refused: give 1 to 200 characters', left(code, 60)
-            using errcode = 'invalid_parameter_value';
+        raise exception 'code % is refused: give 1 to 200 characters', quote_literal(left(code, 60))
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_code';
     end if;
     return shardclock.end_service_task(
         task_key, claim, tenant_id, 'DISCARDED', jsonb_build_object('reason', reason),
@@ -23,16 +23,16 @@ begin
 end
 $$;
 
-comment on function shardclock.throw_service_task_error is $$Ends a service task with an error of BPMN. An event in the
-model may catch the error by its code. The caller must have taken the task.
+comment on function shardclock.throw_service_task_error is $$Ends a service task with a BPMN error. An event in the
+model may catch the error by its code. The caller must have claimed the task.
 
 task_key: the task
-claim: as it was taken
+claim: the claim's number
 code: the error's code, as in the model
-reason: why, in a sentence
+reason: the reason, in a sentence
 variables: a JSON object, which the event gets
-tenant_id: refuse a task of another tenant; null: of any
-returns: DISCARDED; else as complete_service_task
-errors: 22023 for a code that is none, and as for complete_service_task
+tenant_id: refuse a task of another tenant; null: any tenant
+returns: DISCARDED; otherwise an answer of complete_service_task
+errors: 22023 for an invalid code, and as for complete_service_task
 example: select shardclock.throw_service_task_error(42, 1, 'OUT_OF_STOCK');
 $$;

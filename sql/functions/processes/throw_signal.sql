@@ -1,5 +1,5 @@
 -- in:    name text, variables jsonb, tenant_id text
--- out:   setof bigint: of each instance that gets it now
+-- out:   setof bigint: the instances that get the signal now
 -- locks: the new signals
 -- index: subscriptions_in_order, deliveries_of_throws
 create or replace function shardclock.throw_signal(
@@ -11,7 +11,7 @@ set enable_seqscan = off
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- In one statement, a signal is written for at most 500 subscriptions, with at most 4 MiB of variables in all.
+    -- One statement writes a signal for at most 500 subscriptions, with at most 4 MiB of variables for all together.
     receivers_max integer := greatest(1, least(500, 4194304 / greatest(1, octet_length(variables::text))));
     receivers integer;
     newest bigint;
@@ -26,7 +26,7 @@ begin
         order by s.subscription_key + 0 desc
         limit receivers_max + 1
     ) f;
-    -- Behind a signal of this name that engines still send, a signal is sent as that one is.
+    -- While engines still send an earlier signal of this name, engines send the new signal too, after the earlier one.
     if receivers > receivers_max or receivers > 0 and (
         select true
         from shardclock.deliveries d
@@ -73,15 +73,16 @@ begin
 end
 $$;
 
-comment on function shardclock.throw_signal is $$Throws a signal, in the caller's transaction. Each instance that
-waits for it now gets it, and signal start events begin instances. An engine sends it in parts if more than 500 instances
-wait, if they would get more than 4 MiB of variables together, or if an earlier signal of the name is still being sent.
+comment on function shardclock.throw_signal is $$Throws a signal, in the caller's transaction. Each instance that waits
+for the signal now gets it, and signal start events begin instances. An engine sends the signal in parts in three cases:
+more than 500 instances wait; the instances would get more than 4 MiB of variables together; an earlier signal of this
+name is still being sent.
 
 name: the signal's name, as in the model
-variables: a JSON object, which each of the instances gets
+variables: a JSON object, which each instance gets
 tenant_id: the tenant of the processes
-returns: the keys of the instances that get it; none: nobody waits. Of a signal that is sent in parts, the keys of the
-instances that it begins are left out
-errors: 22023 for variables that are no object or have more than 1 MiB
+returns: the keys of the instances that get the signal; no row: no instance waits. If the signal is sent in parts, the keys of
+the new instances are missing
+errors: 22023 for variables that are not an object or have more than 1 MiB
 example: select shardclock.throw_signal('stop-all');
 $$;

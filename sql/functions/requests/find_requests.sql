@@ -1,14 +1,14 @@
 -- Finds the answers to requests.
 --
--- A transaction that reads must lock the slots of today and yesterday alone. A lock on the third, held until the
--- caller's transaction ends, would keep `forget_requests` away. Only a plan that is made for the values at hand leaves
--- a partition out before it locks it: a cached plan locks all three.
+-- The reading transaction must lock only the slots of today and yesterday: a lock on the third slot, held until the
+-- caller's transaction ends, would block `forget_requests`. Only a custom plan leaves out a partition before it locks
+-- the partitions; a cached plan locks all three.
 --
 -- in:    tenants text[], keys text[], moment timestamptz
--- out:   number bigint, fingerprint bytea, status smallint, body jsonb; number is the place in the arrays, from 1; a
+-- out:   number bigint, fingerprint bytea, status smallint, body jsonb; number is the index in the arrays, from 1; a
 --        request without an answer has no row
--- locks: nothing; the slot that is neither today's nor yesterday's is not even opened
--- index: idempotent_requests_pkey of these two slots, one probe in each for each request
+-- locks: nothing; it opens only the slots of today and yesterday
+-- index: idempotent_requests_pkey of these two slots, one probe of each slot for each request
 create or replace function shardclock.find_requests(tenants text[], keys text[], moment timestamptz)
 returns table (number bigint, fingerprint bytea, status smallint, body jsonb)
 language plpgsql
@@ -27,10 +27,10 @@ begin
         select i.created_at, i.fingerprint, i.status, i.body
         from shardclock.idempotent_requests i
         where i.slot in (today, yesterday) and i.tenant_id = w.tenant_id and i.idempotency_key = w.idempotency_key
-        offset 0 -- or the planner, before the first ANALYZE, reads all of the two days by their age
+        offset 0 -- without it, before the first ANALYZE, the plan reads both whole days by age
     ) r
     where r.created_at > moment - interval '24 hours'
-    -- A clock that was set back may have left two: the newer one comes last.
+    -- After the clock was set back there may be two rows for a request: the newer row comes last.
     order by r.created_at;
 end
 $$;

@@ -1,16 +1,16 @@
--- Empties the slot that is neither today's nor yesterday's. Its rows are of the day before yesterday, so all of them
--- are older than 24 hours. It waits until they are older than 36 hours: the half day is for a clock that was wrong, and
--- for transactions that still read that slot at midnight. The other half of the day is left for it to be called.
+-- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. Answers are kept for 24
+-- hours; the other 12 hours allow for a wrong clock, and for transactions that still read the slot at midnight. So the
+-- caller must call the function in the second half of each day.
 --
 -- in:    nothing
--- out:   integer: how many slots: 1 or 0
--- locks: that slot, exclusively, until the transaction ends; gives up (55P03) at once while another transaction holds a
---        lock on it
+-- out:   integer: the number of emptied slots: 1 or 0
+-- locks: that slot, exclusively, until the transaction ends; gives up (55P03) at once if another transaction has locked
+--        the slot
 -- index: the slot's part of idempotent_requests_by_age, one probe
 create or replace function shardclock.forget_requests()
 returns integer
 language plpgsql
--- It runs as its owner: the role of gateways may empty this slot, and truncate nothing else.
+-- The function runs as its owner, so that the role of gateways can empty this slot, and truncate no other table.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -23,9 +23,9 @@ begin
     if newest is null or newest > now() - interval '36 hours' then
         return 0;
     end if;
-    -- This waits for no lock. A dump may keep the slot locked for hours: so try now, or later again.
+    -- This call waits for no lock, because a dump may lock the slot for hours. A later call tries again.
     execute format('lock table shardclock.%I in access exclusive mode nowait', partition_name);
-    -- If the clock was set, a transaction that began before may have written to the slot since.
+    -- If the clock was set, an older transaction may have written to the slot since the first check.
     execute ask into newest;
     if newest > now() - interval '36 hours' then
         return 0;

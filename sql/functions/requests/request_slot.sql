@@ -1,5 +1,5 @@
--- Says in which of three tables a request is stored: today's, yesterday's, or the one that is emptied next. Why three:
--- docs/decisions/0044-idempotent-requests.md.
+-- Returns the slot (a table) of a request: one slot is for today, one for yesterday, and one is emptied next.
+-- docs/decisions/0044-idempotent-requests.md has the reason for three tables.
 --
 -- in:    moment timestamptz
 -- out:   smallint

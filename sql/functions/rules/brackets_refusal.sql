@@ -1,4 +1,4 @@
--- Judges the time zones that a text names in brackets; null: it names none, or one that agrees with the one beside it.
+-- Refuses the time zones that a text names in brackets; null: the text names no zone, or the same zone as `beside`.
 --
 -- in:    given text, beside text
 -- out:   text
@@ -34,4 +34,4 @@ end
 $$;
 
 comment on function shardclock.brackets_refusal is
-    'Internal: Says why the time zones that a text names are refused; null: they are not.';
+    'Internal: Returns the refusal of the time zones in a text; null: they are accepted.';

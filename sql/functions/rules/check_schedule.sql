@@ -12,7 +12,8 @@ declare
     refusal text := shardclock.rule_refusal(given, zone);
 begin
     if refusal is not null then
-        raise exception 'schedule %', refusal using errcode = 'invalid_parameter_value';
+        raise exception 'schedule %', refusal
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_schedule';
     end if;
 end
 $$;

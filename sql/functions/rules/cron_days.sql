@@ -51,4 +51,5 @@ begin
 end
 $$;
 
-comment on function shardclock.cron_days is 'Internal: The days of a month that an item of a cron rule picks, as bits.';
+comment on function shardclock.cron_days is
+    'Internal: Returns the days of a month that an item of a cron rule selects, as bits.';

@@ -12,4 +12,5 @@ begin atomic
     );
 end;
 
-comment on function shardclock.cron_number is 'Internal: Reads a number or a name of a cron field; null: it is neither.';
+comment on function shardclock.cron_number is
+    'Internal: Reads a number or a name of a cron field; null for any other text.';

@@ -58,7 +58,7 @@ begin
     for found in
         select j.refusal, f.number, j.bits
         from (
-            -- In the order in which Python reads them.
+            -- The fields come in the order in which Python reads them.
             values (1, 'second', 0, 59, 0, '{}'::text[], ''), (2, 'minute', 0, 59, 0, '{}', ''),
                 (3, 'hour', 0, 23, 0, '{}', '')
         ) as f (number, field, lowest, highest, star, names, more)
@@ -126,4 +126,4 @@ begin
 end
 $$;
 
-comment on function shardclock.cron_refusal is 'Internal: Says why a text is no cron rule; null: it is one.';
+comment on function shardclock.cron_refusal is 'Internal: Returns the refusal of a cron rule; null: it is valid.';

@@ -1,4 +1,5 @@
--- As timers/repeat.py: ten thousand repeats of a millisecond would take up all that a cluster can fire.
+-- The same rule as in timers/repeat.py. The reason: ten thousand timers that repeat each millisecond would use the
+-- whole capacity of a cluster.
 --
 -- in:    given text, count text, period_s numeric
 -- out:   text
@@ -16,4 +17,4 @@ begin atomic
 end;
 
 comment on function shardclock.frequency_refusal is
-    'Internal: Says that a repeat without end, or with a high count, has a period of less than a second; null: it has not.';
+    'Internal: Refuses a period of less than a second in a repeat without end or with a high count; null: it is accepted.';

@@ -1,4 +1,4 @@
--- The item may also be L, LW, L-3, 15W, 5L or 5#2.
+-- An item of a day field may also be L, LW, L-3, 15W, 5L or 5#2.
 --
 -- in:    item text, is_weekday boolean
 -- out:   refusal text, bits bigint
@@ -47,4 +47,4 @@ end
 $$;
 
 comment on function shardclock.judged_cron_day is
-    'Internal: Says why a text is no item of a day field of cron; else its numbers, as bits.';
+    'Internal: Returns the refusal of an item of a day field of cron; else its numbers, as bits.';

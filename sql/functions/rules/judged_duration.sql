@@ -36,4 +36,5 @@ begin
 end
 $$;
 
-comment on function shardclock.judged_duration is 'Internal: Says why a text is no duration; else its average length.';
+comment on function shardclock.judged_duration is
+    'Internal: Returns the refusal of a duration; else its average length.';

@@ -15,4 +15,4 @@ begin atomic
     );
 end;
 
-comment on function shardclock.never_occurs is 'Internal: The sentence for a rule that never occurs.';
+comment on function shardclock.never_occurs is 'Internal: Returns the refusal of a rule that never occurs.';

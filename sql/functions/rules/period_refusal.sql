@@ -21,4 +21,5 @@ begin
 end
 $$;
 
-comment on function shardclock.period_refusal is 'Internal: Says why a part of a repeat is no period; null: it is one.';
+comment on function shardclock.period_refusal is
+    'Internal: Returns the refusal of a repeat''s period; null: it is valid.';

@@ -48,7 +48,7 @@ begin
         moments := case when period is null then array[m[2], m[3]] else array[m[2]] end;
     end if;
     for i in 1 .. cardinality(moments) loop
-        -- A period is read where it stands: before the end, and after the start.
+        -- The period is before the end, or after the start. The texts are read in this order.
         exit when i = 1 and period = m[2] and shardclock.period_refusal(given, period) is not null;
         select * into found from shardclock.judged_moment(moments[i], zone);
         if found.refusal is not null then
@@ -80,7 +80,8 @@ begin
     if refusal is not null then
         return refusal;
     end if;
-    -- Without a start it occurs a period from now; a start that has passed is the grid of the next occurrences.
+    -- Without a start, the rule first occurs one period from now. With a past start, it first occurs one period after
+    -- that start.
     if moments = '{}' or period = m[2] or first_at < now() then
         begin
             first_at := shardclock.later(
@@ -98,4 +99,5 @@ begin
 end
 $$;
 
-comment on function shardclock.repeat_refusal is 'Internal: Says why a text is no ISO 8601 repeat; null: it is one.';
+comment on function shardclock.repeat_refusal is
+    'Internal: Returns the refusal of an ISO 8601 repeat; null: it is valid.';

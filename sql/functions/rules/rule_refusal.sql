@@ -14,4 +14,5 @@ begin atomic
     end;
 end;
 
-comment on function shardclock.rule_refusal is 'Internal: Says why no shard can plan a rule; null: each can.';
+comment on function shardclock.rule_refusal is
+    'Internal: Returns the refusal of a rule that no shard can plan; null: it is valid.';

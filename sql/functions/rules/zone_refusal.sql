@@ -16,4 +16,4 @@ begin
 end
 $$;
 
-comment on function shardclock.zone_refusal is 'Internal: Says why a text is no time zone; null: it is one.';
+comment on function shardclock.zone_refusal is 'Internal: Returns the refusal of a time zone; null: it is valid.';

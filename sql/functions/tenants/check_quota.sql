@@ -1,37 +1,39 @@
 -- in:    tenant_id text, resource text, more bigint
 -- out:   nothing
--- locks: as room_of
--- index: as room_of
+-- locks: as remaining_quota
+-- index: as remaining_quota
 create or replace function shardclock.check_quota(tenant_id text, resource text, more bigint default 1)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- A start that waits for an engine is one instance, too.
-    counted constant record := shardclock.room_of(
+    -- A start that waits for an engine counts as an instance.
+    counted constant record := shardclock.remaining_quota(
         tenant_id, case when resource = 'instances' then array[resource, 'starts'] else array[resource] end
     );
 begin
-    if counted.room is null or more <= counted.room then
+    if counted.remaining is null or more <= counted.remaining then
         return;
     end if;
-    raise exception 'tenant "%" may have % %, and has no room for % more: %, or ask the operator of the cluster for more (shardclock tenants set %)',
-        left(tenant_id, 60), counted.quota, case resource
+    raise exception 'tenant % has a quota of % %, and % more would exceed it: %, or ask the operator of the cluster for a '
+        'higher quota (shardclock tenants set)',
+        quote_literal(left(tenant_id, 60)), counted.quota,
+        case resource
             when 'timers' then 'pending timers'
             when 'instances' then 'instances that have not ended'
             when 'messages' then 'kept messages'
             when 'definitions' then 'versions of processes'
-            else resource
-        end, more, case resource
-            when 'timers' then 'cancel some'
+        end,
+        more,
+        case resource
+            when 'timers' then 'cancel some, or wait until some have fired'
             when 'instances' then 'cancel some, or wait until some have ended'
             when 'messages' then 'keep messages for a shorter time'
             when 'definitions' then 'delete old versions'
-            else 'end some'
-        end, left(tenant_id, 60)
-        using errcode = 'SC429', constraint = resource;
+        end
+        using errcode = 'SC429', constraint = 'quota_' || resource;
 end
 $$;
 
-comment on function shardclock.check_quota is 'Internal: Refuses what a tenant has no room for.';
+comment on function shardclock.check_quota is 'Internal: Refuses rows that exceed a tenant''s quota.';

@@ -1,5 +1,5 @@
--- The body is parsed once, when the function is made, and the plans of its callers inline it. Without a row of its own
--- a tenant is null.
+-- Postgres parses the body once, when the function is made, and inlines it into the plans of the callers. For a tenant
+-- without a row in shardclock.tenants, `t` is null.
 --
 -- in:    t shardclock.tenants, resource text
 -- out:   bigint
@@ -10,7 +10,7 @@ returns bigint
 language sql
 immutable
 begin atomic
-    -- The largest bigint is a limit that was set to none.
+    -- The largest bigint stands for "no limit".
     select nullif(case resource
         when 'timers' then t.timers_max
         when 'instances' then coalesce(t.instances_max, 1000000)
@@ -21,4 +21,4 @@ begin atomic
     end, 9223372036854775807);
 end;
 
-comment on function shardclock.quota_of is 'Internal: Says how much a tenant may have; null: no limit.';
+comment on function shardclock.quota_of is 'Internal: Returns a tenant''s quota of a resource; null: no limit.';

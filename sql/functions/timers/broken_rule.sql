@@ -1,7 +1,8 @@
--- Says the first rule that a row breaks, and the sentence for it; null: it breaks none.
+-- Returns the code and the sentence for the first rule that a row breaks; null: the row breaks no rule.
 --
--- The body is parsed once, when the function is made, so a client's `search_path` can't change the meaning of its
--- operators. The trigger's plan inlines it; a `set search_path` on the trigger would cost a microsecond for each row.
+-- Postgres parses the body once, when the function is made, so a client's `search_path` can't change the meaning of its
+-- operators. The trigger's plan inlines the body. The alternative, a `set search_path` on the trigger, costs a
+-- microsecond for each row.
 --
 -- in:    t shardclock.timers
 -- out:   text[]
@@ -13,11 +14,11 @@ returns text[]
 language sql
 stable
 begin atomic
-    -- Python's datetime ends with year 9999 (and asyncpg writes its last moment as infinity). A row that it can't
-    -- decode would make its whole batch fail.
+    -- Python's datetime ends with year 9999 (and asyncpg writes its last moment as infinity). A row that asyncpg can't
+    -- decode would make the row's whole batch fail.
     select case
         when t.timer_key < 1
-            then array['timer_key_is_positive', format('timer_key %s must be at least 1', t.timer_key)]
+            then array['invalid_timer_key', format('timer_key %s must be at least 1', t.timer_key)]
         when t.due_date < '0001-01-01 00:00:00+00' or t.due_date >= '9999-12-31 23:59:59.999999+00'
             then shardclock.out_of_range(t.due_date, 'due_date')
         when t.created_at < '0001-01-01 00:00:00+00' or t.created_at >= '9999-12-31 23:59:59.999999+00'
@@ -33,66 +34,66 @@ begin atomic
         when (t.paused_due_date is not null) <> (t.due_date = '9999-12-31 23:59:59.999998+00')
             or (t.paused_due_date is not null and t.claimed_by is not null)
             then array[
-                'pause_is_whole',
-                'a paused timer has its due date in paused_due_date, and nobody leases it: '
-                'pause it with shardclock.pause_timer'
+                'invalid_row',
+                'a paused timer has its due date in paused_due_date, and no lease: pause it with '
+                'shardclock.pause_timer'
             ]
         when t.tenant_id <> 'default' and (length(t.tenant_id) not between 1 and 200 or t.tenant_id ~ '[[:cntrl:]]')
             then array[
-                'tenant_id_is_1_to_200_characters',
+                'invalid_tenant_id',
                 format(
-                    'tenant_id "%s" must have 1 to 200 characters, none of them a control character',
+                    'tenant_id %L must have 1 to 200 characters, none of them a control character',
                     left(t.tenant_id, 60)
                 )
             ]
         when length(t.name) not between 1 and 200 or t.name ~ '[[:cntrl:]]'
             then array[
-                'name_is_1_to_200_characters',
-                format('name "%s" must have 1 to 200 characters, none of them a control character', left(t.name, 60))
+                'invalid_name',
+                format('name %L must have 1 to 200 characters, none of them a control character', left(t.name, 60))
             ]
         when length(t.target_element_id) not between 1 and 200
             then array[
-                'target_element_id_is_1_to_200_characters',
-                format('target_element_id "%s" must have 1 to 200 characters', left(t.target_element_id, 60))
+                'invalid_target_element_id',
+                format('target_element_id %L must have 1 to 200 characters', left(t.target_element_id, 60))
             ]
         when t.timer_type not in ('BOUNDARY', 'INTERMEDIATE', 'START_EVENT', 'USER')
             then array[
-                'timer_type_is_known',
+                'invalid_timer_type',
                 format(
-                    'timer_type "%s" is unknown: use BOUNDARY, INTERMEDIATE, START_EVENT or USER',
+                    'timer_type %L is unknown: use BOUNDARY, INTERMEDIATE, START_EVENT or USER',
                     left(t.timer_type, 60)
                 )
             ]
         when t.target <> 'log' and (length(t.target) not between 1 and 200 or t.target ~ '[[:cntrl:]]')
             then array[
-                'target_is_1_to_200_characters',
+                'invalid_target',
                 format(
-                    'target "%s" must have 1 to 200 characters, none of them a control character', left(t.target, 60)
+                    'target %L must have 1 to 200 characters, none of them a control character', left(t.target, 60)
                 )
             ]
         when t.zone !~ '^[A-Za-z][A-Za-z0-9_+/-]{0,63}$'
             then array[
-                'zone_is_1_to_64_characters',
-                format('zone "%s" is unknown: write an IANA name such as UTC or Europe/Berlin', left(t.zone, 60))
+                'invalid_zone',
+                format('zone %L is unknown: write an IANA name such as UTC or Europe/Berlin', left(t.zone, 60))
             ]
         when t.missed not in ('fire_once', 'fire_all', 'skip')
             then array[
-                'missed_is_known',
-                format('missed "%s" is unknown: use fire_once, fire_all or skip', left(t.missed, 60))
+                'invalid_missed',
+                format('missed %L is unknown: use fire_once, fire_all or skip', left(t.missed, 60))
             ]
         when octet_length(t.payload::text) > 65536
             then array[
-                'payload_is_at_most_64_kib',
+                'invalid_payload',
                 format('payload has %s bytes: the limit is 65536 (64 KiB)', octet_length(t.payload::text))
             ]
         when shardclock.is_too_deep(t.payload)
             then array[
-                'payload_is_at_most_100_deep',
+                'invalid_payload',
                 shardclock.too_deep(case when t.target ^@ 'job:' then 'config' else 'payload' end, t.payload)
             ]
         when t.occurrence < 1 or not (t.repetitions = -1 or (t.repetitions >= 1 and t.occurrence <= t.repetitions))
             then array[
-                'occurrence_is_within_repetitions',
+                'invalid_occurrence',
                 format(
                     'occurrence %s of %s is none: repetitions are -1 (without end) or a number that occurrence reaches',
                     t.occurrence, t.repetitions
@@ -101,20 +102,29 @@ begin atomic
         -- Only timers.schedule parses schedules: a shard pauses a row with a schedule that can't be parsed.
         when length(t.schedule) not between 1 and 200 or t.schedule ~ '[[:cntrl:]]'
             then array[
-                'schedule_is_1_to_200_characters',
+                'invalid_schedule',
                 format(
-                    'schedule "%s" must have 1 to 200 characters, none of them a control character',
+                    'schedule %L must have 1 to 200 characters, none of them a control character',
                     left(t.schedule, 60)
                 )
             ]
         when t.schedule is null
-            and (t.repetitions <> 1 or t.occurrence <> 1 or num_nonnulls(t.anchor, t.kept_due_date) > 0)
+            and (t.repetitions <> 1 or t.occurrence <> 1 or num_nonnulls(t.anchor, t.kept_due_date, t.period_us) > 0)
             then array[
-                'schedule_is_whole',
-                'repetitions, occurrence, anchor and kept_due_date are for a schedule: '
+                'invalid_row',
+                'repetitions, occurrence, anchor, kept_due_date and period_us are for a schedule: '
                 'leave them out, or give the schedule'
             ]
+        when t.period_us is not null and (t.period_us >= 1 and t.occurrence >= t.anchor_occurrence - 1) is not true
+            then array[
+                'invalid_period_us',
+                format(
+                    'period_us %s needs at least 1 microsecond, and a schedule with an anchor that has a number: '
+                    'leave it out, a shard knows it from the schedule',
+                    t.period_us
+                )
+            ]
         when t.schedule is not null and (t.anchor is null or t.name is null)
-            then array['schedule_is_whole', format('schedule "%s" needs an anchor and a name', left(t.schedule, 60))]
+            then array['invalid_row', format('schedule %L needs an anchor and a name', left(t.schedule, 60))]
     end;
 end;

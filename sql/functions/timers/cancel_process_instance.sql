@@ -21,19 +21,19 @@ begin
                 and shardclock.is_of_system(t.target) is not true
         );
         exit when keys = '{}';
-        -- A timer that fired while we waited for its row is gone, but its next occurrence may exist: read again.
+        -- A timer that fired during the wait for its row is gone, but its next occurrence may exist: read again.
         cancelled := cancelled + (select count(*) from shardclock.cancel_timers(keys, reason));
     end loop;
     return cancelled;
 end
 $$;
 
-comment on function shardclock.cancel_process_instance is $$Cancels all timers of a process instance of another engine's, pending
-and paused. What an instance of a BPMN process waits for here is cancelled with it: cancel_instance.
+comment on function shardclock.cancel_process_instance is $$Cancels all pending and paused timers of a process instance of
+another engine. The timers of an instance of the BPMN engine here are cancelled by cancel_instance.
 
 process_instance_key: the process instance that the timers were scheduled for
 reason: kept in the records
-returns: how many timers were cancelled
-errors: none of its own
+returns: the number of cancelled timers
+errors: none
 example: select shardclock.cancel_process_instance(42, reason => 'the process ended');
 $$;

@@ -23,4 +23,4 @@ begin atomic
     );
 end;
 
-comment on function shardclock.cancel_rows is 'Internal: Cancels the timers of clients, or those of jobs and processes.';
+comment on function shardclock.cancel_rows is 'Internal: Cancels timers: those of clients, or those of jobs and processes.';

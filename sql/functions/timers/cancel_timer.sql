@@ -19,9 +19,9 @@ comment on function shardclock.cancel_timer is $$Cancels a pending or paused tim
 
 timer_key: the timer's key; give either its key or its name
 name: the timer's name; for a schedule this is the pending occurrence
-tenant_id: the tenant that the name belongs to
+tenant_id: the tenant of the name
 reason: kept in the record
-returns: CANCELED (now or before), or how it ended: TRIGGERED (too late: it has fired), SKIPPED (missed, with policy skip), UNKNOWN (there is no such timer)
+returns: CANCELED (now or before), or the timer's end: TRIGGERED (too late: it has fired), SKIPPED (missed, with policy skip), UNKNOWN (the timer does not exist)
 errors: 22023 for neither key nor name, or both; 55000 for a timer of a job or a process
 example: select shardclock.cancel_timer(name => 'cart-7', reason => 'paid');
 $$;

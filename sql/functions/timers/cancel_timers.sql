@@ -10,12 +10,12 @@ begin atomic
     select c.timer_key from shardclock.cancel_rows(timer_keys, reason, false) as c (timer_key);
 end;
 
-comment on function shardclock.cancel_timers is $$Cancels the pending and paused timers among these, each with its
-record. Timers of jobs and processes are left as they are.
+comment on function shardclock.cancel_timers is $$Cancels the given timers that are pending or paused, each with a record.
+Timers of jobs and processes stay unchanged.
 
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
 reason: kept in the records
-returns: the keys of the timers that were cancelled
-errors: none of its own
+returns: the keys of the cancelled timers
+errors: none
 example: select shardclock.cancel_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'order-')), 'closed');
 $$;

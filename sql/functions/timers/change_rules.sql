@@ -1,7 +1,7 @@
 -- Gives schedules another rule. The pending occurrence gets its due date from the new rule, and keeps its number. A run
--- that was asked for and has not fired stays, and the new rule follows it. The rule counts from the moment when the row
--- is locked, not from the start of the caller's transaction: else occurrences that have fired between the two would
--- fire again.
+-- on request that has not fired stays, and the occurrences after it follow the new rule. The rule counts from the
+-- moment when the row is locked, not from the start of the caller's transaction: otherwise occurrences that have fired
+-- between the two moments would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint
@@ -21,7 +21,7 @@ begin atomic
         for update
     ),
     clock as materialized (
-        -- The clock is read when all rows are locked.
+        -- The clock is read after all rows are locked.
         select clock_timestamp() as at from (select count(*) from old) locked
     ),
     changed as (
@@ -33,6 +33,7 @@ begin atomic
             -- If the clock was set back, occurrences that have fired must not be planned again.
             anchor = greatest((select c.at from clock c), case when t.occurrence > 1 then t.created_at end),
             anchor_occurrence = null,
+            period_us = null,
             repetitions = -1,
             due_date = case
                 when t.paused_due_date is null and t.kept_due_date is null then (select c.at from clock c)
@@ -42,7 +43,7 @@ begin atomic
                 when t.paused_due_date is not null and t.kept_due_date is null then (select c.at from clock c)
                 else t.paused_due_date
             end,
-            changed_at = (select c.at from clock c),
+            changed_at = case when t.paused_due_date is null then (select c.at from clock c) else t.changed_at end,
             claimed_by = null,
             claimed_until = null
         where t.timer_key = any (array(select old.timer_key from old))

@@ -1,4 +1,4 @@
--- Changes one timer, found by its key or its name; if it ended before we could lock it, searches again.
+-- Changes one timer, found by its key or its name. If the timer ended before the lock of its row, searches again.
 --
 -- in:    verb text, timer_key bigint, name text, tenant_id text, reason text
 -- out:   text
@@ -37,7 +37,7 @@ begin
             perform shardclock.check_client_timer(key);
             return state; -- there was nothing to change
         end if;
-        -- The timer ended while we waited for its row. After a firing, the next occurrence has the same name.
+        -- The timer ended during the wait for its row. After a firing, the next occurrence has the same name.
     end loop;
     return shardclock.ended_as(timer_key, name, tenant_id);
 end

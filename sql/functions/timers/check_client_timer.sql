@@ -17,24 +17,21 @@ begin
     if not found then
         return;
     end if;
-    raise exception '%, or let an operator change the timer (shardclock operate)', case
-        when t.target ^@ 'job:'
-            then format(
-                'timer %s starts job "%s": run or disable the job (shardclock jobs)', t.timer_key, substr(t.target, 5)
-            )
-        when t.process_instance_key is null
-            then format(
-                'timer %s starts instances of a process: delete its definition (shardclock processes delete)',
-                t.timer_key
-            )
-        else format(
-            'timer %s belongs to instance %s: cancel that (shardclock processes cancel %s), move its token',
-            t.timer_key, t.process_instance_key, t.process_instance_key
-        )
-    end
-        using errcode = 'object_not_in_prerequisite_state';
+    if t.target ^@ 'job:' then
+        raise exception 'timer % starts job %: run or disable the job (shardclock jobs), or let an operator change the timer '
+            '(shardclock operate)', t.timer_key, quote_literal(substr(t.target, 5))
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_of_job';
+    end if;
+    if t.process_instance_key is null then
+        raise exception 'timer % starts instances of a process: delete its definition (shardclock processes delete), or let an '
+            'operator change the timer (shardclock operate)', t.timer_key
+            using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_of_definition';
+    end if;
+    raise exception 'timer % belongs to instance %: cancel the instance (shardclock processes cancel), move its token, or let '
+        'an operator change the timer (shardclock operate)', t.timer_key, t.process_instance_key
+        using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_of_instance';
 end
 $$;
 
 comment on function shardclock.check_client_timer is
-    'Internal: Refuses a client''s change of a timer that is one of a job or a process.';
+    'Internal: Refuses a client''s change of a timer that belongs to a job or a process.';

@@ -1,4 +1,4 @@
--- Refuses a verb's call that names no timer, or a key and a name.
+-- Refuses a call of a verb with neither a key nor a name, or with both.
 --
 -- in:    timer_key bigint, name text
 -- out:   nothing
@@ -13,7 +13,7 @@ as $$
 begin
     if num_nonnulls(timer_key, name) <> 1 then
         raise exception 'say which timer: give either timer_key or name (with its tenant_id)'
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'needs_one_timer';
     end if;
 end
 $$;

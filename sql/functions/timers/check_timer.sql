@@ -1,4 +1,4 @@
--- Refuses a row that breaks a rule, as a check constraint with the rule's name would.
+-- Refuses a row that breaks a rule, with the error of a check constraint of the rule's name.
 --
 -- in:    nothing
 -- out:   trigger
@@ -9,11 +9,13 @@ returns trigger
 language plpgsql
 as $$
 declare
-    broken text[] := coalesce(shardclock.broken_rule(new), shardclock.reserved_rule(new));
+    broken text[] := coalesce(
+        shardclock.broken_rule(new), shardclock.reserved_rule(new), shardclock.stale_period(new, old)
+    );
     named text := shardclock.named_target(new, old);
 begin
     if broken is null and named is not null then
-        broken := array['target_is_known', shardclock.unknown_target(named, new.tenant_id)];
+        broken := shardclock.unknown_target(named, new.tenant_id);
     end if;
     if broken[2] is null then
         return new;

@@ -1,4 +1,5 @@
--- Says how the last timer with a key or a name ended: TRIGGERED, CANCELED or SKIPPED; UNKNOWN: no record tells.
+-- Returns the end of the last timer with a key or a name: TRIGGERED, CANCELED or SKIPPED; UNKNOWN: the log has no
+-- record.
 --
 -- in:    timer_key bigint, name text, tenant_id text
 -- out:   text
@@ -17,8 +18,9 @@ begin atomic
             limit 1
         ),
         (
-            -- The last record by position, because a clock may have been set back. The index by name has only times, so
-            -- this searches the records of the last day: no clock is set back by more.
+            -- The last record is the last by position, because a clock may have been set back. The index by name has
+            -- only times, so the query searches the records of the last day: it assumes that no clock is set back by
+            -- more than a day.
             select l.intent from shardclock.command_log l
             where l.tenant_id = ended_as.tenant_id and l.name = ended_as.name
                 and l.recorded_at >= (
@@ -26,7 +28,7 @@ begin atomic
                     where n.tenant_id = ended_as.tenant_id and n.name = ended_as.name
                 )
                 and (l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip'))
-            -- An expression, so that the planner does not scan the index on position for it.
+            -- An expression, so that the planner does not scan the index on position for the last record.
             order by l.position + 0 desc
             limit 1
         ),

@@ -1,7 +1,8 @@
 -- The keys come in their order, which stays the same when timers change.
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
---        process_instance_key bigint, after_key bigint, page_size integer, target text
+--        process_instance_key bigint, after_key bigint, page_size integer, target text, name_contains text,
+--        only_schedules boolean, changed_from timestamptz, changed_before timestamptz
 -- out:   setof bigint
 -- locks: nothing
 -- index: timers_pkey, or the index of the filter that leaves the fewest rows
@@ -14,7 +15,11 @@ create or replace function shardclock.find_keys(
     process_instance_key bigint default null,
     after_key bigint default 0,
     page_size integer default null,
-    target text default null
+    target text default null,
+    name_contains text default null,
+    only_schedules boolean default false,
+    changed_from timestamptz default null,
+    changed_before timestamptz default null
 )
 returns setof bigint
 language plpgsql
@@ -23,8 +28,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if state is null or state not in ('PENDING', 'PAUSED') then
-        raise exception 'state "%" is unknown here: use PENDING or PAUSED', left(state, 60)
-            using errcode = 'invalid_parameter_value';
+        raise exception 'state % is unknown here: use PENDING or PAUSED', quote_literal(left(state, 60))
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_state';
     end if;
     return query execute $keys$
         select t.timer_key
@@ -40,21 +45,29 @@ begin
             and ($1 = 'PAUSED' or $4::timestamptz is null or t.due_date >= $4)
             and ($5::timestamptz is null or coalesce(t.paused_due_date, t.due_date) < $5)
             and ($1 = 'PAUSED' or $5::timestamptz is null or t.due_date < $5)
+            and ($10::text is null or position(lower($10) in lower(t.name)) > 0)
+            and (not $11 or t.schedule is not null)
+            and ($12::timestamptz is null or t.changed_at >= $12)
+            and ($13::timestamptz is null or t.changed_at < $13)
         order by t.timer_key
         limit $8
     $keys$
-    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, after_key, page_size, target;
+    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, after_key, page_size, target,
+        name_contains, only_schedules, changed_from, changed_before;
 end
 $$;
 
-comment on function shardclock.find_keys is $$Finds the keys of pending or paused timers, for callers that change them
-all. The keys are in ascending order, which stays the same when timers change.
+comment on function shardclock.find_keys is $$Finds the keys of pending or paused timers, for a caller that changes all
+these timers. The keys are in ascending order, which stays the same when timers change.
 
 as: find_timers
 state: PENDING or PAUSED
 target: only timers of this target
-after_key: the last key that you have; 0: begin with the first
-page_size: how many keys at most; null: all
+name_contains: only timers with this text in their name, in upper or lower case
+changed_from: only timers that a client changed at this moment or later; for paused timers, the time of the pause counts
+changed_before: only timers that a client changed before this moment, as for changed_from
+after_key: the last key of the previous page; 0: begin with the first
+page_size: the limit of keys; null: no limit
 returns: the keys
 errors: 22023 for another state
 example: select shardclock.find_keys(tenant_id => 'acme', due_before => '2031-01-01T00:00:00Z', page_size => 1000);

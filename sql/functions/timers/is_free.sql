@@ -1,4 +1,4 @@
--- Whether a shard may claim a row. The planner inlines the body, so that it costs no more than the condition itself.
+-- Returns whether a shard may claim a row. The planner inlines the body, so that a call costs only the condition.
 --
 -- in:    claimed_by bigint, claimed_until timestamptz, at timestamptz, lease interval, ended_holders bigint[]
 -- out:   boolean
@@ -18,4 +18,4 @@ begin atomic
 end;
 
 comment on function shardclock.is_free is
-    'Internal: Says whether a timer is not leased, its lease has run out, or its holder has ended or is suspended.';
+    'Internal: Returns whether a timer is not leased, its lease has ended, or its holder has ended or is suspended.';

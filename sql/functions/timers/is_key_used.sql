@@ -14,4 +14,4 @@ begin atomic
 end;
 
 comment on function shardclock.is_key_used is
-    'Internal: Says whether a timer, pending or ended, of whichever tenant, has or had a key.';
+    'Internal: Returns whether a timer of any tenant, pending or ended, has or had a key.';

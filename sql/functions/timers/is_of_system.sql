@@ -1,5 +1,6 @@
 -- The target of a row shows its owner: only the statements of jobs and processes write the targets `job:NAME` and
--- `process:instance`. Each client's interface refuses them. process_instance_key tells nothing: clients choose it.
+-- `process:instance`, and each interface for clients refuses them. process_instance_key does not show the owner,
+-- because clients choose its value.
 -- docs/decisions/0069-reserved-names.md
 --
 -- in:    target text
@@ -15,4 +16,4 @@ begin atomic
 end;
 
 comment on function shardclock.is_of_system is
-    'Internal: Says whether a timer with this target is one of a job or a process.';
+    'Internal: Returns whether a timer with this target belongs to a job or a process.';

@@ -11,4 +11,4 @@ begin atomic
 end;
 
 comment on function shardclock.is_reserved_name is
-    'Internal: Says whether only a timer of a job or a process may have this name.';
+    'Internal: Returns whether only timers of jobs and processes may have this name.';

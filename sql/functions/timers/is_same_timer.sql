@@ -1,7 +1,7 @@
--- Says whether a wanted timer is the same as another one, as when a call is sent again.
+-- Returns whether two timers are the same, for example because a client has repeated a call.
 --
--- Rules are compared as texts, as both were written. The next due date of a schedule is not compared, because its rule
--- gives it; nor is the zone of a plain timer, because its due date is a moment already.
+-- Rules are compared as the texts that the clients wrote. The next due date of a schedule is not compared, because it
+-- results from the rule. The zone of a plain timer is not compared, because its due date is a moment already.
 --
 -- in:    wanted shardclock.timers, other shardclock.timers
 -- out:   boolean

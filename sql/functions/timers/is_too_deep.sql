@@ -1,5 +1,5 @@
--- JSON has one depth in every interface: a row that a client can't read would hide all others of its answer. Python has
--- the same limit in timers/payload.py.
+-- The limit of the depth of JSON is the same in each interface, because one row that a client can't decode would make
+-- its whole answer unreadable. Python has the same limit in timers/payload.py.
 --
 -- in:    document jsonb
 -- out:   boolean
@@ -16,4 +16,4 @@ begin atomic
     );
 end;
 
-comment on function shardclock.is_too_deep is 'Internal: Says whether JSON is nested deeper than 100 levels.';
+comment on function shardclock.is_too_deep is 'Internal: Returns whether JSON is nested deeper than 100 levels.';

@@ -1,6 +1,6 @@
 -- A timer that was overdue already when a client scheduled, moved or resumed it is late from that moment on, not from
--- its due date: docs/decisions/0034-late-since.md. Later occurrences are written by the firing before them, not by a
--- client: if they are late, the cluster is late.
+-- its due date: docs/decisions/0034-late-since.md. A later occurrence is written by the firing before it, not by a
+-- client: if it is late, the cluster is late.
 --
 -- in:    due_date timestamptz, created_at timestamptz, changed_at timestamptz, occurrence bigint
 -- out:   timestamptz
@@ -17,4 +17,4 @@ begin atomic
 end;
 
 comment on function shardclock.late_since is
-    'Internal: From when on a timer is late: its due date, or the moment a client asked for it if that was later.';
+    'Internal: Returns the moment from which a timer is late: its due date, or a client''s later request.';

@@ -1,4 +1,4 @@
--- Writes the record of a verb; every verb calls this.
+-- Writes the record of a verb. Each verb calls this function.
 --
 -- in:    timers shardclock.timers, intent text, due_date timestamptz, detail jsonb
 -- out:   nothing
@@ -22,6 +22,10 @@ begin atomic
         (timers).timer_key, (timers).process_instance_key, (timers).element_instance_key, log_of.due_date,
         (timers).created_at, (timers).occurrence, log_of.intent, (timers).tenant_id, (timers).timer_type,
         (timers).target, (timers).target_element_id, (timers).name, (timers).schedule, (timers).payload,
-        jsonb_strip_nulls(log_of.detail || jsonb_build_object('by', current_user))
+        jsonb_strip_nulls(
+            log_of.detail || jsonb_build_object(
+                'by', current_user, 'key_prefix', nullif(left(current_setting('shardclock.key_prefix', true), 60), '')
+            )
+        )
     );
 end;

@@ -1,11 +1,11 @@
--- Records a replaced timer, and gives its pause and its run on request to the new one.
+-- Records a replaced timer, and gives its pause and its run on request to the new timer.
 --
--- The deployment of a new rule must not undo an operator's request. If the replaced timer was paused, so is the new one.
--- If a run on request has not fired yet, the new schedule has that run, at the same date.
+-- The deployment of a new rule must not undo an operator's request. If the replaced timer was paused, the new timer is
+-- paused too. If a run on request has not fired yet, the new schedule has that run, at the same date.
 --
 -- in:    replaced shardclock.timers, replaced_by bigint
 -- out:   nothing
--- locks: the new timer, if it is paused or run
+-- locks: the new timer, if this function pauses it or gives it the run
 -- index: timers_pkey
 create or replace function shardclock.log_replaced(replaced shardclock.timers, replaced_by bigint)
 returns void

@@ -1,4 +1,4 @@
--- Moves timers to a date or by a shift; returns the keys of the moved ones. An operation that is sent again moves none.
+-- Moves timers to a date or by a shift; returns the moved timers' keys. A repeated operation moves no timer again.
 --
 -- in:    timer_keys bigint[], new_due timestamptz, shift interval, operation text
 -- out:   setof bigint
@@ -14,7 +14,7 @@ begin atomic
         select t.timer_key, coalesce(t.paused_due_date, t.due_date) as due_date
         from shardclock.timers t
         where t.timer_key = any (timer_keys)
-            -- A run over an unplanned schedule can be given a date. A shift counts from the schedule's own date.
+            -- A run on request of an unplanned schedule can get a date. A shift counts from the schedule's own date.
             and (t.anchor_occurrence is not null or (t.kept_due_date is not null and new_due is not null))
             and (
                 operation is null
@@ -23,7 +23,7 @@ begin atomic
                     where l.timer_key = t.timer_key
                         and l.intent = 'RESCHEDULED'
                         and l.detail ->> 'operation' = operation
-                        -- A run (run_timers) under the same name is another operation.
+                        -- A run of the same operation name (run_timers) is another operation.
                         and l.detail -> 'run_now' is null
                 )
             )
@@ -40,7 +40,7 @@ begin atomic
                 when t.paused_due_date is not null
                     then coalesce(new_due, shardclock.later(t.paused_due_date, shift, t.zone))
             end,
-            changed_at = clock_timestamp(),
+            changed_at = case when t.paused_due_date is null then clock_timestamp() else t.changed_at end,
             claimed_by = null,
             claimed_until = null
         where t.timer_key = any (array(select old.timer_key from old))

@@ -1,4 +1,4 @@
--- Makes the row of a new timer: checked, with its due date and a new key, but not written yet.
+-- Makes the row of a new timer, checked, with its due date and a new key. The function does not write the row.
 --
 -- in:    due_date timestamptz, delay text, schedule text, name text, tenant_id text, payload jsonb, target text,
 --        timer_type text, target_element_id text, process_instance_key bigint, element_instance_key bigint, zone text,
@@ -29,27 +29,46 @@ as $$
 declare
     wanted shardclock.timers;
     rule text[];
-    refusal text;
+    refusal text[];
+    why_not text;
 begin
     if num_nonnulls(due_date, delay, schedule) <> 1 then
-        raise exception 'give exactly one of due_date, delay and schedule, not %',
+        raise exception 'give exactly one of %, not %', 'due_date, delay and schedule',
             num_nonnulls(due_date, delay, schedule)
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'needs_one_moment';
     end if;
 
     refusal := case
-        when coalesce(length(tenant_id), 0) not between 1 and 200
-            then format('tenant_id "%s" must have 1 to 200 characters', left(tenant_id, 60))
-        when tenant_id ~ '[[:cntrl:]]' or name ~ '[[:cntrl:]]' or target_element_id ~ '[[:cntrl:]]'
-            then 'tenant_id, name and target_element_id must have no control characters'
-        when length(name) not between 1 and 200
-            then format('name "%s" must have 1 to 200 characters', left(name, 60))
-        when length(target_element_id) not between 1 and 200
-            then format('target_element_id "%s" must have 1 to 200 characters', left(target_element_id, 60))
-        when process_instance_key < 1 or element_instance_key < 1
-            then 'process_instance_key and element_instance_key must be at least 1'
+        when coalesce(length(tenant_id), 0) not between 1 and 200 or tenant_id ~ '[[:cntrl:]]'
+            then array[
+                'invalid_tenant_id',
+                format(
+                    'tenant_id %L must have 1 to 200 characters, none of them a control character', left(tenant_id, 60)
+                )
+            ]
+        when length(name) not between 1 and 200 or name ~ '[[:cntrl:]]'
+            then array[
+                'invalid_name',
+                format('name %L must have 1 to 200 characters, none of them a control character', left(name, 60))
+            ]
+        when length(target_element_id) not between 1 and 200 or target_element_id ~ '[[:cntrl:]]'
+            then array[
+                'invalid_target_element_id',
+                format(
+                    'target_element_id %L must have 1 to 200 characters, none of them a control character',
+                    left(target_element_id, 60)
+                )
+            ]
+        when process_instance_key < 1
+            then array[
+                'invalid_process_instance_key', format('process_instance_key %s must be at least 1', process_instance_key)
+            ]
+        when element_instance_key < 1
+            then array[
+                'invalid_element_instance_key', format('element_instance_key %s must be at least 1', element_instance_key)
+            ]
         when target is null
-            then 'target null is unknown: leave it out, or name one'
+            then array['invalid_target', 'target null is unknown: leave it out, or name one']
         when shardclock.reserved('name', name) is not null
             then shardclock.reserved('name', name)
         when shardclock.reserved('target', target) is not null
@@ -57,18 +76,26 @@ begin
         when target <> 'log' and shardclock.unknown_target(target, tenant_id) is not null
             then shardclock.unknown_target(target, tenant_id)
         when timer_type is null or timer_type not in ('BOUNDARY', 'INTERMEDIATE', 'START_EVENT', 'USER')
-            then format(
-                'timer_type "%s" is unknown: use BOUNDARY, INTERMEDIATE, START_EVENT or USER', left(timer_type, 60)
-            )
+            then array[
+                'invalid_timer_type',
+                format(
+                    'timer_type %L is unknown: use BOUNDARY, INTERMEDIATE, START_EVENT or USER', left(timer_type, 60)
+                )
+            ]
         when octet_length(payload::text) > 65536
-            then format('payload has %s bytes: the limit is 65536 (64 KiB)', octet_length(payload::text))
+            then array[
+                'invalid_payload',
+                format('payload has %s bytes: the limit is 65536 (64 KiB)', octet_length(payload::text))
+            ]
         when missed is null or missed not in ('fire_once', 'fire_all', 'skip')
-            then format('missed "%s" is unknown: use fire_once, fire_all or skip', left(missed, 60))
+            then array[
+                'invalid_missed', format('missed %L is unknown: use fire_once, fire_all or skip', left(missed, 60))
+            ]
         when missed <> 'fire_once' and schedule is null
-            then format('missed "%s" is for a schedule: this timer fires once', left(missed, 60))
+            then array['invalid_missed', format('missed %L needs a schedule: leave it out', missed)]
     end;
     if refusal is not null then
-        raise exception '%', refusal using errcode = 'invalid_parameter_value';
+        raise exception '%', refusal[2] using errcode = 'invalid_parameter_value', constraint = refusal[1];
     end if;
     if zone is distinct from 'UTC' then perform shardclock.check_zone(zone); end if;
 
@@ -107,7 +134,7 @@ begin
     if rule is null or (zone <> 'UTC' and rule[2] !~ '^PT') then
         perform shardclock.check_schedule(schedule, zone);
         wanted.zone := shardclock.agreed_zone(schedule, zone);
-        -- A shard plans this schedule: until then it is due at once, so that a shard claims it, and it does not fire.
+        -- The schedule is due at once, so that a shard claims and plans it. It does not fire before it is planned.
         wanted.due_date := now();
         wanted.repetitions := -1;
         wanted.anchor_occurrence := null;
@@ -115,15 +142,16 @@ begin
     end if;
     if rule[2] !~ '[1-9]' then
         raise exception 'schedule %', shardclock.period_refusal(schedule, rule[2])
-            using errcode = 'invalid_parameter_value';
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_schedule';
     end if;
-    -- Rn fires n times, R0 once; R and R-1 have no end.
+    -- Rn fires n times, R0 once. R and R-1 fire without end.
     wanted.repetitions := case rule[1] when '' then -1 when '0' then 1 else rule[1]::bigint end;
     wanted.repetitions := case wanted.repetitions when 0 then 1 else wanted.repetitions end;
     wanted.due_date := shardclock.delay_from_now(rule[2], 'UTC', 'schedule');
-    refusal := shardclock.frequency_refusal(schedule, rule[1], extract(epoch from wanted.due_date - now()));
-    if refusal is not null then
-        raise exception 'schedule %', refusal using errcode = 'invalid_parameter_value';
+    why_not := shardclock.frequency_refusal(schedule, rule[1], extract(epoch from wanted.due_date - now()));
+    if why_not is not null then
+        raise exception 'schedule %', why_not
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_schedule';
     end if;
     return wanted;
 end

@@ -25,13 +25,13 @@ declare
 begin
     perform shardclock.check_one_timer(timer_key, name);
     if verb is null or verb not in ('pause', 'resume', 'reschedule') then
-        raise exception 'verb "%" is unknown: use pause, resume or reschedule', left(verb, 60)
-            using errcode = 'invalid_parameter_value';
+        raise exception 'verb % is unknown: use pause, resume or reschedule', quote_literal(left(verb, 60))
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_verb';
     end if;
     if num_nonnulls(due_date, delay, shift) <> (verb = 'reschedule')::integer then
-        raise exception 'verb "%" has % of due_date, delay and shift: reschedule needs exactly one, pause and resume '
-            'none', verb, num_nonnulls(due_date, delay, shift)
-            using errcode = 'invalid_parameter_value';
+        raise exception 'verb % has % of due_date, delay and shift: reschedule needs exactly one, pause and resume none',
+            quote_literal(verb), num_nonnulls(due_date, delay, shift)
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_verb';
     end if;
     if due_date is not null then
         perform shardclock.check_due_date(due_date, 'due_date', due_date::text);
@@ -42,8 +42,8 @@ begin
         select o.* into t from shardclock.timers o where o.timer_key = key;
         continue when not found;
         if not shardclock.is_of_system(t.target) then
-            raise exception 'timer % is a client''s: change it by pause_timer, resume_timer or reschedule_timer', key
-                using errcode = 'object_not_in_prerequisite_state';
+            raise exception 'timer % belongs to a client: change it by pause_timer, resume_timer or reschedule_timer', key
+                using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_of_client';
         end if;
         case verb
             when 'pause' then perform shardclock.pause_rows(array[key], reason, true);
@@ -59,11 +59,11 @@ begin
             return case verb when 'pause' then 'PAUSED' when 'resume' then 'PENDING' else 'RESCHEDULED' end;
         end if;
         select o.* into t from shardclock.timers o where o.timer_key = key;
-        continue when not found; -- it ended while we waited for its row
+        continue when not found; -- the timer ended while we waited for its row
         if verb = 'reschedule' then
-            raise exception 'timer % has no date yet: a running cluster plans its schedule, '
-                'unless it is paused; try again then', key
-                using errcode = 'object_not_in_prerequisite_state';
+            raise exception 'timer % has no date yet: a running cluster plans its schedule, unless it is paused; try again '
+                'then', key
+                using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_unplanned';
         end if;
         return case when t.paused_due_date is null then 'PENDING' else 'PAUSED' end; -- it was so before
     end loop;
@@ -77,12 +77,12 @@ clients refuse these timers.
 verb: pause, resume or reschedule
 timer_key: the timer's key; give either its key or its name
 name: the timer's name, such as job:nightly
-tenant_id: the tenant that the name belongs to
+tenant_id: the tenant of the name
 due_date: for reschedule: the new due date. Give exactly one of due_date, delay and shift
 delay: for reschedule: an ISO 8601 duration from now
-shift: for reschedule: an ISO 8601 duration from its present due date, with a minus sign to move backwards
+shift: for reschedule: an ISO 8601 duration from the present due date, with a minus sign to move backwards
 reason: for pause: kept in the record
-returns: PAUSED, PENDING or RESCHEDULED (now or before), or how it ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
-errors: 22023 for a wrong argument, in a sentence that names it; 55000 for a timer of a client, and for a schedule that has no date yet
+returns: PAUSED, PENDING or RESCHEDULED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+errors: 22023 for a wrong argument, in a sentence that names the argument; 55000 for a timer of a client, and for a schedule that has no date yet
 example: select shardclock.operate_timer('pause', name => 'job:nightly', reason => 'month-end close');
 $$;

@@ -1,7 +1,7 @@
--- Words the refusal of a date that Python can't read.
+-- Writes the refusal of a date that Python can't read.
 --
 -- in:    moment timestamptz, field text
--- out:   text[]: the rule, and the sentence
+-- out:   text[]: the code, and the sentence
 -- locks: nothing
 -- index: none
 create or replace function shardclock.out_of_range(moment timestamptz, field text)
@@ -10,7 +10,7 @@ language sql
 immutable
 begin atomic
     select array[
-        field || '_is_in_years_1_to_9999',
-        format('%s "%s" is out of range: a timer''s dates are in the years 1 to 9999', field, moment)
+        'invalid_' || field,
+        format('%s %L is out of range: a timer is due in the years 1 to 9999', field, moment)
     ];
 end;

@@ -9,10 +9,10 @@ language sql
 set enable_seqscan = off
 begin atomic
     with paused as (
-        -- This ends the claim: a shard that has the timer in memory can't fire it any more.
+        -- The pause ends the claim, so that a shard with the timer in its memory can't fire it any more.
         update shardclock.timers t
         set paused_due_date = t.due_date, due_date = '9999-12-31 23:59:59.999998+00',
-            claimed_by = null, claimed_until = null
+            changed_at = clock_timestamp(), claimed_by = null, claimed_until = null
         where t.timer_key = any (timer_keys)
             and t.paused_due_date is null
             and shardclock.is_of_system(t.target) = of_system
@@ -25,4 +25,4 @@ begin atomic
     );
 end;
 
-comment on function shardclock.pause_rows is 'Internal: Pauses the timers of clients, or those of jobs and processes.';
+comment on function shardclock.pause_rows is 'Internal: Pauses timers: those of clients, or those of jobs and processes.';

@@ -18,6 +18,6 @@ end;
 comment on function shardclock.pause_timer is $$Keeps a pending timer from firing until it is resumed.
 
 as: cancel_timer
-returns: PAUSED (now or before), or how it ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+returns: PAUSED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
 example: select shardclock.pause_timer(name => 'nightly', reason => 'month-end close');
 $$;

@@ -10,10 +10,10 @@ begin atomic
     select p.timer_key from shardclock.pause_rows(timer_keys, reason, false) as p (timer_key);
 end;
 
-comment on function shardclock.pause_timers is $$Keeps the pending timers among these from firing until they are
-resumed. Timers of jobs and processes are left as they are.
+comment on function shardclock.pause_timers is $$Keeps the given timers that are pending from firing until they are
+resumed. Timers of jobs and processes stay unchanged.
 
 as: cancel_timers
-returns: the keys of the timers that were paused
+returns: the keys of the paused timers
 example: select shardclock.pause_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme')), 'month-end close');
 $$;

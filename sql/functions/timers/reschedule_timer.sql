@@ -26,15 +26,18 @@ declare
 begin
     perform shardclock.check_one_timer(timer_key, name);
     if num_nonnulls(due_date, delay, shift, schedule) <> 1 then
-        raise exception 'say when: give exactly one of due_date, delay, shift and schedule'
-            using errcode = 'invalid_parameter_value';
+        raise exception 'give exactly one of %, not %', 'due_date, delay, shift and schedule',
+            num_nonnulls(due_date, delay, shift, schedule)
+            using errcode = 'invalid_parameter_value', constraint = 'needs_one_moment';
     end if;
     if schedule is null and num_nonnulls(zone, missed) > 0 then
-        raise exception 'zone and missed go with a schedule' using errcode = 'invalid_parameter_value';
+        raise exception '% goes with a schedule; leave it out', case when zone is null then 'missed' else 'zone' end
+            using errcode = 'invalid_parameter_value',
+                constraint = 'invalid_' || case when zone is null then 'missed' else 'zone' end;
     end if;
     if missed is not null and missed not in ('fire_once', 'fire_all', 'skip') then
-        raise exception 'missed "%" is unknown: use fire_once, fire_all or skip', left(missed, 60)
-            using errcode = 'invalid_parameter_value';
+        raise exception 'missed % is unknown: use fire_once, fire_all or skip', quote_literal(left(missed, 60))
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_missed';
     end if;
     if schedule is not null then
         perform shardclock.check_zone(coalesce(zone, 'UTC')), shardclock.check_schedule(schedule, coalesce(zone, 'UTC'));
@@ -64,9 +67,9 @@ begin
         end if;
         select t.anchor_occurrence is null into unplanned from shardclock.timers t where t.timer_key = key;
         if unplanned then
-            raise exception 'timer % has no date yet: a running cluster plans its schedule, '
-                'unless it is paused; try again then', key
-                using errcode = 'object_not_in_prerequisite_state';
+            raise exception 'timer % has no date yet: a running cluster plans its schedule, unless it is paused; try again '
+                'then', key
+                using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_unplanned';
         end if;
     end loop;
     return shardclock.ended_as(timer_key, name, tenant_id);
@@ -79,11 +82,11 @@ another rule. For a schedule, a due date, a delay or a shift moves only the next
 as: cancel_timer
 due_date: the new due date. Give exactly one of due_date, delay, shift and schedule
 delay: an ISO 8601 duration from now
-shift: an ISO 8601 duration from its present due date, with a minus sign to move backwards
+shift: an ISO 8601 duration from the present due date, with a minus sign to move backwards
 schedule: another rule; a plain timer becomes a schedule
-zone: with schedule: its IANA time zone; null: as it was
-missed: with schedule: its missed-run policy; null: as it was
-returns: RESCHEDULED, or how it ended: TRIGGERED (too late: it has fired), CANCELED, SKIPPED or UNKNOWN
+zone: with schedule: its IANA time zone; null: the zone stays
+missed: with schedule: its missed-run policy; null: the policy stays
+returns: RESCHEDULED, or the timer's end: TRIGGERED (too late: it has fired), CANCELED, SKIPPED or UNKNOWN
 errors: 22023 for a wrong argument; 55000 for a schedule that has no date yet: a running cluster plans it within a tenth of a second
 example: select shardclock.reschedule_timer(name => 'cart-7', delay => 'PT15M');
 $$;

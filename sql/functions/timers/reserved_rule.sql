@@ -1,7 +1,7 @@
--- The rule of a row, beside broken_rule: a reserved name and the target belong together.
+-- Checks one more rule than broken_rule: a reserved name must fit the row's target.
 --
 -- in:    t shardclock.timers
--- out:   text[]: the rule, and the sentence
+-- out:   text[]: the code, and the sentence
 -- locks: nothing
 -- index: none
 -- needs: is_reserved_name, reserved
@@ -13,9 +13,9 @@ begin atomic
     select case
         when shardclock.is_reserved_name(t.name)
             and not case when t.name ^@ 'job:' then t.target = t.name else t.target = 'process:instance' end
-            then array['name_is_not_reserved', shardclock.reserved('name', t.name)]
+            then shardclock.reserved('name', t.name)
     end;
 end;
 
 comment on function shardclock.reserved_rule is
-    'Internal: Says whether a row has a reserved name, and why it may not.';
+    'Internal: Returns the refusal of a row with a reserved name; null: it is accepted.';

@@ -22,4 +22,4 @@ begin atomic
 end;
 
 comment on function shardclock.resume_rows is
-    'Internal: Resumes the timers of clients, or those of jobs and processes.';
+    'Internal: Resumes timers: those of clients, or those of jobs and processes.';

@@ -14,10 +14,10 @@ begin atomic
     select shardclock.change_timer('resume', timer_key, name, tenant_id, null);
 end;
 
-comment on function shardclock.resume_timer is $$Lets a paused timer go on. If it fell due during the pause it is due
+comment on function shardclock.resume_timer is $$Resumes a paused timer. If the timer fell due during the pause, it is due
 now, and its missed-run policy applies.
 
 as: cancel_timer
-returns: PENDING (now or before), or how it ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+returns: PENDING (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
 example: select shardclock.resume_timer(name => 'nightly');
 $$;

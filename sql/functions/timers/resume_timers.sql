@@ -10,10 +10,10 @@ begin atomic
     select r.timer_key from shardclock.resume_rows(timer_keys, false) as r (timer_key);
 end;
 
-comment on function shardclock.resume_timers is $$Lets the paused timers among these go on. A timer that fell due during
-the pause is due now, and its missed-run policy applies. Timers of jobs and processes are left as they are.
+comment on function shardclock.resume_timers is $$Resumes the given timers that are paused. A timer that fell due during
+the pause is due now, and its missed-run policy applies. Timers of jobs and processes stay unchanged.
 
 as: cancel_timers
-returns: the keys of the timers that were resumed
+returns: the keys of the resumed timers
 example: select shardclock.resume_timers(array(select timer_key from shardclock.find_timers(state => 'PAUSED', tenant_id => 'acme')));
 $$;

@@ -14,8 +14,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 begin
-    -- If the same operation is sent again while the first call still runs, this waits, and then finds its record.
-    -- Without an operation the key is null, and this waits for nothing.
+    -- If a caller repeats the operation while its first call still runs, the second call waits for this lock, and then
+    -- finds the first call's record. Without an operation the lock's key is null, and the call doesn't wait.
     perform pg_advisory_xact_lock(hashtextextended('shardclock.run_timer ' || operation, 0));
     if shardclock.was_run(operation, timer_key, name, tenant_id) then
         return 'RESCHEDULED';
@@ -25,10 +25,10 @@ end
 $$;
 
 comment on function shardclock.run_timer is $$Makes a pending timer due now. A schedule runs once more, and keeps its
-due dates. If the call is sent again with the same operation, the timer does not run twice.
+due dates. A repeated call with the same operation does not run the timer again.
 
 as: cancel_timer
-operation: a name for this run, so that it can be sent again when an answer was lost
-returns: RESCHEDULED (now, or before with this operation), PENDING (it was due already, so nothing was done and nothing recorded: if the operation is sent again after the timer has fired, it runs the schedule's next occurrence), PAUSED (resume it first), or how it ended: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
+operation: a name for this run, so that the caller can repeat the call after a lost answer
+returns: RESCHEDULED (now, or before with this operation), PENDING (the timer was due already, so the call changes and records nothing: if the caller repeats the operation after the timer has fired, it runs the schedule's next occurrence), PAUSED (resume the timer first), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
 example: select shardclock.run_timer(name => 'nightly', operation => 'deploy-17');
 $$;

@@ -1,6 +1,7 @@
--- Makes timers due now. A schedule gets one more occurrence, due now, with the number of the pending one. The next
--- number gets the pending one's due date, moved or not, and its place on the grid; for an unplanned schedule,
--- plan_schedules writes both. If that run was moved to a later date, this makes it due now, and adds no second run.
+-- Makes timers due now. A schedule gets one more occurrence, due now, with the number of the pending occurrence. The
+-- pending occurrence keeps its due date, moved or not, and its scheduled date, but gets the next number; for an
+-- unplanned schedule, plan_schedules writes both dates. If a run on request was moved to a later date, this function
+-- makes that run due now, and adds no second run.
 --
 -- in:    timer_keys bigint[], operation text
 -- out:   setof bigint
@@ -17,9 +18,9 @@ begin atomic
         from shardclock.timers t
         where t.timer_key = any (timer_keys)
             and (
-                -- Not now(): another transaction may have made the timer due after ours began.
+                -- The clock, not now(): another transaction may have made the timer due after this one began.
                 t.due_date > clock_timestamp()
-                -- An unplanned schedule is due so that a shard plans it; it would not fire.
+                -- A schedule without a plan is due only so that a shard plans it; the schedule would not fire.
                 or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
             )
             and t.paused_due_date is null
@@ -29,7 +30,7 @@ begin atomic
         for update
     ),
     clock as materialized (
-        -- The clock is read when all rows are locked: if a shard has fired since our transaction began, this is later.
+        -- The clock is read after all rows are locked, so that this time is later than each firing before the lock.
         select clock_timestamp() as at from (select count(*) from old) locked
     ),
     running as (
@@ -60,12 +61,12 @@ begin atomic
     );
 end;
 
-comment on function shardclock.run_timers is $$Makes the pending timers among these due now. A schedule runs once more,
-and keeps its due dates. Timers of jobs and processes are left as they are.
+comment on function shardclock.run_timers is $$Makes the given timers that are pending due now. A schedule runs once more,
+and keeps its due dates. Timers of jobs and processes stay unchanged.
 
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
-operation: a name for this run: if it is sent again with the same name, no timer runs twice
-returns: the keys of the timers that were made due; timers that were due already or are paused are not among them
-errors: none of its own
+operation: a name for this run: a repeated call with the same name runs no timer again
+returns: the keys of the timers that this call made due; timers that were due already or are paused are missing
+errors: none
 example: select shardclock.run_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'report-')));
 $$;

@@ -39,21 +39,21 @@ $$;
 comment on function shardclock.schedule_timer is $$Schedules one timer in the caller's transaction, and returns its key.
 If the transaction is rolled back, there is no timer.
 
-due_date: when it is due; if the moment is past, it is due at once. Give exactly one of due_date, delay and schedule
+due_date: the due date; a past date is due at once. Give exactly one of due_date, delay and schedule
 delay: an ISO 8601 duration from now, such as PT15M or P3DT12H; months and days are counted on the zone's calendar
 schedule: an ISO 8601 repeat such as R/PT1H or R5/P1D, or cron of five or six fields; more in when.md
 name: unique among the tenant's pending timers; a schedule without one is named `schedule-<its first key>`
-tenant_id: the tenant that the timer belongs to
+tenant_id: the tenant of the timer
 payload: any JSON of at most 64 KiB; it is copied into the timer's records
-target: what the firing calls: a handler that an app has declared, or `webhook:NAME`, an endpoint of the tenant; log: it calls nothing, and only writes its record
+target: the target that the firing calls: a handler that an app has declared, or `webhook:NAME`, an endpoint of the tenant; log: the firing calls nothing, and only writes its record
 timer_type: BOUNDARY, INTERMEDIATE, START_EVENT or USER
-target_element_id: the element of a process that it is for
-process_instance_key: the process instance that it is for; cancel_process_instance cancels all timers of one
-element_instance_key: the element instance that it is for
-zone: the IANA time zone on whose clock delays and schedules are counted
-missed: what happens to missed occurrences of a schedule: fire_once (one firing for all), fire_all or skip
-on_conflict: what happens if the name is taken: refuse (an error), ignore (the pending timer stays), or replace (the pending timer is cancelled, unless it is the same as the new one)
-returns: the timer_key; with ignore or replace, that of the timer that has the name now
-errors: 22023 for a wrong argument, in a sentence that names it; 23505 for a name that is taken, with refuse
+target_element_id: the element of a process for which the timer is scheduled
+process_instance_key: the process instance of the timer; cancel_process_instance cancels all timers of an instance
+element_instance_key: the element instance of the timer
+zone: the IANA time zone of delays and schedules
+missed: the rule for missed occurrences of a schedule: fire_once (one firing for all), fire_all or skip
+on_conflict: the rule for a name that is taken: refuse (an error), ignore (the pending timer stays), or replace (the pending timer is cancelled, unless it is the same as the new timer)
+returns: the timer_key; with ignore or replace, the key of the timer that has the name now
+errors: 22023 for a wrong argument, in a sentence that names the argument; 23505 for a name that is taken, with refuse
 example: select shardclock.schedule_timer(delay => 'PT15M', name => 'cart-7', payload => '{"cart": 7}', on_conflict => 'replace');
 $$;

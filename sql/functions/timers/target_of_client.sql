@@ -1,5 +1,5 @@
--- A batch of a client's timers passes its targets through this function, because the trigger doesn't know the writer of
--- a row.
+-- A batch of a client's timers passes its targets through this function, because the trigger doesn't know whether a
+-- client or a job writes the row.
 --
 -- in:    target text
 -- out:   text
@@ -15,10 +15,9 @@ begin
     if shardclock.reserved('target', target) is null then
         return target;
     end if;
-    raise exception '%', shardclock.reserved('target', target)
-        using errcode = 'check_violation', constraint = 'target_is_not_reserved', schema = 'shardclock',
-            table = 'timers';
+    raise exception '%', (shardclock.reserved('target', target))[2]
+        using errcode = 'check_violation', constraint = 'reserved_target', schema = 'shardclock', table = 'timers';
 end
 $$;
 
-comment on function shardclock.target_of_client is 'Internal: Returns a target, and refuses a reserved one.';
+comment on function shardclock.target_of_client is 'Internal: Returns a client''s target, and refuses a reserved target.';

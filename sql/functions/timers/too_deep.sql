@@ -1,13 +1,13 @@
--- in:    what text, document jsonb
+-- in:    subject text, document jsonb
 -- out:   text
 -- locks: nothing
 -- index: none
-create or replace function shardclock.too_deep(what text, document jsonb)
+create or replace function shardclock.too_deep(subject text, document jsonb)
 returns text
 language sql
 immutable
 begin atomic
-    select format('%s %s is nested deeper than 100 levels; flatten it', what, left(document::text, 60));
+    select format('%s %s is nested deeper than 100 levels; flatten it', subject, left(document::text, 60));
 end;
 
-comment on function shardclock.too_deep is 'Internal: Refuses JSON that is nested too deeply, in a sentence.';
+comment on function shardclock.too_deep is 'Internal: Returns the refusal of JSON that is nested too deeply.';

@@ -1,5 +1,5 @@
--- Says whether an operation has run a timer. By name it finds the run even if the schedule has gone on to another
--- timer.
+-- Returns whether an operation has run a timer. A search by name also finds the run after the schedule has fired, when
+-- another timer has the name.
 --
 -- in:    operation text, timer_key bigint, name text, tenant_id text
 -- out:   boolean
@@ -8,7 +8,7 @@
 create or replace function shardclock.was_run(operation text, timer_key bigint, name text, tenant_id text)
 returns boolean
 language sql
-volatile -- For a new snapshot: the caller may have waited for the transaction that ran it.
+volatile -- For a new snapshot: the caller may have waited for the transaction that ran the timer.
 set enable_seqscan = off
 begin atomic
     select exists (

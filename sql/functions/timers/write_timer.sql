@@ -1,5 +1,5 @@
--- Writes a new timer; if its name is taken, does as on_conflict says. The caller may not see the timer that has its
--- key.
+-- Writes a new timer; if its name is taken, follows on_conflict. A timer with the same key may be invisible to the
+-- caller, because it belongs to another tenant.
 --
 -- in:    wanted shardclock.timers, on_conflict text, redraws boolean
 -- out:   shardclock.ensured_timer
@@ -32,15 +32,15 @@ begin
             wanted.timer_key, wanted.created_at, wanted.process_instance_key, wanted.element_instance_key,
             wanted.due_date, wanted.anchor, wanted.anchor_occurrence, wanted.repetitions, wanted.tenant_id,
             wanted.timer_type, wanted.target, wanted.zone, wanted.missed, wanted.target_element_id,
-            -- A schedule outlives its first timer_key: it is cancelled by its name.
+            -- A schedule has its first key only until it fires, so it is cancelled by its name.
             coalesce(wanted.name, case when wanted.schedule is not null then 'schedule-' || wanted.timer_key end),
             wanted.schedule, wanted.payload
         )
-        -- Not an exception block: that would need a subtransaction for every timer of a bulk load.
+        -- An exception block would need a subtransaction for each timer of a bulk load.
         on conflict do nothing;
         written := found;
-        -- Checked after the row is written: a timer that had the key before has left its record. A caller that brings
-        -- its own key (not `redraws`) has checked this itself, but among the tenants whose rows it sees.
+        -- The check follows the write, because a former timer of this key is in the log alone. A caller that brings
+        -- its own key (not `redraws`) has checked its own tenants' rows itself.
         exit when written
             and not exists (select from shardclock.logged_keys l where l.timer_key = wanted.timer_key);
         bearer := shardclock.pending_key(null, wanted.name, wanted.tenant_id);
@@ -64,22 +64,22 @@ begin
             continue;
         end if;
         if on_conflict = 'refuse' and bearer is not null then
-            raise exception 'name "%" is taken by a pending timer of tenant "%": '
-                'choose another name, or say by on_conflict to ignore this one or to replace that one',
-                left(wanted.name, 60), left(wanted.tenant_id, 60)
-                using errcode = 'unique_violation';
+            raise exception 'name % is taken by a pending timer of tenant %: choose another name, or set on_conflict to ignore or '
+                'replace',
+                quote_literal(left(wanted.name, 60)), quote_literal(left(wanted.tenant_id, 60))
+                using errcode = 'unique_violation', constraint = 'name_taken';
         end if;
         select t.* into other from shardclock.timers t where t.timer_key = bearer;
-        -- The other timer has ended since: now the name is free, or the schedule's next occurrence has it.
+        -- The other timer has ended since. Now the name is free, or the schedule's next occurrence has it.
         continue when not found;
         if on_conflict = 'ignore' or shardclock.is_same_timer(wanted, other) then
             return (other.timer_key, coalesce(other.paused_due_date, other.due_date), 'unchanged'::text);
         end if;
         if not redraws and shardclock.is_key_used(wanted.timer_key) then
-            return null; -- before anything is changed
+            return null; -- before any row is changed
         end if;
         delete from shardclock.timers t where t.timer_key = bearer returning t.* into replaced;
-        -- The replaced schedule may have fired since our transaction began: with an earlier anchor, a shard would plan
+        -- The replaced schedule may have fired since this transaction began. With an earlier anchor, a shard would plan
         -- the same occurrence for the new schedule again.
         if wanted.anchor_occurrence is null and replaced.occurrence > 1 then
             wanted.anchor := greatest(wanted.anchor, replaced.created_at);

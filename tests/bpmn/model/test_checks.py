@@ -1,4 +1,4 @@
-"""A model that can't be run is refused with a sentence for each element at fault."""
+"""A model that can't be run is refused with a sentence for each faulty element."""
 
 import pytest
 
@@ -88,7 +88,7 @@ REFUSED = [
         "s>e",
         "e: it throws nothing that can be thrown",
     ),
-    # Two that catch the same.
+    # Two events that catch the same trigger.
     *(
         (
             START + job("a") + boundary(event) + boundary(event).replace('"b"', '"b2"'),
@@ -117,7 +117,7 @@ REFUSED = [
     ('<startEvent id="s"><terminateEventDefinition/></startEvent>', "", "s: a process isn't started by an error"),
     (START.replace("/>", f">{TWICE}</startEvent>"), "", "s: it is executed once for each"),
     (START + '<userTask id="b" camunda:assignee="' + "${" * 6_000 + '"/>', "", "b: a text has 12,000 characters"),
-    # What tasks need.
+    # Tasks that lack a required part, or have an invalid one.
     (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
     (START + job("a", retries="many"), "s>a", "a: the task's retries are 'many', not a number from 0 to 1,000"),
     (START + '<serviceTask id="a" camunda:class="org.acme.Pay"/>', "s>a", "a: camunda:class='org.acme.Pay' is Java"),
@@ -167,13 +167,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("elements", "connected", "says"), REFUSED)
-def test_what_can_t_be_run_is_refused(elements: str, connected: str, says: str) -> None:
+def test_a_model_that_can_t_be_run_is_refused(elements: str, connected: str, says: str) -> None:
     with pytest.raises(InvalidModel) as refused:
         read_model(model(elements, connected=connected, beside=SHARED))
     assert says in str(refused.value)
 
 
-def test_a_code_and_a_catch_all_and_one_code_at_two_activities_and_inside_run_beside_each_other() -> None:
+def test_a_code_and_a_catch_all_may_be_caught_together_and_one_code_at_several_activities() -> None:
     any_error, error = "<errorEventDefinition/>", '<errorEventDefinition errorRef="e1"/>'
     again = boundary(error, "a").replace('"b"', '"b2"') + boundary(error, "u").replace('"b"', '"b3"')
     inside = sub(started(error), EVENT).replace('"u"', '"n"')
@@ -182,20 +182,20 @@ def test_a_code_and_a_catch_all_and_one_code_at_two_activities_and_inside_run_be
     assert read_model(model(START + job("a") + around + late, connected="s>a a>u", beside=SHARED))
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_faults_are_reported_in_one_refusal() -> None:
     with pytest.raises(InvalidModel) as refused:
         read_model(model(START + "".join(f'<serviceTask id="a{n}"/>' for n in range(30))))
     assert len(refused.value.problems) == 30
     assert str(refused.value).endswith("and 10 more")
 
 
-def test_an_expression_that_is_none_is_refused_where_it_stands() -> None:
+def test_an_invalid_expression_is_refused_at_its_element() -> None:
     with pytest.raises(InvalidModel) as refused:
         read_model(model(START + '<exclusiveGateway id="g"/><task id="a"/>', connected="s>g g>a[1 +]"))
     assert refused.value.problems[0].element_id == "g-a"
 
 
-def test_flows_have_ids_of_their_own() -> None:
+def test_a_duplicate_id_of_a_flow_is_refused() -> None:
     flow = '<sequenceFlow id="f" sourceRef="s" targetRef="a"/>'
     with pytest.raises(InvalidModel, match="the id 'f' stands twice"):
         read_model(model(START + '<task id="a"/>' + flow + flow))
@@ -214,7 +214,7 @@ def test_too_many_flows_into_inclusive_joins_are_refused() -> None:
 
 
 @pytest.mark.parametrize("tag", ["process", "userTask", "sequenceFlow"])
-def test_an_id_that_is_too_long_is_refused_before_all_else_and_at_its_longest_it_runs(tag: str) -> None:
+def test_an_id_that_is_too_long_is_refused_before_all_else_and_the_longest_allowed_id_is_read(tag: str) -> None:
     def written(length: int) -> bytes:
         ids = {"process": "p", "userTask": "u", "sequenceFlow": "f"} | {tag: "x" * length}
         flow = f'<sequenceFlow id="{ids["sequenceFlow"]}" sourceRef="s" targetRef="{ids["userTask"]}"/>'

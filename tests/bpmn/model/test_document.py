@@ -1,4 +1,4 @@
-"""What a stranger sends as a model is refused in one sentence, quickly, and before anything is kept of it."""
+"""Untrusted bytes that are no model are refused with one message, quickly, and before a write to the store."""
 
 import pytest
 
@@ -39,7 +39,7 @@ STRANGER = '<startEvent id="s"/><x:task xmlns:x="http://example.com/x" id="t"/>'
         ),
     ],
 )
-def test_what_is_no_model_is_refused(text: bytes, says: str) -> None:
+def test_a_document_that_is_not_a_model_is_refused(text: bytes, says: str) -> None:
     with pytest.raises(InvalidModel) as refused:
         read_model(text)
     assert says in str(refused.value)

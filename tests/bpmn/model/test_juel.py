@@ -1,11 +1,11 @@
-"""Expressions of Camunda 7 follow EL 3.0, or are refused by the operator that isn't read."""
+"""Expressions of Camunda 7 follow EL 3.0; the refusal of an expression names its unsupported operator."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.bpmn.model.expressions import Unreadable, read_text
-from shardclock_server.feel import Json, Unmet, from_json, to_json
+from shardclock_server.bpmn.model.expressions import InvalidValue, read_text
+from shardclock_server.feel import AssertionFailed, Json, from_json, to_json
 
 NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
 VARIABLES: dict[str, Json] = {
@@ -40,18 +40,18 @@ def value(text: str) -> Json:
         ("${!!yes}", True),
         ("${not not no}", False),
         ("${!yes == no}", True),
-        # Null, and a variable that isn't there, count as false.
+        # Null, and a missing variable, are false.
         ("${nil or yes}", True),
         ("${nil and yes}", False),
         ("${!nil}", True),
         ("${!missing && yes}", True),
         ("${missing or missing.part}", False),
-        # A text counts as whether it is "true".
+        # A text is true if it is "true".
         ("${true_text and yes}", True),
         ("${!false_text}", True),
         ("${text or no}", False),
         ("${'true' and true}", True),
-        # A comparison within logic is false if a side is null.
+        # A comparison inside logic is false if one operand is null.
         ("${nil > 1 or no}", False),
         ("${!(nil > 1)}", True),
         ("${nil <= nil and yes}", True),
@@ -61,7 +61,7 @@ def value(text: str) -> Json:
         ("${one == 1 or nil.part}", True),
         ("${five > 2 and x == 3 and y == 4}", True),
         ("${x < y and y > x}", True),
-        # Empty.
+        # The operator `empty`.
         ("${empty nil}", True),
         ("${empty missing}", True),
         ("${empty blank}", True),
@@ -91,21 +91,21 @@ def value(text: str) -> Json:
         ("${nrOfCompletedInstances/nrOfInstances >= 0.5}", True),
         ("${text}", "abc"),
         ("${ list }", [1]),
-        # As in FEEL, elsewhere a comparison of null is null.
+        # Outside of logic a comparison with null is null, as in FEEL.
         ("${nil > 1}", None),
         ("${text > 1}", None),
         ("${text > 1 and yes}", None),
         ("${five and yes}", None),
     ],
 )
-def test_logic_means_what_el_says(text: str, expected: Json) -> None:
+def test_logic_follows_el(text: str, expected: Json) -> None:
     assert value(text) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # Null, a variable that isn't there and an empty text are 0; a text is its number.
+        # Null, a missing variable and an empty text are 0; any other text counts as the number that it contains.
         ("${nil + 1 == 1}", True),
         ("${nil + 1 != 1}", False),
         ("${!(nil + 1 == 1)}", False),
@@ -134,13 +134,13 @@ def test_logic_means_what_el_says(text: str, expected: Json) -> None:
         ("${x - y + five_text}", 4),
         ("${1. + 1.e1}", 11),
         ("${1.}", 1),
-        # The first execution of a multi-instance has the number 0.
+        # The first execution of a multi-instance activity has the number 0.
         ("${loopCounter == 0}", True),
         ("${loopCounter + 1}", 1),
         ("${loopCounter}", 0),
     ],
 )
-def test_arithmetic_means_what_el_says(text: str, expected: Json) -> None:
+def test_arithmetic_follows_el(text: str, expected: Json) -> None:
     assert value(text) == expected
 
 
@@ -156,8 +156,8 @@ def test_arithmetic_means_what_el_says(text: str, expected: Json) -> None:
         ("${(x < y) + 1 == 2}", "true"),
     ],
 )
-def test_an_operand_that_is_no_number_is_told(text: str, operand: str) -> None:
-    with pytest.raises(Unmet) as told:
+def test_an_operand_that_is_not_a_number_is_reported(text: str, operand: str) -> None:
+    with pytest.raises(AssertionFailed) as told:
         value(text)
     assert str(told.value) == (
         f"arithmetic has the operand {operand}, which is no number; correct the variable or the model"
@@ -165,13 +165,13 @@ def test_an_operand_that_is_no_number_is_told(text: str, operand: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["${five / 0 == 1}", "${five / zero != 1}", "${five / nil > 1 or no}", "${0 / 0}"])
-def test_a_division_by_zero_is_told(text: str) -> None:
-    with pytest.raises(Unmet, match="divides by 0"):
+def test_a_division_by_zero_is_reported(text: str) -> None:
+    with pytest.raises(AssertionFailed, match="divides by 0"):
         value(text)
 
 
 @pytest.mark.parametrize("text", ["${text > 1}", "#{five and yes}", "${ loopCounter + 1 }"])
-def test_a_text_is_shown_as_the_model_has_it(text: str) -> None:
+def test_an_expression_is_shown_as_the_model_writes_it(text: str) -> None:
     expression = read_text(text)
     assert not isinstance(expression, str)
     assert expression.shown == text
@@ -201,12 +201,12 @@ def test_a_text_is_shown_as_the_model_has_it(text: str) -> None:
         ("${" + "(" * 40 + "a" + ")" * 40 + "}", "'more than 12 operators within each other'"),
     ],
 )
-def test_what_feel_can_t_say_is_refused_by_its_operator(text: str, operator: str) -> None:
-    with pytest.raises(Unreadable) as refused:
+def test_an_operator_that_feel_does_not_have_is_refused_by_its_name(text: str, operator: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
         read_text(text)
     assert f" has {operator}, which only Camunda 7 reads; write it in FEEL, after an =" in str(refused.value)
 
 
-def test_the_deepest_expression_that_is_read_is_compiled() -> None:
+def test_the_deepest_allowed_expression_is_compiled() -> None:
     assert value("${" + "(no or !" * 5 + "yes" + ")" * 5 + "}") is False
     assert value("${" + " and ".join(["yes"] * 100) + "}") is True

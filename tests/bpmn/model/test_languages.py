@@ -1,4 +1,4 @@
-"""An expression is in its own language, or else in that of its model; FEEL and JUEL tell themselves."""
+"""An expression's language is its own, or else the model's; FEEL and JUEL are recognized by their signs."""
 
 import pytest
 
@@ -17,25 +17,27 @@ LANGUAGES = [
 
 
 def in_language(text: bytes, language: str) -> bytes:
-    """Write a model's own language at its root."""
+    """Set a model's default language at its root."""
     return text.replace(b"<definitions", f'<definitions expressionLanguage="{language}"'.encode(), 1)
 
 
 def condition_of(text: bytes) -> str | None:
-    """Read the condition at the first flow of the gateway."""
+    """Return the condition of the gateway's first flow."""
     condition = read_model(text)[0].nodes["g"].outgoing[0].condition
     return None if condition is None else condition.text
 
 
 @pytest.mark.parametrize("language", [*LANGUAGES, "", "https://www.omg.org/spec/FEEL"])
 @pytest.mark.parametrize("text", ["=approved", "${approved}", " #{approved} "])
-def test_the_models_language_says_nothing_of_an_expression_in_feel_or_juel(text: str, language: str) -> None:
+def test_the_models_language_does_not_apply_to_an_expression_with_a_sign_of_feel_or_juel(
+    text: str, language: str
+) -> None:
     condition = f"<conditionExpression>{text}</conditionExpression>"
     assert condition_of(in_language(choosing(condition), language)) == "approved"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_models_language_is_that_of_an_expression_without_a_sign_of_its_own(language: str) -> None:
+def test_the_models_language_applies_to_an_expression_without_a_sign(language: str) -> None:
     (sentence,) = refusal(in_language(choosing("<conditionExpression>approved</conditionExpression>"), language))
     assert sentence.startswith(f"f: its conditionExpression's language is {language!r}; write it in FEEL, after an =")
     loop = (

@@ -1,9 +1,9 @@
-"""Mappings of variables are read, or refused where they would not be evaluated."""
+"""Input and output mappings are read; at elements that do not evaluate mappings, they are refused."""
 
 import pytest
 
 from shardclock_server.bpmn.model import InvalidModel, read_model
-from shardclock_server.bpmn.model.definition import Call, Node, Script, ServiceWork, UserWork
+from shardclock_server.bpmn.model.definition import CallWork, FlowNode, ScriptWork, ServiceWork, UserWork
 from shardclock_server.bpmn.step.effects import TaskOpened
 from shardclock_server.feel import Expression, from_json, to_json
 from tests.support.bpmn import NOW, Played, definition, job, model
@@ -28,7 +28,7 @@ INPUTS = (
 )
 OUTPUTS = '<zeebe:ioMapping><zeebe:output source="=1" target="x"/></zeebe:ioMapping>'
 GATE = START + '<eventBasedGateway id="g"/>' + catch(TEN_MINUTES)
-# Where an event begins a node: the elements, their flows, and the element at fault.
+# Nodes that an event starts: each case has the elements, their flows, and the faulty element.
 BEGUN_BY_EVENTS = [
     *((START + job("a") + boundary("{}" + event), "s>a", "b") for event, _ in CAUGHT if "m2" not in event),
     (START + job("a") + boundary("{}" + TEN_MINUTES, attributes='cancelActivity="false"'), "s>a", "b"),
@@ -66,14 +66,14 @@ def test_outputs_of_an_event_that_throws_an_error_are_refused() -> None:
     assert read_model(model(START + event.format(""), connected="s>e"))
 
 
-def node_of(element: str) -> Node:
+def node_of(element: str) -> FlowNode:
     """Read the node `a` of a model."""
     text = model(START + element, connected="s>a").replace(b"<definitions", f"<definitions {FLOWABLE}".encode(), 1)
     return read_model(text)[0].nodes["a"]
 
 
 def sentence_of(element: str) -> str:
-    """Read the one sentence that refuses a model."""
+    """Return the one message that refuses a model."""
     with pytest.raises(InvalidModel) as refused:
         node_of(element)
     (problem,) = refused.value.problems
@@ -84,7 +84,7 @@ def with_extensions(tag: str, inside: str, attributes: str = "", rest: str = "")
     return f'<{tag} id="a" {attributes}><extensionElements>{inside}</extensionElements>{rest}</{tag}>'
 
 
-def test_a_user_tasks_words_of_both_vendors_are_joined() -> None:
+def test_a_user_task_may_mix_the_words_of_both_vendors() -> None:
     zeebe = '<zeebe:assignmentDefinition assignee="ada"/><zeebe:taskSchedule followUpDate="=x"/><zeebe:formDefinition/>'
     other = 'camunda:assignee="bob" camunda:candidateGroups="sales" flowable:candidateUsers="cyd"'
     due = 'camunda:dueDate="2031-01-31T08:00:00Z" camunda:formKey="f"'
@@ -92,7 +92,7 @@ def test_a_user_tasks_words_of_both_vendors_are_joined() -> None:
     assert work == UserWork("ada", "sales", "cyd", "2031-01-31T08:00:00Z", "f")
 
 
-def test_mappings_of_both_vendors_are_joined_by_their_variables() -> None:
+def test_mappings_of_both_vendors_are_merged_by_variable() -> None:
     zeebe = '<zeebe:ioMapping><zeebe:input source="=1" target="x.y"/></zeebe:ioMapping>'
     other = (
         '<camunda:inputOutput><camunda:inputParameter name="x">2</camunda:inputParameter><camunda:inputParameter'
@@ -107,10 +107,10 @@ def test_mappings_of_both_vendors_are_joined_by_their_variables() -> None:
 CALLED = '<zeebe:calledElement processId="c" {}/>'
 
 
-def test_a_called_processes_variables_of_both_vendors_are_joined() -> None:
+def test_a_call_may_mix_the_words_of_both_vendors() -> None:
     passed = '<camunda:in source="order-id" target="id"/><camunda:out sourceExpression="${x}" target="y"/>'
     node = node_of(with_extensions("callActivity", CALLED.format('propagateAllChildVariables="false"') + passed))
-    assert node.work == Call("c", passes_all_in=True, passes_all_out=False)
+    assert node.work == CallWork("c", passes_all_in=True, passes_all_out=False)
     assert [each.target for each in (*node.inputs, *node.outputs)] == [("id",), ("y",)]
 
 
@@ -122,19 +122,21 @@ def test_a_called_processes_variables_of_both_vendors_are_joined() -> None:
         ('propagateAllParentVariables="false"', 'flowable:inheritVariables="true"', ""),
     ],
 )
-def test_a_call_that_passes_all_variables_and_not_all_is_refused(propagates: str, attributes: str, passed: str) -> None:
+def test_a_call_with_contradictory_words_about_passing_all_variables_is_refused(
+    propagates: str, attributes: str, passed: str
+) -> None:
     sentence = sentence_of(with_extensions("callActivity", CALLED.format(propagates) + passed, attributes))
     assert sentence.startswith("a: its zeebe:calledElement doesn't propagate all variables")
 
 
-def test_a_binding_of_camunda_7_is_told_beside_camunda_8s() -> None:
+def test_a_binding_of_camunda_7_is_refused_beside_a_call_of_camunda_8() -> None:
     attributes = 'camunda:calledElementBinding="deployment"'
     assert "'deployment'" in sentence_of(with_extensions("callActivity", CALLED.format(""), attributes))
 
 
-def test_a_script_and_headers_of_one_vendor_have_the_result_and_the_topic_of_the_other() -> None:
+def test_a_script_or_headers_of_one_vendor_may_have_the_result_or_the_topic_of_the_other() -> None:
     script = node_of(with_extensions("scriptTask", '<zeebe:script expression="=1"/>', 'camunda:resultVariable="r"'))
-    assert isinstance(script.work, Script)
+    assert isinstance(script.work, ScriptWork)
     assert script.work.result_name == "r"
     headers = '<zeebe:taskHeaders><zeebe:header key="k" value="v"/></zeebe:taskHeaders>'
     assert node_of(with_extensions("serviceTask", headers, 'camunda:topic="t"')).work == ServiceWork(
@@ -151,7 +153,7 @@ def many(attributes: str, inside: str = "") -> str:
     return f'<task id="a">{loop}</task>'
 
 
-def test_a_loops_words_of_both_vendors_are_joined() -> None:
+def test_a_loop_may_mix_the_words_of_both_vendors() -> None:
     zeebe = '<extensionElements><zeebe:loopCharacteristics inputCollection="=items"/></extensionElements>'
     loop = node_of(many('camunda:collection="others" camunda:elementVariable="item"', zeebe)).loop
     assert loop is not None
@@ -168,7 +170,7 @@ def test_a_loops_words_of_both_vendors_are_joined() -> None:
         ('<serviceTask id="a" flowable:topic="x" camunda:topic="y"/>', "topic"),
     ],
 )
-def test_two_of_camunda_7s_kin_that_say_different_things_are_refused(element: str, names: str) -> None:
+def test_different_values_of_two_forks_of_camunda_7_are_refused(element: str, names: str) -> None:
     sentence = sentence_of(element)
     assert f":{names} and " in sentence
     assert "say different things; leave one of them out" in sentence
@@ -214,7 +216,7 @@ def test_a_variable_of_camunda_7_is_read_by_its_name(name: str) -> None:
         ),
     ],
 )
-def test_an_expression_in_the_place_of_a_name_is_refused(element: str) -> None:
+def test_an_expression_instead_of_a_name_is_refused(element: str) -> None:
     assert "an expression; write the name of a variable" in sentence_of(element)
 
 
@@ -241,7 +243,7 @@ def test_a_parameter_without_a_value_is_null() -> None:
         (many("", "<loopCardinality>5001</loopCardinality>"), "a: its cardinality is '5001', not a number from 0 to"),
     ],
 )
-def test_a_value_that_the_model_writes_wrongly_is_told_at_the_deployment(element: str, says: str) -> None:
+def test_an_invalid_literal_value_is_refused_at_the_deployment(element: str, says: str) -> None:
     assert sentence_of(element).startswith(says)
 
 

@@ -1,4 +1,4 @@
-"""Every model that other engines test with is run, or refused for a reason that its author understands."""
+"""Each test model of other engines is read, or refused for a reason that its author understands."""
 
 import csv
 from collections import defaultdict
@@ -6,14 +6,14 @@ from collections import defaultdict
 import pytest
 
 from shardclock_server.bpmn.model import InvalidModel, read_model
-from shardclock_server.bpmn.model.definition import Timer
+from shardclock_server.bpmn.model.definition import TimerTrigger
 from tests.support.other_models import MODELS, REFUSED, names
 
 pytestmark = pytest.mark.skipif(not MODELS.exists(), reason="the shared models are not here")
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_model_is_run_or_refused_for_the_right_reason(name: str) -> None:
+def test_a_model_is_read_or_refused_for_the_right_reason(name: str) -> None:
     text = (MODELS / name).read_bytes()
     if words := REFUSED.get(name[:3]):
         with pytest.raises(InvalidModel) as refused:
@@ -24,7 +24,7 @@ def test_a_model_is_run_or_refused_for_the_right_reason(name: str) -> None:
         assert read_model(text)
 
 
-def test_the_timers_of_a_model_are_those_that_were_counted_by_hand() -> None:
+def test_the_timers_of_the_models_match_a_count_by_hand() -> None:
     counted: defaultdict[str, dict[str, tuple[str, bool]]] = defaultdict(dict)
     with (MODELS / "index.csv").open() as index:
         for row in csv.DictReader(index):
@@ -36,6 +36,6 @@ def test_the_timers_of_a_model_are_those_that_were_counted_by_hand() -> None:
         timers = {
             key: (node.trigger.kind, node.is_interrupting)
             for key, node in nodes.items()
-            if isinstance(node.trigger, Timer)
+            if isinstance(node.trigger, TimerTrigger)
         }
         assert timers == expected

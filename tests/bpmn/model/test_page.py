@@ -1,4 +1,4 @@
-"""The page on BPMN says of each element what the code does."""
+"""The page on BPMN agrees with the code about each element."""
 
 import re
 
@@ -7,11 +7,11 @@ import pytest
 from shardclock_server.bpmn.model import InvalidModel, document, expressions, extensions, read_model
 from shardclock_server.bpmn.model.paths import FLOWS_JOINED_MAX
 from shardclock_server.bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
-from shardclock_server.bpmn.model.words import Verdict, camunda_7, camunda_8
-from shardclock_server.bpmn.step import spending, state
+from shardclock_server.bpmn.model.support import Support, camunda_7, camunda_8
+from shardclock_server.bpmn.step import evaluation_budget, state
 from shardclock_server.bpmn.step.advance import ENTRIES_MAX
 from shardclock_server.bpmn.step.events import WAITED_CHARS_MAX
-from shardclock_server.bpmn.step.stepping import CALLS_DEPTH_MAX
+from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX
 from shardclock_server.service.deployment import STARTS_MAX
 from tests.support import ROOT
 from tests.support.bpmn import model
@@ -20,7 +20,7 @@ PAGE = (ROOT / "docs" / "bpmn.md").read_text()
 ROWS = re.findall(r"^\| `(\w+)` \| (yes|no) \|", PAGE, re.MULTILINE)
 
 
-def test_the_page_lists_the_elements_that_run_and_those_that_don_t() -> None:
+def test_the_page_lists_the_supported_and_the_unsupported_elements() -> None:
     assert {name for name, runs in ROWS if runs == "yes"} == set(KINDS)
     assert {name for name, runs in ROWS if runs == "no"} == NOT_RUN
 
@@ -32,7 +32,7 @@ def test_events_that_the_page_excludes_are_refused(event: str) -> None:
         read_model(model(f'<startEvent id="s"/><intermediateCatchEvent id="t">{definition}</intermediateCatchEvent>'))
 
 
-def test_the_page_tells_the_bounds() -> None:
+def test_the_page_has_the_limits() -> None:
     bounds = PAGE.partition("## Bounds")[2]
     mib = document.MODEL_BYTES_MAX // 2**20
     assert f"{mib} MiB, {document.ELEMENTS_MAX:,} elements, {document.DEPTH_MAX} deep" in bounds
@@ -40,7 +40,7 @@ def test_the_page_tells_the_bounds() -> None:
     assert f"| flows into inclusive gateways that join, in a process | {FLOWS_JOINED_MAX:,} |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
     assert f"all expressions of a model that is deployed | {expressions.EXPRESSIONS_CHARS_MAX:,} characters |" in bounds
-    steps, chars = spending.ELEMENT_STEPS_MAX, spending.ELEMENT_CHARS_MAX
+    steps, chars = evaluation_budget.ELEMENT_STEPS_MAX, evaluation_budget.ELEMENT_CHARS_MAX
     assert f"do together | {steps:,} steps, and return {chars:,} characters |" in bounds
     assert f"wait for a time, a message or a signal | {STARTS_MAX} |" in bounds
     assert f"| items of a multi-instance | {extensions.ITEMS_MAX:,} |" in bounds
@@ -51,20 +51,18 @@ def test_the_page_tells_the_bounds() -> None:
 
 
 EXTENSIONS = [
-    (prefix, name, Verdict(verdict))
-    for names, verdict in re.findall(
-        r"^\| (`(?:zeebe|camunda):.+) \| (read|passed over|refused) \|", PAGE, re.MULTILINE
-    )
+    (prefix, name, Support(support))
+    for names, support in re.findall(r"^\| (`(?:zeebe|camunda):.+) \| (read|ignored|refused) \|", PAGE, re.MULTILINE)
     for prefix, name in re.findall(r"`(zeebe|camunda):(\w+)`", names)
 ]
 
 
-@pytest.mark.parametrize(("prefix", "name", "verdict"), EXTENSIONS)
-def test_what_the_page_says_of_an_extension_is_its_verdict(prefix: str, name: str, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("prefix", "name", "support"), EXTENSIONS)
+def test_the_page_has_the_support_for_an_extension(prefix: str, name: str, support: Support) -> None:
     table = camunda_8 if prefix == "zeebe" else camunda_7
-    uses = (*table.ATTRIBUTES.get(name, ()), *table.ELEMENTS.get(name, ()))
-    assert verdict in {use.verdict for use in uses}
+    rules = (*table.ATTRIBUTES.get(name, ()), *table.ELEMENTS.get(name, ()))
+    assert support in {rule.support for rule in rules}
 
 
-def test_the_page_tells_of_extensions_of_each_verdict() -> None:
-    assert {verdict for _, _, verdict in EXTENSIONS} == set(Verdict)
+def test_the_page_lists_extensions_of_each_kind_of_support() -> None:
+    assert {support for _, _, support in EXTENSIONS} == set(Support)

@@ -1,9 +1,9 @@
-"""A word of BPMN itself is read where BPMN has it, and refused elsewhere; harmless words are passed over."""
+"""A name of BPMN is read at the elements that BPMN allows, and refused at others; names without effect are ignored."""
 
 import pytest
 
 from shardclock_server.bpmn.model import InvalidModel, read_model
-from shardclock_server.bpmn.model.words import Verdict, standard
+from shardclock_server.bpmn.model.support import Support, standard
 from tests.support.bpmn import boundary, job, model, timer
 
 START = '<startEvent id="s"/>'
@@ -13,7 +13,7 @@ FLOWABLE = 'xmlns:flowable="http://flowable.org/bpmn"'
 
 
 def refusal(elements: str, *, connected: str = "", beside: str = "") -> str:
-    """Read the one sentence that refuses a model."""
+    """Return the one message that refuses a model."""
     with pytest.raises(InvalidModel) as refused:
         read_model(model(elements, connected=connected, beside=beside))
     (problem,) = refused.value.problems
@@ -47,7 +47,7 @@ def refusal(elements: str, *, connected: str = "", beside: str = "") -> str:
     ],
 )
 @pytest.mark.parametrize("tag", ["userTask", "exclusiveGateway", "callActivity"])
-def test_an_element_of_bpmn_is_refused_in_another(tag: str, inside: str, name: str) -> None:
+def test_an_element_of_bpmn_is_refused_inside_a_wrong_element(tag: str, inside: str, name: str) -> None:
     called = 'calledElement="c"' if tag == "callActivity" else ""
     sentence = refusal(START + f'<{tag} id="a" {called}>{inside}</{tag}>', connected="s>a")
     assert sentence == f"a: {name} isn't read at {tag}; put it where BPMN 2.0 has it, or leave it out"
@@ -55,7 +55,7 @@ def test_an_element_of_bpmn_is_refused_in_another(tag: str, inside: str, name: s
 
 @pytest.mark.parametrize("inside", [TIMER, "<signalEventDefinition/>", "<conditionalEventDefinition/>"])
 @pytest.mark.parametrize("attributes", ["", 'triggeredByEvent="true"'])
-def test_an_event_of_a_sub_process_itself_is_refused(inside: str, attributes: str) -> None:
+def test_an_event_definition_directly_in_a_sub_process_is_refused(inside: str, attributes: str) -> None:
     inner = f'<startEvent id="i">{TIMER if attributes else ""}</startEvent>'
     sentence = refusal(START + f'<subProcess id="a" {attributes}>{inner}{inside}</subProcess>')
     assert sentence.startswith("a: ")
@@ -63,7 +63,7 @@ def test_an_event_of_a_sub_process_itself_is_refused(inside: str, attributes: st
 
 
 @pytest.mark.parametrize("inside", ["<timeDuration>PT1S</timeDuration>", "<script>1</script>"])
-def test_a_word_beside_an_events_definition_or_in_another_is_refused(inside: str) -> None:
+def test_a_word_beside_an_event_definition_or_in_a_wrong_one_is_refused(inside: str) -> None:
     beside = '<message id="m" name="x"><extensionElements><zeebe:subscription correlationKey="=k"/></extensionElements>'
     for event in (
         f'<messageEventDefinition messageRef="m"/>{inside}',
@@ -96,7 +96,7 @@ def test_a_word_beside_an_events_definition_or_in_another_is_refused(inside: str
         ('<sequenceFlow id="a" sourceRef="s" targetRef="s" default="x"/>', "default"),
     ],
 )  # fmt: skip
-def test_an_attribute_of_bpmn_is_refused_at_another_element(element: str, name: str) -> None:
+def test_an_attribute_of_bpmn_is_refused_at_a_wrong_element(element: str, name: str) -> None:
     with pytest.raises(InvalidModel) as refused:
         read_model(model(START + element))
     told = [str(problem) for problem in refused.value.problems]
@@ -111,18 +111,18 @@ def test_an_attribute_of_bpmn_with_a_prefix_is_refused(name: str) -> None:
     )
 
 
-def test_each_element_that_is_read_has_its_places() -> None:
+def test_each_element_that_is_read_declares_its_hosts() -> None:
     anywhere = {
         name
-        for name, uses in standard.ELEMENTS.items()
-        for use in uses
-        if use.verdict == Verdict.READ and not use.hosts
+        for name, rules in standard.ELEMENTS.items()
+        for rule in rules
+        if rule.support == Support.READ and not rule.hosts
     }
     assert anywhere == {"extensionElements"}
 
 
 @pytest.mark.parametrize("value", ["true", "false", "0", "1"])
-def test_a_flow_may_say_that_it_is_immediate_or_not(value: str) -> None:
+def test_the_attribute_is_immediate_of_a_flow_is_ignored(value: str) -> None:
     flow = f'<sequenceFlow id="f" sourceRef="s" targetRef="a" isImmediate="{value}"/>'
     assert read_model(model(START + TASK.format("", "") + flow))[0].nodes["s"].outgoing
 
@@ -146,7 +146,7 @@ def test_a_flow_may_say_that_it_is_immediate_or_not(value: str) -> None:
         ("", "</extensionElements><extensionElements><zeebe:properties/>"),
     ],
 )  # fmt: skip
-def test_what_changes_nothing_is_passed_over(attributes: str, extensions: str) -> None:
+def test_a_word_that_changes_nothing_is_ignored(attributes: str, extensions: str) -> None:
     inside = f"<extensionElements>{extensions}</extensionElements>"
     plain = read_model(model(START + TASK.format("", "")))
     assert read_model(model(START + TASK.format(f"{FLOWABLE} {attributes}", inside))) == plain

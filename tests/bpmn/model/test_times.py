@@ -1,12 +1,12 @@
-"""A model's times are read as FEEL writes them and as timers do."""
+"""A model's times are read in the spelling of FEEL and in the spelling of timers."""
 
 from datetime import UTC, datetime
 
 import pytest
 
 from shardclock_server.bpmn.model import InvalidModel, read_model
-from shardclock_server.bpmn.model.definition import Timer, TimerKind
-from shardclock_server.bpmn.model.expressions import Unreadable
+from shardclock_server.bpmn.model.definition import TimerKind, TimerTrigger
+from shardclock_server.bpmn.model.expressions import InvalidValue
 from shardclock_server.bpmn.model.times import LONG_AGO, time_text
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.refusal import InvalidTimer
@@ -38,7 +38,7 @@ from tests.support.bpmn import boundary, event_subprocess, job, model, timer
         ("R/PT1H", "R/PT1H"),
     ],
 )
-def test_a_cycle_has_its_zone_after_an_at_or_in_brackets(written: str, spelled: str) -> None:
+def test_the_zone_of_a_cycle_is_read_after_an_at_or_in_brackets(written: str, spelled: str) -> None:
     assert time_text(TimerKind.CYCLE, written) == spelled
     assert first_of(parse_schedule(spelled), LONG_AGO)
 
@@ -52,14 +52,14 @@ def test_a_cycle_has_its_zone_after_an_at_or_in_brackets(written: str, spelled: 
     ],
 )
 def test_a_cycle_whose_zone_can_t_be_read_is_refused(written: str, says: str) -> None:
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(InvalidValue) as refused:
         time_text(TimerKind.CYCLE, written)
     assert says in str(refused.value)
 
 
 @pytest.mark.parametrize("read", [parse_due_date, parse_schedule])
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "America/Argentina/Buenos_Aires"])
-def test_a_timer_says_that_a_zone_stands_in_brackets(read: object, zone: str) -> None:
+def test_a_timer_refuses_a_zone_after_an_at(read: object, zone: str) -> None:
     moment = f"2031-02-07T09:00:00@{zone}"
     with pytest.raises(InvalidTimer) as refused:
         parse_due_date(moment) if read is parse_due_date else parse_schedule(f"R/{moment}/P1D")
@@ -71,7 +71,7 @@ CYCLES = [f"R5/{AT_NINE}/P2D", f'="R5/{AT_NINE}/P2D"', f'="R5/" + string(@"{AT_N
 
 
 @pytest.mark.parametrize("cycle", CYCLES)
-def test_each_event_that_takes_a_cycle_takes_its_zone_in_either_spelling(cycle: str) -> None:
+def test_each_event_with_a_cycle_accepts_its_zone_in_both_spellings(cycle: str) -> None:
     event = timer("timeCycle", cycle.replace('"', "&quot;"))
     elements = {
         "s": f'<startEvent id="s">{event}</startEvent><task id="t"/>',
@@ -80,14 +80,14 @@ def test_each_event_that_takes_a_cycle_takes_its_zone_in_either_spelling(cycle: 
     }
     for node_id, inside in elements.items():
         trigger = read_model(model(inside))[0].nodes[node_id].trigger
-        assert isinstance(trigger, Timer)
+        assert isinstance(trigger, TimerTrigger)
         text = trigger.text
         value = text if isinstance(text, str) else text.evaluate({}, now=datetime(2031, 1, 1, tzinfo=UTC))
         assert time_text(TimerKind.CYCLE, str(value)) == "R5/2031-01-31T09:00:00[Europe/Paris]/P2D"
 
 
 @pytest.mark.parametrize("kind", ["timeDate", "timeCycle"])
-def test_a_written_zone_that_there_is_not_is_refused_at_the_deployment(kind: str) -> None:
+def test_an_unknown_zone_is_refused_at_the_deployment(kind: str) -> None:
     text = "2031-02-07T09:00:00@Mars/Olympus" if kind == "timeDate" else "R/2031-02-07T09:00:00@Mars/Olympus/P1D"
     with pytest.raises(InvalidModel, match="s: 'Mars/Olympus' is not an IANA time zone"):
         read_model(model(f'<startEvent id="s">{timer(kind, text)}</startEvent>'))

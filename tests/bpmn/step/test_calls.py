@@ -1,4 +1,4 @@
-"""What a child throws, and nobody in it catches: a caller that catches it ends the child, and nobody else does."""
+"""An error or escalation that a child does not catch ends the child only if a caller catches it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ESCALATING = definition(
 
 
 def child(caught: Catches) -> Played:
-    """Play a child with two jobs, whose callers catch so much."""
+    """Play a child with two jobs; its callers catch `caught`."""
     return Played(BOTH, {"x": 1, "secret": 5}, depth=1, catches=caught)
 
 
 @pytest.mark.parametrize("caught", [Catches((("E1", True),)), Catches(((None, True),))], ids=str)
-def test_an_error_that_a_caller_catches_ends_the_child_and_takes_its_own_variables_along(
+def test_an_error_that_a_caller_catches_ends_the_child_and_brings_its_variables(
     caught: Catches,
 ) -> None:
     played = child(caught)
@@ -41,13 +41,13 @@ def test_an_error_that_a_caller_catches_ends_the_child_and_takes_its_own_variabl
 
 
 @pytest.mark.parametrize("caught", [Catches(), Catches((("E2", True),))], ids=str)
-def test_an_error_that_no_caller_catches_is_an_incident_of_its_thrower_and_ends_nothing(caught: Catches) -> None:
+def test_an_error_that_no_caller_catches_is_an_incident_at_its_thrower_and_ends_nothing(caught: Catches) -> None:
     played = child(caught)
     assert played.send(ErrorThrown(played.token("a"), "E1", "the card is stolen"))
     (incident,) = played.incidents.values()
     assert incident.node_id == "a"
     assert incident.sentence == (
-        "nobody catches the error 'E1': the card is stolen; resolve this to do it again, or move the token"
+        "no event catches the error 'E1': the card is stolen; resolve this to do it again, or move the token"
     )
     assert "b" in played.waits
     assert not played.ended
@@ -62,14 +62,16 @@ def test_an_error_that_no_caller_catches_is_an_incident_of_its_thrower_and_ends_
     ("caught", "thrown"),
     [(Catches(escalations=(("C1", True),)), []), (Catches(escalations=(("C1", False),)), ["done"])],
 )
-def test_a_child_goes_on_after_an_escalation_unless_that_ends_it(caught: Catches, thrown: list[str]) -> None:
+def test_a_child_continues_after_an_escalation_unless_the_caller_interrupts_the_call(
+    caught: Catches, thrown: list[str]
+) -> None:
     played = Played(ESCALATING, depth=1, catches=caught)
     assert played.escalated == ["C1"]
     assert [it.name for it in played.thrown] == thrown
     assert bool(played.ended) == bool(thrown)
 
 
-def test_a_call_tells_its_child_what_is_caught_around_it_the_nearest_first() -> None:
+def test_a_child_receives_the_catching_events_around_its_call_the_nearest_first() -> None:
     call = f'<callActivity id="k">{CALLED}</callActivity>{boundary("all", "k", ERROR.format("y"))}'
     named = boundary("named", "k", ERROR.format("x"))
     inside = f'<startEvent id="is"/>{call}{named}<sequenceFlow id="if" sourceRef="is" targetRef="k"/>'
@@ -86,7 +88,7 @@ def test_a_call_tells_its_child_what_is_caught_around_it_the_nearest_first() -> 
     )
 
 
-def test_around_one_sub_process_a_call_s_child_is_told_of_exact_codes_before_catch_alls() -> None:
+def test_a_child_receives_exact_codes_of_one_sub_process_before_its_catch_alls() -> None:
     call = f'<startEvent id="is"/><callActivity id="k">{CALLED}</callActivity>'
     link = '<sequenceFlow id="if" sourceRef="is" targetRef="k"/>'
     inside = call + link + event_subprocess("o", "<escalationEventDefinition/>")

@@ -1,11 +1,11 @@
-"""Events interrupt, begin beside, are caught by the nearest, and find nobody when they come too late."""
+"""An event interrupts its activity or not, is caught by the nearest node, and is stale after the end of its token."""
 
 import pytest
 
 from shardclock_server.bpmn.model.definition import TimerKind
 from shardclock_server.bpmn.step import opened_at_deployment
 from shardclock_server.bpmn.step.effects import MessageOpened, TimerOpened
-from shardclock_server.bpmn.step.signals import Completed, ErrorThrown, VariablesSet
+from shardclock_server.bpmn.step.signals import ActivityCompleted, ErrorThrown, VariablesSet
 from shardclock_server.timers.moment import canonical_moment, parse_due_date
 from tests.support.bpmn import NOW, SHARED, Played, boundary, definition, event_subprocess, job, timer
 
@@ -25,7 +25,7 @@ def with_boundary(event: str, *, interrupts: bool = True) -> Played:
     )
 
 
-def test_a_timer_takes_its_time_from_an_expression_as_its_scope_is_entered() -> None:
+def test_a_timer_s_expression_is_evaluated_when_its_scope_is_entered() -> None:
     event = timer("timeDuration", '=duration("PT1M") * factor')
     played = Played(
         definition(
@@ -51,7 +51,7 @@ def test_a_timer_takes_its_time_from_an_expression_as_its_scope_is_entered() -> 
         ("now() + duration(wait)", "2026-01-31T08:01:30.5Z"),
     ],
 )
-def test_what_feel_computes_as_a_date_time_is_a_timers_date(at: str, due: str) -> None:
+def test_a_date_time_of_feel_is_a_timers_date(at: str, due: str) -> None:
     event = timer("timeDate", f"={at}")
     played = Played(
         definition(
@@ -64,14 +64,14 @@ def test_what_feel_computes_as_a_date_time_is_a_timers_date(at: str, due: str) -
     assert canonical_moment(parse_due_date(opened.text)) == due
 
 
-def test_what_feel_computes_as_a_cycle_is_a_timers_cycle() -> None:
+def test_a_cycle_of_feel_is_a_timers_cycle() -> None:
     played = with_boundary(timer("timeCycle", '=cycle(order / 14, duration("PT1H"))'), interrupts=False)
     opened = played.open[played.token("a"), "b"]
     assert opened == TimerOpened(opened.token, "b", TimerKind.CYCLE, "R3/PT1H")
 
 
 @pytest.mark.parametrize("value", ["2026-02-01T09:00:00@Mars/Olympus", "2026-02-01T09:00:00", "a@b", "2026-02-01"])
-def test_what_is_no_moment_is_no_timers_date(value: str) -> None:
+def test_a_value_that_is_not_a_moment_is_an_incident_of_a_date(value: str) -> None:
     played = Played(
         definition(
             f'<startEvent id="s"/><intermediateCatchEvent id="t">{timer("timeDate", "=at")}</intermediateCatchEvent>',
@@ -85,19 +85,19 @@ def test_what_is_no_moment_is_no_timers_date(value: str) -> None:
 @pytest.mark.parametrize(
     "at", ['-duration("PT1H")', 'now() - (now() + duration("P3D"))', '"-P1M"', '"PT-5M"', '"P-1DT-2.5H"', '@"P1D" * -2']
 )
-def test_a_duration_that_is_computed_and_negative_is_due_at_once(at: str) -> None:
+def test_a_computed_negative_duration_is_due_at_once(at: str) -> None:
     played = with_boundary(timer("timeDuration", f"={at}"))
     assert played.open[played.token("a"), "b"] == TimerOpened(played.token("a"), "b", TimerKind.DURATION, "PT0S")
 
 
 @pytest.mark.parametrize("at", ['"PT1H-5M"', '"-"', '"-PT"', '"--PT1H"', '"-1"', "-1", "null"])
-def test_what_is_no_duration_back_or_onward_is_an_incident(at: str) -> None:
+def test_a_value_that_is_neither_a_duration_nor_a_negative_one_is_an_incident(at: str) -> None:
     played = with_boundary(timer("timeDuration", f"={at}"))
     assert [incident.node_id for incident in played.incidents.values()] == ["a"]
 
 
 @pytest.mark.parametrize("cycle", ["0 0 30 2 *", "R/P9000Y", "0 25 * * *", "0 0 * * FRI-TUE"])
-def test_a_cycle_that_is_computed_and_never_occurs_is_an_incident(cycle: str) -> None:
+def test_a_computed_cycle_that_never_occurs_is_an_incident(cycle: str) -> None:
     played = with_boundary(timer("timeCycle", f'="{cycle}"'), interrupts=False)
     (incident,) = played.incidents.values()
     assert incident.node_id == "a"
@@ -106,7 +106,7 @@ def test_a_cycle_that_is_computed_and_never_occurs_is_an_incident(cycle: str) ->
 
 
 @pytest.mark.parametrize("cycle", ["0 0 30 2 *", "R/PT1H/2020-01-31T08:00Z", '="R/PT1H/2020-01-31T08:00Z"'])
-def test_a_cycle_that_is_over_or_that_was_deployed_before_holds_up_no_token(cycle: str) -> None:
+def test_a_cycle_that_has_ended_or_was_deployed_earlier_stops_no_token(cycle: str) -> None:
     played = with_boundary(timer("timeCycle", cycle), interrupts=False)
     assert not played.incidents
     assert played.open[played.token("a"), "b"] == TimerOpened(
@@ -115,7 +115,7 @@ def test_a_cycle_that_is_over_or_that_was_deployed_before_holds_up_no_token(cycl
 
 
 @pytest.mark.parametrize("value", ["soon", None, [1], "PT1H-5M", "P9000Y"])
-def test_a_time_that_is_none_is_an_incident_that_names_it(value: object) -> None:
+def test_an_invalid_time_is_an_incident_at_its_node(value: object) -> None:
     played = Played(
         definition(
             f'<startEvent id="s"/><intermediateCatchEvent id="t">{timer("timeDuration", "=at")}'
@@ -129,7 +129,7 @@ def test_a_time_that_is_none_is_an_incident_that_names_it(value: object) -> None
     assert not played.open
 
 
-def test_a_boundary_event_s_correlation_key_is_that_of_the_scope_around_and_its_time_the_task_s_own() -> None:
+def test_a_boundary_event_s_correlation_key_sees_the_scope_around_and_its_time_sees_the_task() -> None:
     message = boundary("b", "a", '<messageEventDefinition messageRef="m"/>')
     late = boundary("t", "a", timer("timeDuration", "=late"))
     mapping = '<zeebe:input source="=7" target="order"/><zeebe:input source="PT1H" target="late"/>'
@@ -142,14 +142,14 @@ def test_a_boundary_event_s_correlation_key_is_that_of_the_scope_around_and_its_
     assert played.open[token, "t"] == TimerOpened(token, "t", TimerKind.DURATION, "PT1H")
 
 
-def test_of_an_error_s_variables_an_output_mapping_lets_out_what_it_maps() -> None:
+def test_an_output_mapping_selects_from_an_error_s_variables() -> None:
     mapping = '<zeebe:ioMapping><zeebe:output source="=why" target="refused"/></zeebe:ioMapping>'
     played = with_boundary(f"<extensionElements>{mapping}</extensionElements><errorEventDefinition/>")
     assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen", "by": "ann"}))
     assert played.result.variables == {"order": 42, "refused": "stolen"}
 
 
-def test_an_error_s_variables_become_the_process_s_through_an_event_sub_process() -> None:
+def test_an_event_sub_process_passes_an_error_s_variables_to_the_process() -> None:
     caught = event_subprocess("n", "<errorEventDefinition/>")
     played = Played(definition(f'<startEvent id="s"/>{job("a")}{caught}', connected="s>a", beside=SHARED))
     assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
@@ -157,7 +157,7 @@ def test_an_error_s_variables_become_the_process_s_through_an_event_sub_process(
     assert played.result.variables == {"why": "stolen"}
 
 
-def test_an_interrupting_event_sub_process_ends_all_else_in_its_scope() -> None:
+def test_an_interrupting_event_sub_process_ends_all_other_tokens_in_its_scope() -> None:
     played = Played(
         definition(
             f'<startEvent id="s"/>{job("a")}{event_subprocess("n", TEN_MINUTES)}'
@@ -167,7 +167,7 @@ def test_an_interrupting_event_sub_process_ends_all_else_in_its_scope() -> None:
         )
     )
     assert played.waits == ["ns", "ks", "a"]
-    assert played.happen("ns")
+    assert played.trigger("ns")
     assert played.waits == ["nj"], "the other events of the scope are closed"
     assert played.complete("nj")
     assert played.history[-3:] == ["nj-", "n-", "p-"]
@@ -182,12 +182,12 @@ def test_an_event_sub_process_that_doesn_t_interrupt_keeps_its_scope_open() -> N
             beside=SHARED,
         )
     )
-    assert played.happen("ks")
-    assert played.happen("ks")
+    assert played.trigger("ks")
+    assert played.trigger("ks")
     assert played.complete("a")
     assert not played.ended, "two event sub-processes still run"
-    assert played.send(Completed(played.token("kj")))
-    assert played.send(Completed(played.token("kj")))
+    assert played.send(ActivityCompleted(played.token("kj")))
+    assert played.send(ActivityCompleted(played.token("kj")))
     assert played.ended
 
 
@@ -211,7 +211,7 @@ ANY_ERROR, ANY_ESCALATION = "<errorEventDefinition/>", "<escalationEventDefiniti
 
 
 @pytest.mark.parametrize(("exact", "catch_all"), [(ERROR_2, ANY_ERROR), (ESCALATION, ANY_ESCALATION)])
-def test_around_one_sub_process_the_exact_code_comes_before_a_catch_all_inside(exact: str, catch_all: str) -> None:
+def test_an_exact_code_at_a_sub_process_takes_precedence_over_a_catch_all_inside_it(exact: str, catch_all: str) -> None:
     thrown = f'<startEvent id="is"/><endEvent id="ie">{exact}</endEvent>'
     inside = thrown + '<sequenceFlow id="f" sourceRef="is" targetRef="ie"/>' + event_subprocess("n", catch_all)
     played = Played(
@@ -224,7 +224,7 @@ def test_around_one_sub_process_the_exact_code_comes_before_a_catch_all_inside(e
     assert played.waits == ["o"]
 
 
-def test_a_catch_all_that_is_nearer_comes_before_the_exact_code_farther_out() -> None:
+def test_a_nearer_catch_all_takes_precedence_over_an_exact_code_farther_out() -> None:
     thrown = f'<startEvent id="is"/>{job("a")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'
     inside = thrown + boundary("k", "a", ANY_ERROR)
     outside = boundary("b", "sub", ERROR_2)
@@ -239,7 +239,7 @@ def test_a_catch_all_that_is_nearer_comes_before_the_exact_code_farther_out() ->
     assert "k+" in played.history
 
 
-def test_an_instance_that_was_begun_by_an_event_goes_on_from_there_after_an_incident() -> None:
+def test_an_instance_that_an_event_began_continues_at_that_event_after_an_incident() -> None:
     message = event_subprocess("n", '<messageEventDefinition messageRef="m"/>')
     begun = '<startEvent id="g"><signalEventDefinition signalRef="g"/></startEvent>'
     played = Played(
@@ -254,7 +254,7 @@ def test_an_instance_that_was_begun_by_an_event_goes_on_from_there_after_an_inci
     assert played.waits == ["ns", "b"]
 
 
-def test_a_thrown_signal_carries_the_variables_of_its_input_mappings_alone() -> None:
+def test_a_thrown_signal_carries_only_the_variables_of_its_input_mappings() -> None:
     inputs = '<zeebe:ioMapping><zeebe:input source="=order" target="of"/></zeebe:ioMapping>'
     mapping = f"<extensionElements>{inputs}</extensionElements>"
     played = Played(
@@ -270,13 +270,13 @@ def test_a_thrown_signal_carries_the_variables_of_its_input_mappings_alone() -> 
     assert played.ended
 
 
-def test_a_process_begins_by_a_message_whatever_its_key_is() -> None:
+def test_a_message_starts_a_process_with_any_key() -> None:
     start = '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>'
     opened = opened_at_deployment(definition(start, beside=SHARED), now=NOW)
     assert opened == (MessageOpened(0, "s", "paid", ""),)
 
 
-def test_a_time_that_is_computed_as_an_empty_text_is_told_so() -> None:
+def test_a_time_that_is_an_empty_text_is_reported_so() -> None:
     wait = f'<intermediateCatchEvent id="w">{timer("timeDuration", "=delay")}</intermediateCatchEvent>'
     played = Played(definition(f'<startEvent id="s"/>{wait}', connected="s>w"), {"delay": ""})
     (incident,) = played.incidents.values()

@@ -1,4 +1,4 @@
-"""Gateways choose, divide and join."""
+"""Gateways choose, fork and join."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_condition_that_is_neither_true_nor_false_is_an_incident(gateway: str,
     assert "a+" in played.history
 
 
-def test_an_inclusive_gateway_waits_for_those_that_can_still_come() -> None:
+def test_an_inclusive_join_waits_for_tokens_that_can_still_come() -> None:
     model = definition(
         f'<startEvent id="s"/><inclusiveGateway id="g"/>{job("a")}{job("b")}{job("c")}<inclusiveGateway id="j"/>'
         '<endEvent id="e"/>',
@@ -45,7 +45,7 @@ def test_an_inclusive_gateway_waits_for_those_that_can_still_come() -> None:
     assert alone.ended
 
 
-def test_an_inclusive_gateway_goes_on_when_what_could_come_has_ended_elsewhere() -> None:
+def test_an_inclusive_join_continues_when_the_other_tokens_have_ended_elsewhere() -> None:
     played = Played(
         definition(
             f'<startEvent id="s"/><inclusiveGateway id="g"/>{job("a")}{job("b")}'
@@ -66,7 +66,7 @@ WITH_A_WAY_BACK = (
 )
 
 
-def test_an_inclusive_gateway_goes_on_when_each_flow_was_taken_though_a_token_can_still_come() -> None:
+def test_an_inclusive_join_continues_when_each_flow_was_taken_even_if_a_token_can_still_come() -> None:
     links = "s>g g>m[true] g>b[true] g>c[true] c>m m>a a>j b>j j>e"
     played = Played(definition(WITH_A_WAY_BACK, connected=links))
     assert played.complete("a")
@@ -75,7 +75,7 @@ def test_an_inclusive_gateway_goes_on_when_each_flow_was_taken_though_a_token_ca
     assert played.waits == ["c"]
 
 
-def test_an_inclusive_gateway_does_not_wait_for_who_can_only_come_by_a_flow_that_was_taken() -> None:
+def test_an_inclusive_join_does_not_wait_for_a_token_that_can_only_come_through_a_taken_flow() -> None:
     links = "s>g g>m[true] g>b[true] g>c[true] g>d[false] c>m m>a a>j b>j d>j j>e"
     played = Played(definition(WITH_A_WAY_BACK, connected=links))
     assert played.complete("a")
@@ -88,7 +88,7 @@ def test_an_inclusive_gateway_does_not_wait_for_who_can_only_come_by_a_flow_that
     assert played.ended
 
 
-def test_an_inclusive_gateway_waits_for_who_can_come_back_to_it_and_not_for_itself() -> None:
+def test_an_inclusive_join_waits_for_a_token_that_can_come_back_and_not_for_itself() -> None:
     links = "s>g g>j[true] g>a[true] j>a a>x x>j[again] x>e"
     played = Played(
         definition(
@@ -109,7 +109,7 @@ def test_an_inclusive_gateway_waits_for_who_can_come_back_to_it_and_not_for_itse
 
 
 @pytest.mark.parametrize("interrupts", [True, False])
-def test_an_inclusive_gateway_waits_for_who_can_come_by_a_boundary_event(interrupts: bool) -> None:
+def test_an_inclusive_join_waits_for_a_token_that_can_come_through_a_boundary_event(interrupts: bool) -> None:
     event = boundary("n", "b", timer("timeDuration", "PT1H"), interrupts=interrupts)
     played = Played(
         definition(
@@ -124,7 +124,7 @@ def test_an_inclusive_gateway_waits_for_who_can_come_by_a_boundary_event(interru
     assert played.history[-5:] == ["j+", "j-", "e+", "e-", "p-"]
 
 
-def test_a_join_that_waits_for_what_can_t_come_is_an_incident() -> None:
+def test_a_join_that_waits_for_a_token_that_can_t_come_is_an_incident() -> None:
     played = Played(
         definition(
             '<startEvent id="s"/><exclusiveGateway id="g" default="g-j"/><task id="a"/><parallelGateway id="j"/>',
@@ -147,7 +147,7 @@ def test_an_expression_that_never_ends_is_an_incident() -> None:
 
 
 @pytest.mark.parametrize("by_node", [False, True], ids=["in one step", "in a step for each node"])
-def test_a_circle_without_a_wait_is_an_incident(by_node: bool) -> None:
+def test_a_cycle_of_nodes_without_a_wait_is_an_incident(by_node: bool) -> None:
     circle = definition('<startEvent id="s"/><task id="a"/><task id="b"/>', connected="s>a a>b b>a")
     played = Played(circle, by_node=by_node)
     assert played.parts == (10_000 if by_node else 0)

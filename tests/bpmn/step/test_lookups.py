@@ -1,10 +1,10 @@
-"""An incident of an expression names its variables, and the scopes in which they were found or are missing."""
+"""An incident of an expression names the expression's variables, and the scopes that have or lack these variables."""
 
 from __future__ import annotations
 
 import pytest
 
-from shardclock_server.bpmn.step.signals import Completed, VariablesSet
+from shardclock_server.bpmn.step.signals import ActivityCompleted, VariablesSet
 from shardclock_server.feel import Json
 from tests.support.bpmn import Played, definition
 
@@ -23,7 +23,7 @@ LOOP = """
 
 
 def sentence_of(elements: str, connected: str = "s>t", **variables: Json) -> str:
-    """Play a process until it has an incident, and return its sentence."""
+    """Play a process until it has an incident, and return the incident's message."""
     (incident,) = Played(definition(START + elements, connected=connected), variables).incidents.values()
     return incident.sentence
 
@@ -56,11 +56,11 @@ def test_a_variable_that_no_scope_has_is_named_with_the_scopes_that_were_searche
     [(None, "null"), ([1], "a list"), ({"a": 1}, "a context"), (True, "true or false")],
 )
 @pytest.mark.parametrize("case", ["type", "retries", "assignee", "time", "called process"])
-def test_a_variable_of_a_wrong_kind_is_named_with_its_scope(case: str, value: Json, kind: str) -> None:
+def test_a_variable_of_a_wrong_type_is_named_with_its_scope(case: str, value: Json, kind: str) -> None:
     assert f"(the variable 'x' of the process p is {kind})" in sentence_of(*CASES[case], x=value)
 
 
-def test_a_text_or_a_number_that_can_not_be_used_is_named_too() -> None:
+def test_an_unusable_text_or_number_is_named_too() -> None:
     assert "(the variable 'x' of the process p is a text)" in sentence_of(*CASES["time"], x="soon")
     assert "(the variable 'x' of the process p is a number)" in sentence_of(*CASES["collection"], x=3)
     assert "(the variable 'x' of the process p is a text)" in sentence_of(*CASES["condition"], x="3")
@@ -83,23 +83,23 @@ def test_an_execution_of_a_loop_is_named_by_its_number() -> None:
         definition(START + extended("serviceTask", '<zeebe:taskDefinition type="t"/>', loop), connected="s>t"), {}
     )
     token, _ = list(played.open)[1]
-    played.send(Completed(token, {}))
+    played.send(ActivityCompleted(token, {}))
     (incident,) = played.incidents.values()
     assert "no variable 'x' in execution 2 of t, t or the process p" in incident.sentence
     assert "the variable 'item' of execution 2 of t is a number" in incident.sentence
 
 
-def test_of_many_variables_those_that_are_missing_or_null_come_first() -> None:
+def test_missing_and_null_variables_are_named_first() -> None:
     task = extended("serviceTask", '<zeebe:taskDefinition type="=[a, b, c, x, y]"/>')
     told = "(no variable 'x' in t or the process p, the variable 'c' of the process p is null, the variable 'a' of the"
     assert f"{told} process p is a number, and 2 more)" in sentence_of(task, a=1, b=1, c=None, y=1)
 
 
-def test_what_reads_no_variable_names_none() -> None:
+def test_an_expression_without_variables_names_none() -> None:
     assert "variable '" not in sentence_of(extended("serviceTask", '<zeebe:taskDefinition type="=null"/>'))
 
 
-def test_the_named_variable_written_to_the_named_scope_lets_the_token_go_on() -> None:
+def test_setting_the_named_variable_in_the_named_scope_lets_the_token_continue() -> None:
     played = Played(definition(START + CASES["type"][0], connected="s>t"), {})
     assert MISSING in next(iter(played.incidents.values())).sentence
     played.send(VariablesSet(1, {"x": "pack"}))

@@ -1,7 +1,7 @@
 """A multi-instance activity is executed once for each item of a list."""
 
 from shardclock_server.bpmn.step.effects import ServiceTaskOpened
-from shardclock_server.bpmn.step.signals import Completed
+from shardclock_server.bpmn.step.signals import ActivityCompleted
 from tests.support.bpmn import Played, definition, job
 
 OUTPUT = ' outputCollection="results" outputElement="=result"'
@@ -21,12 +21,12 @@ def looped(attributes: str = "", inside: str = "", *, items: object = None, zeeb
 
 
 def jobs(played: Played) -> dict[int, ServiceTaskOpened]:
-    """Return the open jobs, by the numbers of their executions."""
+    """Return the open jobs by the number of their execution."""
     opened = [job for job in played.open.values() if isinstance(job, ServiceTaskOpened)]
     return {int(str(job.variables["loopCounter"])): job for job in opened}
 
 
-def test_what_is_no_list_is_an_incident() -> None:
+def test_a_collection_that_is_not_a_list_is_an_incident() -> None:
     played = looped(items="x")
     (incident,) = played.incidents.values()
     assert (
@@ -48,19 +48,19 @@ def test_output_mappings_of_an_execution_write_inside_the_activity() -> None:
     )
     played = Played(definition(f'<startEvent id="s"/>{task}', connected="s>a"), {"items": [1, 2]})
     for number in (1, 2):
-        assert played.send(Completed(jobs(played)[number].token, {"result": number}))
+        assert played.send(ActivityCompleted(jobs(played)[number].token, {"result": number}))
     assert played.result.variables == {"items": [1, 2], "all": [2, 4]}
 
 
-def test_no_worker_can_take_an_execution_for_another() -> None:
+def test_a_worker_s_result_belongs_to_its_own_execution() -> None:
     played = looped(items=["x", "y"])
     tokens = {number: opened.token for number, opened in jobs(played).items()}
-    assert played.send(Completed(tokens[1], {"result": 1, "loopCounter": 99}))
-    assert played.send(Completed(tokens[2], {"result": 2, "loopCounter": "x"}))
+    assert played.send(ActivityCompleted(tokens[1], {"result": 1, "loopCounter": 99}))
+    assert played.send(ActivityCompleted(tokens[2], {"result": 2, "loopCounter": "x"}))
     assert played.result.variables["results"] == [1, 2]
 
 
-def test_camunda_7_counts() -> None:
+def test_a_cardinality_of_camunda_7_numbers_its_executions() -> None:
     characteristics = (
         "<multiInstanceLoopCharacteristics><loopCardinality>3</loopCardinality></multiInstanceLoopCharacteristics>"
     )

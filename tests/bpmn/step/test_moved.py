@@ -1,8 +1,8 @@
-"""Somebody moves tokens, or changes what an incident has stopped, and no token is lost or made up by that."""
+"""A move of tokens, or a change during an incident, neither loses nor duplicates a token."""
 
 import pytest
 
-from shardclock_server.bpmn.step.signals import ErrorThrown, Happened, Moved, VariablesSet
+from shardclock_server.bpmn.step.signals import ErrorThrown, EventOccurred, Moved, VariablesSet
 from tests.support.bpmn import SHARED, Played, definition, event_subprocess, job
 
 INSIDE = f'<startEvent id="is"/>{job("a")}{job("b")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'
@@ -10,7 +10,7 @@ MESSAGE = '<messageEventDefinition messageRef="m"/>'
 
 
 def in_a_subprocess(attributes: str = "", beside: str = "") -> Played:
-    """Play a sub-process `u` whose job `a` waits; a job `o` comes after it."""
+    """Play a sub-process `u` with a waiting job `a`; a job `o` comes after it."""
     return Played(
         definition(
             f'<startEvent id="s"/><subProcess id="u">{attributes}{INSIDE}{beside}</subProcess>{job("o")}',
@@ -32,14 +32,14 @@ def test_a_token_is_moved() -> None:
     assert played.history[-2:] == ["ax", "b+"]
 
 
-def test_nothing_begins_inside_what_is_terminated_with_it() -> None:
+def test_a_move_can_t_begin_a_node_inside_a_token_that_it_terminates() -> None:
     played = in_a_subprocess()
     assert not played.send(Moved((key_of(played, "u"),), ("b",)))
     assert not played.send(Moved((1,), ("o",)))
     assert played.waits == ["a"]
 
 
-def test_nothing_begins_in_a_scope_that_an_incident_stopped_at_its_end() -> None:
+def test_no_event_and_no_move_begins_a_node_in_a_scope_whose_end_has_an_incident() -> None:
     output = "<extensionElements><zeebe:ioMapping><zeebe:output source='=assert(x, x != null)' target='y'/>"
     message = event_subprocess("n", MESSAGE, interrupts=False)
     played = in_a_subprocess(output + "</zeebe:ioMapping></extensionElements>", message)
@@ -48,7 +48,7 @@ def test_nothing_begins_in_a_scope_that_an_incident_stopped_at_its_end() -> None
     (incident,) = played.incidents.values()
     assert incident.node_id == "u"
 
-    assert not played.send(Happened(scope, "ns"))
+    assert not played.send(EventOccurred(scope, "ns"))
     assert not played.send(Moved((), ("b",)))
     assert played.send(VariablesSet(1, {"x": 1}))
     assert played.retry()
@@ -59,7 +59,7 @@ def test_nothing_begins_in_a_scope_that_an_incident_stopped_at_its_end() -> None
 
 
 def stuck_at_a_join() -> Played:
-    """Play a fork to two jobs: `a` is taken away, and `b` has come to the join `j`."""
+    """Play a fork to two jobs: the token at `a` is removed, and the token of `b` has arrived at the join `j`."""
     played = Played(
         definition(
             f'<startEvent id="s"/><parallelGateway id="f"/>{job("a")}{job("b")}<parallelGateway id="j"/>{job("o")}'
@@ -75,7 +75,7 @@ def stuck_at_a_join() -> Played:
 
 
 @pytest.mark.parametrize("begun", ["a", "j"])
-def test_a_join_that_an_incident_stopped_goes_on_with_the_token_that_it_waits_for_or_without_it(begun: str) -> None:
+def test_a_move_lets_a_join_with_an_incident_continue_with_the_missing_token_or_without_it(begun: str) -> None:
     played = stuck_at_a_join()
     assert played.send(Moved((), (begun,)))
     if begun == "a":
@@ -88,7 +88,7 @@ def test_a_join_that_an_incident_stopped_goes_on_with_the_token_that_it_waits_fo
     assert not played.instance.tokens
 
 
-def test_what_waits_at_a_join_stays_while_another_token_goes_its_own_way() -> None:
+def test_tokens_at_a_join_stay_while_another_token_goes_past_it() -> None:
     played = stuck_at_a_join()
     assert played.send(Moved((), ("o",)))
     assert played.complete("o")
@@ -101,7 +101,7 @@ def test_what_waits_at_a_join_stays_while_another_token_goes_its_own_way() -> No
     assert not played.incidents
 
 
-def test_an_error_in_an_event_sub_process_of_one_execution_ends_no_other() -> None:
+def test_an_error_in_an_event_sub_process_of_one_execution_does_not_end_another_execution() -> None:
     loop = (
         "<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection='=items'/>"
         "</extensionElements></multiInstanceLoopCharacteristics>"

@@ -1,4 +1,4 @@
-"""Random walks through random processes: the engine waits for what a second interpreter waits for, move by move."""
+"""After each random move in a random process, the engine's waits equal the waits of a second interpreter."""
 
 from itertools import count
 from random import Random
@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from shardclock_server.bpmn.step.effects import Outcome, ServiceTaskOpened
-from shardclock_server.bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Happened
+from shardclock_server.bpmn.step.signals import ActivityCompleted, CancelAsked, ErrorThrown, EventOccurred
 from tests.support.bpmn import Played, definition
 from tests.support.bpmn_blocks import ERROR, Scope, Written, drawn
 
@@ -14,7 +14,7 @@ MOVES_MAX = 200
 
 
 def play(seed: int, *, by_node: bool = False) -> Outcome | None:
-    """Play a process until it ends; None: an error that nobody caught stopped it."""
+    """Play a process until it ends; None: an uncaught error stopped the process."""
     random = Random(seed)
     block = drawn(random, depth=random.randint(1, 4), numbers=count())
     ended: list[Outcome] = []
@@ -41,7 +41,7 @@ def play(seed: int, *, by_node: bool = False) -> Outcome | None:
 
 
 def move(random: Random, played: Played, expected: Scope) -> bool:
-    """Let one of what waits happen in both; True: an error that nobody catches stopped the instance."""
+    """Apply one random event to both interpreters; True: an uncaught error stopped the instance."""
     (token, node_id), opened = random.choice(list(played.open.items()))
     scope, go_on = expected.all_waits()[node_id]
     if isinstance(opened, ServiceTaskOpened) and random.random() < 0.2:
@@ -50,10 +50,12 @@ def move(random: Random, played: Played, expected: Scope) -> bool:
             assert [incident.node_id for incident in played.incidents.values()] == [node_id]
             return True
         return False
-    signal = Completed(token) if isinstance(opened, ServiceTaskOpened) else Happened(token, node_id)
+    signal = ActivityCompleted(token) if isinstance(opened, ServiceTaskOpened) else EventOccurred(token, node_id)
     assert played.send(signal)
     played.open.pop((token, node_id), None)  # a timer fires once
-    assert not played.send(Completed(token)) or not isinstance(opened, ServiceTaskOpened), "it is stale the second time"
+    assert not played.send(ActivityCompleted(token)) or not isinstance(opened, ServiceTaskOpened), (
+        "it is stale the second time"
+    )
     go_on()
     return False
 
@@ -66,10 +68,10 @@ def test_a_few_hundred_random_processes_wait_and_end_as_a_second_interpreter_say
     assert outcomes(range(300)) == {Outcome.COMPLETED, Outcome.CANCELED, None}
 
 
-def test_they_do_so_too_if_each_step_enters_one_node_and_leaves_the_rest() -> None:
+def test_random_processes_with_one_node_per_step_wait_and_end_as_a_second_interpreter_says() -> None:
     assert outcomes(range(300), by_node=True) == {Outcome.COMPLETED, Outcome.CANCELED, None}
 
 
 @pytest.mark.exhaustive
-def test_ten_thousand_random_processes_do_too() -> None:
+def test_ten_thousand_random_processes_wait_and_end_as_a_second_interpreter_says() -> None:
     assert outcomes(range(300, 10_300)) == {Outcome.COMPLETED, Outcome.CANCELED, None}

@@ -1,4 +1,4 @@
-"""A token goes from element to element, and waits where somebody else does the work."""
+"""A token moves from element to element, and waits at an element until a handler or a person has done its work."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ import pytest
 
 from shardclock_server.bpmn.model import Definition
 from shardclock_server.bpmn.step.effects import Outcome, ServiceTaskOpened, TaskOpened
-from shardclock_server.bpmn.step.signals import CancelAsked, Completed, Escalated, Failed, VariablesSet
+from shardclock_server.bpmn.step.signals import ActivityCompleted, ActivityFailed, CancelAsked, Escalated, VariablesSet
 from tests.support.bpmn import Played, boundary, definition, job
 
 STRAIGHT = definition(
@@ -15,7 +15,7 @@ STRAIGHT = definition(
 )
 
 
-def test_a_job_waits_with_all_variables_and_its_end_ends_the_instance() -> None:
+def test_a_job_gets_all_variables_and_its_completion_ends_the_instance() -> None:
     played = Played(STRAIGHT, {"order": 42})
     assert played.history == ["p+", "s+", "s-", "a+"]
     opened = played.open[played.token("a"), "a"]
@@ -29,16 +29,16 @@ def test_a_job_waits_with_all_variables_and_its_end_ends_the_instance() -> None:
     assert not played.open
 
 
-def test_who_answers_twice_is_stale() -> None:
+def test_a_second_answer_is_stale() -> None:
     played = Played(STRAIGHT)
     token = played.token("a")
-    assert played.send(Completed(token, {}))
-    assert not played.send(Completed(token, {}))
-    assert not played.send(Failed(token, "too late"))
+    assert played.send(ActivityCompleted(token, {}))
+    assert not played.send(ActivityCompleted(token, {}))
+    assert not played.send(ActivityFailed(token, "too late"))
     assert not played.send(CancelAsked())
 
 
-def test_a_cancelled_instance_ends_with_all_that_waits() -> None:
+def test_a_cancellation_ends_the_instance_and_all_its_waits() -> None:
     played = Played(STRAIGHT, {"order": 42})
     assert played.send(CancelAsked())
     assert played.history[-2:] == ["ax", "px"]
@@ -46,7 +46,7 @@ def test_a_cancelled_instance_ends_with_all_that_waits() -> None:
     assert not played.open
 
 
-def test_a_user_task_says_who_may_do_it_and_until_when() -> None:
+def test_a_user_task_has_its_candidates_its_form_and_its_due_date() -> None:
     extensions = (
         "<extensionElements>"
         '<zeebe:assignmentDefinition assignee="=owner" candidateGroups="sales, support"/>'
@@ -76,7 +76,7 @@ def test_a_date_time_of_feel_is_a_user_tasks_due_date() -> None:
     assert task.due_date == datetime(2026, 7, 1, 7, tzinfo=UTC)
 
 
-def test_camunda_7_says_it_in_attributes() -> None:
+def test_attributes_of_camunda_7_set_assignee_candidates_and_topic() -> None:
     played = Played(
         definition(
             '<startEvent id="s"/><userTask id="u" camunda:assignee="${owner}" camunda:candidateUsers="ada,bob"/>'
@@ -94,7 +94,7 @@ def test_camunda_7_says_it_in_attributes() -> None:
     assert opened.task_type == "mail"
 
 
-def test_inputs_are_seen_by_the_task_alone_and_outputs_by_all() -> None:
+def test_only_the_task_sees_inputs_and_all_see_outputs() -> None:
     mapping = (
         "<extensionElements><zeebe:taskDefinition type='a'/><zeebe:ioMapping>"
         "<zeebe:input source='=order.total' target='amount'/>"
@@ -148,7 +148,7 @@ THROWING = definition(
 
 
 def calling(*, interrupts: bool) -> Definition:
-    """Make a process that calls another, and does a job when that one throws an escalation."""
+    """Build a process that calls another, and begins a job when the child throws an escalation."""
     caught = boundary("b", "c", '<escalationEventDefinition escalationRef="c"/>', interrupts=interrupts)
     return definition(
         f'<startEvent id="s"/><callActivity id="c">{CALLING}</callActivity>{caught}{job("o")}',
@@ -158,14 +158,12 @@ def calling(*, interrupts: bool) -> Definition:
 
 
 @pytest.mark.parametrize(("depth", "told"), [(0, []), (1, ["LATE"])])
-def test_an_escalation_that_nobody_catches_goes_to_the_caller_of_a_child_which_goes_on(
-    depth: int, told: list[str]
-) -> None:
+def test_an_uncaught_escalation_goes_to_the_caller_and_the_child_continues(depth: int, told: list[str]) -> None:
     played = Played(THROWING, depth=depth)
     assert (played.escalated, played.waits) == (told, ["a"])
 
 
-def test_what_a_caller_does_not_catch_goes_on_to_its_own_caller() -> None:
+def test_an_escalation_that_a_caller_does_not_catch_goes_to_its_own_caller() -> None:
     played = Played(calling(interrupts=True), depth=1)
     assert played.send(Escalated(played.token("c"), "EARLY"))
     assert (played.waits, played.escalated) == (["c"], ["EARLY"])

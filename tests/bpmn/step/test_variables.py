@@ -1,10 +1,10 @@
-"""Which scope a variable goes to, and which one an expression sees, as Camunda 8 has it."""
+"""As in Camunda 8, an expression sees the variable of the nearest scope, and a result goes to the nearest variable."""
 
 from __future__ import annotations
 
 import pytest
 
-from shardclock_server.bpmn.step.signals import Completed, VariablesSet
+from shardclock_server.bpmn.step.signals import ActivityCompleted, VariablesSet
 from shardclock_server.feel import Json
 from tests.support.bpmn import Played, definition
 
@@ -12,7 +12,7 @@ START = '<startEvent id="s"/>'
 SUM = '<zeebe:script expression="={expression}" resultVariable="{result}"/>'
 
 
-def mapped(*mappings: str) -> str:
+def evaluate_outputs(*mappings: str) -> str:
     """Write mappings, each as `in target=source` or `out target=source`."""
     written = ""
     for mapping in mappings:
@@ -22,13 +22,13 @@ def mapped(*mappings: str) -> str:
 
 
 def task(*mappings: str, loop: str = "") -> str:
-    """Write a service task with mappings, perhaps for each item of a list."""
-    inside = f'<zeebe:taskDefinition type="t"/>{mapped(*mappings)}'
+    """Write a service task with mappings, with or without a loop."""
+    inside = f'<zeebe:taskDefinition type="t"/>{evaluate_outputs(*mappings)}'
     return f'<serviceTask id="t"><extensionElements>{inside}</extensionElements>{loop}</serviceTask>'
 
 
 def looped(attributes: str = "", more: str = "", inside: str = "") -> str:
-    """Write that an activity is executed for each of `items`."""
+    """Write a loop over `items`."""
     return (
         f"<multiInstanceLoopCharacteristics {attributes}><extensionElements>"
         f'<zeebe:loopCharacteristics inputCollection="=items" inputElement="item" {more}/></extensionElements>'
@@ -42,10 +42,10 @@ def play(elements: str, connected: str = "s>t", **variables: Json) -> Played:
 
 
 def complete_all(played: Played, *results: dict[str, Json]) -> None:
-    """Complete what waits, one after the other, in the order in which it was opened."""
+    """Complete the open waits one after the other, in the order of their opening."""
     for result in results:
         token, _ = next(iter(played.open))
-        assert played.send(Completed(token, result))
+        assert played.send(ActivityCompleted(token, result))
 
 
 def test_a_result_with_the_name_of_an_input_stays_within_its_task() -> None:
@@ -54,20 +54,20 @@ def test_a_result_with_the_name_of_an_input_stays_within_its_task() -> None:
     assert played.result.variables == {"x": 1, "y": 6}
 
 
-def test_the_result_of_a_script_stays_within_it_too() -> None:
-    inside = SUM.format(expression="x * 10", result="x") + mapped("in x=x + 1")
+def test_the_result_of_a_script_with_the_name_of_an_input_stays_within_it_too() -> None:
+    inside = SUM.format(expression="x * 10", result="x") + evaluate_outputs("in x=x + 1")
     played = play(f'<scriptTask id="t"><extensionElements>{inside}</extensionElements></scriptTask>', x=1)
     assert played.result.variables == {"x": 1}
 
 
-def test_what_only_went_into_a_child_does_not_come_back() -> None:
-    inside = f'<zeebe:calledElement processId="child"/>{mapped("in z=1")}'
+def test_an_input_of_a_child_does_not_come_back() -> None:
+    inside = f'<zeebe:calledElement processId="child"/>{evaluate_outputs("in z=1")}'
     played = play(f'<callActivity id="t"><extensionElements>{inside}</extensionElements></callActivity>')
     assert played.complete("t", z=2, y=3)
     assert played.result.variables == {"y": 3}
 
 
-def test_of_input_mappings_all_are_done_or_none() -> None:
+def test_input_mappings_are_all_applied_or_none() -> None:
     failing = "in ok=assert(order, order.total &gt; 0)"
     played = play(task("in n=n + 1", "in order=order", failing), n=1, order={"total": 0})
     token = next(iter(played.incidents))
@@ -77,17 +77,17 @@ def test_of_input_mappings_all_are_done_or_none() -> None:
     assert played.instance.tokens[token].variables == {"n": 2, "order": {"total": 5}, "ok": {"total": 5}}
 
 
-def test_an_input_mapping_sees_those_before_it() -> None:
+def test_an_input_mapping_sees_the_mappings_before_it() -> None:
     played = play(task("in a=x + 1", "in o.b=a + 1", "in c=o.b + 1"), x=1)
     assert played.instance.tokens[played.token("t")].variables == {"a": 2, "o": {"b": 3}, "c": 4}
 
 
-def test_an_input_mapping_without_a_source_gives_null() -> None:
+def test_an_input_mapping_without_a_source_is_null() -> None:
     played = play(task("in y=x").replace('source="=x" ', ""), x=1)
     assert played.instance.tokens[played.token("t")].variables == {"y": None}
 
 
-def test_of_output_mappings_all_are_done_or_none() -> None:
+def test_output_mappings_are_all_applied_or_none() -> None:
     played = play(task("out n=n + 1", "out ok=assert(r, r &gt; 0)"), n=1)
     assert played.complete("t", r=0)
     assert played.instance.tokens[1].variables == {"n": 1}
@@ -96,19 +96,19 @@ def test_of_output_mappings_all_are_done_or_none() -> None:
     assert played.result.variables == {"n": 2, "ok": 5}
 
 
-def test_an_output_mapping_sees_those_before_it() -> None:
+def test_an_output_mapping_sees_the_mappings_before_it() -> None:
     played = play(task("out a=r", "out b=a + 1"))
     assert played.complete("t", r=5)
     assert played.result.variables == {"a": 5, "b": 6}
 
 
-def test_an_output_mapping_of_a_path_sees_what_the_one_before_has_added() -> None:
+def test_an_output_mapping_of_a_path_sees_the_results_of_the_mapping_before() -> None:
     played = play(task("out o.b=r", "out o.c=o.a + o.b"), o={"a": 1})
     assert played.complete("t", r=5)
     assert played.result.variables == {"o": {"a": 1, "b": 5, "c": 6}}
 
 
-def test_an_output_mapping_of_a_path_hides_nothing_that_the_task_itself_has() -> None:
+def test_an_output_mapping_of_a_path_does_not_hide_the_task_s_own_variable() -> None:
     played = play(task("in o={a: 7}", "out o.b=o.a"), o={"a": 1})
     assert played.complete("t")
     assert played.result.variables == {"o": {"a": 1, "b": 7}}
@@ -121,24 +121,24 @@ NAMED = '<signal id="z" name="go"/>'
 @pytest.mark.parametrize(
     ("mappings", "result"), [((), {"a": 1, "b": 2}), (("out sum=a + b", "out first=a"), {"sum": 3, "first": 1})]
 )
-def test_of_what_begins_a_process_an_output_mapping_lets_in_what_it_maps(
+def test_an_output_mapping_of_a_start_event_selects_from_the_event_s_variables(
     mappings: tuple[str, ...], result: dict[str, Json]
 ) -> None:
-    extensions = f"<extensionElements>{mapped(*mappings)}</extensionElements>" if mappings else ""
+    extensions = f"<extensionElements>{evaluate_outputs(*mappings)}</extensionElements>" if mappings else ""
     begun = definition(BY_SIGNAL.format(extensions), beside=NAMED)
     assert Played(begun, {"a": 1, "b": 2}, start="g").result.variables == result
     assert Played(begun, {"a": 1, "b": 2}, start="g", by_node=True).result.variables == result
 
 
-def test_what_begins_a_process_is_kept_while_an_incident_stops_its_start() -> None:
-    mapping = f"<extensionElements>{mapped('out sum=assert(a, a = x) + 1')}</extensionElements>"
+def test_a_start_event_s_variables_are_kept_during_an_incident_at_the_start() -> None:
+    mapping = f"<extensionElements>{evaluate_outputs('out sum=assert(a, a = x) + 1')}</extensionElements>"
     played = Played(definition(BY_SIGNAL.format(mapping), beside=NAMED), {"a": 1, "b": 2}, start="g")
     assert played.send(VariablesSet(1, {"x": 1}))
     assert played.retry()
     assert played.result.variables == {"x": 1, "sum": 2}
 
 
-def test_results_of_executions_go_to_the_process() -> None:
+def test_results_of_executions_are_written_to_the_process() -> None:
     played = play(task(loop=looped('isSequential="true"')), items=[1, 2])
     complete_all(played, {"approved": False}, {"approved": True})
     assert played.result.variables == {"items": [1, 2], "approved": True}
@@ -151,14 +151,14 @@ def test_a_script_sums_up_over_its_executions() -> None:
     assert play(script, items=[1, 2, 3], total=0).result.variables["total"] == 6
 
 
-def test_the_variable_of_which_the_results_are_made_is_each_execution_s_own() -> None:
+def test_each_execution_has_its_own_result_variable() -> None:
     loop = looped(more='outputCollection="all" outputElement="=r"')
     played = play(task(loop=loop), items=[1, 2], r=77)
     complete_all(played, {"r": 1}, {})
     assert played.result.variables == {"items": [1, 2], "r": 77, "all": [1, None]}
 
 
-def test_an_execution_does_not_see_what_the_others_have_mapped() -> None:
+def test_an_execution_does_not_see_the_mappings_of_other_executions() -> None:
     loop = looped('isSequential="true"', 'outputCollection="all" outputElement="=acc"')
     played = play(task("in acc=before", "out acc=acc + item", loop=loop), items=[1, 2], before=10)
     complete_all(played, {}, {})

@@ -1,4 +1,4 @@
-"""Prove that the judge of jobs finds broken promises that are written by hand, and no others."""
+"""Prove that the judge of jobs finds every hand-written violation, and reports no other violation."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.history import Fault
+from chaos.history.faults import Fault
 from chaos.jobs.__main__ import tell_all
 from chaos.jobs.promises import AGAIN_S, LAST_S, LATE_S, LEFT, REPLACED, judge
-from chaos.jobs.record import Change, Counted, JobsRecord, Line
+from chaos.jobs.record import Counted, JobsRecord, Line, RunRecord
 
 JOB = "second"
 
 
-def lines(run: str, *what: str, job: str = JOB, at: float = 100.0) -> list[Line]:
-    return [Line(it, job, run, at, 7) for it in what]
+def lines(run: str, *event: str, job: str = JOB, at: float = 100.0) -> list[Line]:
+    return [Line(it, job, run, at, 7) for it in event]
 
 
-def changes(run: str, outcome: str, *, begun: float, took_s: float = 1.0, job: str = JOB) -> list[Change]:
+def changes(run: str, outcome: str, *, begun: float, took_s: float = 1.0, job: str = JOB) -> list[RunRecord]:
     end = begun + took_s
-    return [Change(0, begun, job, run, None), Change(0, end, job, run, outcome, next_start=end + 0.9)]
+    return [RunRecord(0, begun, job, run, None), RunRecord(0, end, job, run, outcome, next_start=end + 0.9)]
 
 
 def kill(began_at: float, ended_at: float, name: str = "kill worker") -> Fault:
@@ -53,12 +53,12 @@ def broken(record: JobsRecord) -> set[str]:
     return {finding.promise for finding in judge(record) if finding.broken}
 
 
-def test_a_good_record_breaks_nothing_and_puts_every_promise_to_the_test() -> None:
+def test_a_valid_record_has_cases_of_every_promise_and_no_violation() -> None:
     assert broken(GOOD) == set()
     assert all(finding.cases for finding in judge(GOOD))
 
 
-def test_a_run_that_lives_on_beside_the_next_one_breaks_j1() -> None:
+def test_a_run_that_overlaps_the_next_one_breaks_j1() -> None:
     late = [*GOOD.lines[:6], *lines("2.1", "beat"), *GOOD.lines[6:]]
 
     assert broken(replace(GOOD, lines=late)) == {"J1"}
@@ -69,7 +69,7 @@ def test_a_run_that_is_made_twice_breaks_j1(again: Line) -> None:
     assert broken(replace(GOOD, lines=[GOOD.lines[0], again, *GOOD.lines[1:]])) == {"J1"}
 
 
-def test_runs_of_two_jobs_may_go_on_at_the_same_time() -> None:
+def test_runs_of_two_jobs_may_overlap() -> None:
     both = replace(
         GOOD,
         lines=[*lines("1.1", "begin"), *lines("9.1", "begin", job="other"), *lines("1.1", "end"), *GOOD.lines[3:]],
@@ -98,7 +98,7 @@ def test_a_call_that_was_never_begun_breaks_j2() -> None:
 @pytest.mark.parametrize(
     ("run", "outcome"), [("2.1", "SUCCEEDED"), ("2.1", "FAILED"), ("3.1", "SUCCEEDED"), ("1.1", "FAILED")]
 )
-def test_an_outcome_that_is_not_what_the_function_did_breaks_j3(run: str, outcome: str) -> None:
+def test_an_outcome_other_than_the_function_s_breaks_j3(run: str, outcome: str) -> None:
     told = [it._replace(outcome=outcome) if it.run == run and it.outcome else it for it in GOOD.changes]
 
     assert "J3" in broken(replace(GOOD, changes=told))
@@ -107,7 +107,7 @@ def test_an_outcome_that_is_not_what_the_function_did_breaks_j3(run: str, outcom
 @pytest.mark.parametrize(
     ("outcome", "reason"), [("INTERRUPTED", "its process died"), ("CANCELED", "it takes too long")]
 )
-def test_a_crash_that_is_told_as_something_else_breaks_j3(outcome: str, reason: str) -> None:
+def test_a_crash_with_another_outcome_breaks_j3(outcome: str, reason: str) -> None:
     told = [it._replace(outcome=outcome, reason=reason) if it.outcome == "CRASHED" else it for it in GOOD.changes]
 
     assert "J3" in broken(replace(GOOD, changes=told))
@@ -116,27 +116,27 @@ def test_a_crash_that_is_told_as_something_else_breaks_j3(outcome: str, reason: 
 @pytest.mark.parametrize(
     ("outcome", "reason"), [("INTERRUPTED", f"{LEFT}; killed"), ("CANCELED", f"{REPLACED}; killed")]
 )
-def test_a_run_may_be_broken_off_with_a_reason(outcome: str, reason: str) -> None:
+def test_a_run_may_be_interrupted_with_a_reason(outcome: str, reason: str) -> None:
     told = [it._replace(outcome=outcome, reason=reason) if it.outcome == "CRASHED" else it for it in GOOD.changes]
 
     assert broken(replace(GOOD, changes=told)) == {"J4"}
 
 
-def test_a_run_whose_answer_was_lost_is_a_crash_however_it_ended() -> None:
+def test_a_run_with_a_lost_answer_may_count_as_a_crash() -> None:
     told = [it._replace(outcome="CRASHED") if it.run == "1.1" and it.outcome else it for it in GOOD.changes]
 
     assert broken(replace(GOOD, changes=told)) == {"J4"}, "and the statistics must say so"
 
 
 @pytest.mark.parametrize("field", ["runs", "successes", "failures", "crashes"])
-def test_a_count_that_is_not_that_of_the_records_breaks_j4(field: str) -> None:
+def test_a_count_that_differs_from_the_records_breaks_j4(field: str) -> None:
     (counted,) = GOOD.counted
     more = counted._replace(**{field: getattr(counted, field) + 1})
 
     assert broken(replace(GOOD, counted=[more])) == {"J4"}
 
 
-def test_a_mark_that_stays_breaks_j5() -> None:
+def test_a_remaining_mark_breaks_j5() -> None:
     (counted,) = GOOD.counted
 
     assert broken(replace(GOOD, counted=[counted._replace(is_marked=True)])) == {"J5"}
@@ -184,7 +184,7 @@ def test_a_fault_excuses_a_recovery_and_its_own_length_once() -> None:
     assert began_nothing(42.0 + 2.0 + LATE_S + AGAIN_S + 10.1, long, within)
 
 
-def test_a_fault_that_was_over_excuses_no_more_than_what_is_left_of_its_recovery() -> None:
+def test_an_earlier_fault_excuses_only_the_rest_of_its_recovery() -> None:
     before = kill(20.0, 22.0)
 
     assert not began_nothing(22.0 + AGAIN_S + 2.0 + LATE_S - 0.1, before)
@@ -201,5 +201,5 @@ def test_a_fault_that_was_over_excuses_no_more_than_what_is_left_of_its_recovery
     ],
     ids=["valid", "too few kills", "invalid", "no case"],
 )
-def test_how_a_run_ends_says_what_it_came_to(record: JobsRecord, kills_min: int, code: int) -> None:
+def test_the_exit_code_tells_the_verdict(record: JobsRecord, kills_min: int, code: int) -> None:
     assert tell_all(record, judge(record), {"kill worker": "worker"}, kills_min=kills_min) == code

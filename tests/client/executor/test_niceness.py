@@ -1,4 +1,4 @@
-"""Prove that the processor's time goes to shards and workers first, and among handlers by priority."""
+"""Test that shards and workers get processor time first, and handlers by their priority."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from shardclock.executor.niceness import NICE
 from tests.support import ROOT
 
-# The process has a thread before it steps back, and starts one after.
+# The process has one thread before the call, and starts another thread after the call.
 PROGRAM = """
 import os, sys, threading
 
@@ -25,9 +25,9 @@ def look() -> None:
 
 early = threading.Thread(target=look)
 early.start()
-from shardclock.executor.niceness import be_nice
-be_nice({priority})
-be_nice(1)
+from shardclock.executor.niceness import lower_priority
+lower_priority({priority})
+lower_priority(1)
 late = threading.Thread(target=look)
 late.start()
 wake.set()
@@ -38,15 +38,15 @@ print(nice(), *found)
 
 
 @pytest.mark.parametrize("priority", [1, 2, 4])
-def test_all_threads_of_a_handler_s_process_step_back_and_stay_back(priority: int) -> None:
+def test_all_threads_of_a_handlers_process_get_its_priority_and_keep_it(priority: int) -> None:
     told = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(priority=priority)], cwd=ROOT, capture_output=True, text=True, check=True
     )
 
-    ours = os.getpriority(os.PRIO_PROCESS, 0)  # what a child begins with
+    ours = os.getpriority(os.PRIO_PROCESS, 0)  # a child inherits the priority
     assert told.stdout.split() == [str(max(ours, NICE[priority]))] * 3
 
 
-def test_every_priority_comes_after_shards_and_workers_and_before_the_next() -> None:
+def test_each_priority_ranks_below_shards_and_workers_and_above_the_next() -> None:
     assert [*NICE] == [1, 2, 3, 4]
     assert 0 < NICE[1] < NICE[2] < NICE[3] < NICE[4] < 20

@@ -1,4 +1,4 @@
-"""A run's process ends itself when nobody looks at it any more, whatever the user's code does; and only then."""
+"""Test that a run's process ends itself if and only if its worker stops polling, during any act of the user's code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def short(run):
     print("a line")
     return run.attempt
 """
-# Makes one run as a worker would: `looks` looks are half a life apart, then there are no more.
+# Makes one run as a worker would: it polls `looks` times, each half a lifetime after the last, and then stops.
 DRIVER = """
 import asyncio, dataclasses, json, sys
 from datetime import datetime, timezone
@@ -51,7 +51,7 @@ async def main(job, lives_s, looks, cancels):
     run = asyncio.create_task(actor.run(order, lives_s))
     for _ in range(looks):
         await asyncio.sleep(lives_s / 2)
-        await actor.look(lives_s)
+        await actor.poll(lives_s)
     if cancels:
         await actor.cancel()
     outcome, seen = await run
@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def made(place: Path, job: str, lives_s: float, looks: int = 0, *, cancels: bool = False) -> tuple[int, Any]:
-    """Make a run in a process of its own; return the process's code, and the outcome if there is one."""
+    """Make a run in a separate process; return the process's exit code, and the outcome if there is one."""
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, str(place), json.dumps([job, lives_s, looks, cancels])],
         cwd=ROOT,
@@ -85,27 +85,27 @@ def made(place: Path, job: str, lives_s: float, looks: int = 0, *, cancels: bool
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["waits", "keeps_the_lock", "swallows"])
-def test_a_run_that_nobody_looks_at_is_gone_when_its_time_is_over(place: Path, job: str) -> None:
+def test_a_run_without_polls_ends_when_its_time_is_over(place: Path, job: str) -> None:
     assert made(place, job, 0.5) == (-signal.SIGALRM, None)
 
 
 @pytest.mark.slow
-def test_a_look_lets_a_run_live_on_and_the_word_to_end_ends_it(place: Path) -> None:
-    code, (kind, outcome, _) = made(place, "waits", 0.5, looks=6, cancels=True)
+def test_each_poll_extends_a_run_and_a_cancel_ends_it(place: Path) -> None:
+    code, (kind, outcome, _) = made(place, "waits", 1.0, looks=3, cancels=True)
 
     assert (code, kind) == (0, "Canceled")
     assert outcome["reason"] == "it ended when it was told to"
 
 
 @pytest.mark.slow
-def test_a_run_that_ends_in_time_leaves_a_process_that_lives_on(place: Path) -> None:
+def test_a_process_outlives_a_run_that_ends_in_time(place: Path) -> None:
     code, (kind, outcome, log) = made(place, "short", 0.5)
 
     assert (code, kind, outcome["result"], log) == (0, "Completed", 2, "a line")
 
 
 @pytest.mark.slow
-def test_a_job_that_the_app_of_this_process_lacks_is_a_failed_run(place: Path) -> None:
+def test_a_run_of_a_job_that_the_app_lacks_fails(place: Path) -> None:
     code, (kind, outcome, _) = made(place, "other", 0.5)
 
     assert (code, kind, outcome["reason"]) == (0, "Failed", "the app of this process has no job app_of_runs:other")

@@ -1,4 +1,4 @@
-"""Prove that a plain function is called in a thread which keeps nothing from ending."""
+"""Test that a plain function runs in a thread that blocks neither the loop nor the exit of the process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ else:
 """
 
 
-async def test_it_returns_what_the_function_returns_and_raises_what_it_raises() -> None:
+async def test_a_call_in_a_thread_returns_the_result_or_raises_the_exception() -> None:
     threads: list[threading.Thread] = []
 
     def fails() -> None:
@@ -57,7 +57,7 @@ async def test_it_returns_what_the_function_returns_and_raises_what_it_raises() 
     assert threads[0] is not threading.current_thread()
 
 
-async def test_the_function_sees_the_callers_context() -> None:
+async def test_a_call_in_a_thread_has_the_callers_context() -> None:
     which: ContextVar[str] = ContextVar("which")
     which.set("mine")
 
@@ -66,12 +66,12 @@ async def test_the_function_sees_the_callers_context() -> None:
 
 @pytest.fixture
 def _no_idle_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin without those of other tests."""
+    """Begin without idle threads of other tests."""
     monkeypatch.setattr(call_threads, "_idle", deque())
 
 
 @pytest.mark.usefixtures("_no_idle_threads")
-async def test_an_end_that_nobody_waits_for_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_result_of_an_abandoned_call_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     faults: list[object] = []
     monkeypatch.setattr(threading, "excepthook", faults.append)
     gate, threads = threading.Event(), list[threading.Thread]()
@@ -91,7 +91,7 @@ async def test_an_end_that_nobody_waits_for_any_more_is_dropped(monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("_no_idle_threads")
-async def test_a_thread_makes_one_call_after_the_other_but_never_two_at_a_time() -> None:
+async def test_a_thread_is_reused_and_makes_one_call_at_a_time() -> None:
     both = threading.Barrier(2)
 
     def meet() -> threading.Thread:
@@ -106,7 +106,7 @@ async def test_a_thread_makes_one_call_after_the_other_but_never_two_at_a_time()
 
 
 @pytest.mark.usefixtures("_no_idle_threads")
-async def test_few_threads_stay_behind_when_many_calls_were_made_at_a_time() -> None:
+async def test_after_many_concurrent_calls_few_idle_threads_remain() -> None:
     many = threading.Barrier(IDLE_MAX + 5)
 
     def meet() -> threading.Thread:
@@ -121,7 +121,7 @@ async def test_few_threads_stay_behind_when_many_calls_were_made_at_a_time() -> 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.usefixtures("_no_idle_threads")
-async def test_an_exception_that_comes_when_its_call_has_ended_costs_no_other_call() -> None:
+async def test_an_exception_that_comes_after_its_call_disturbs_no_other_call() -> None:
     thread = await in_a_thread(threading.current_thread)
     assert thread.ident is not None
 
@@ -132,22 +132,22 @@ async def test_an_exception_that_comes_when_its_call_has_ended_costs_no_other_ca
     await eventually(lambda: not thread.is_alive())
 
 
-async def test_what_a_call_returned_is_not_kept_by_its_thread() -> None:
+async def test_an_idle_thread_keeps_no_result_in_memory() -> None:
     class Large:
-        """What somebody returns."""
+        """A returned object."""
 
     made = weakref.ref(await in_a_thread(Large))
 
     await eventually(lambda: gc.collect() >= 0 and made() is None)
 
 
-def test_a_function_that_never_ends_keeps_neither_the_loop_nor_the_process() -> None:
+def test_an_endless_function_blocks_neither_the_loop_nor_the_exit() -> None:
     done = subprocess.run([sys.executable, "-c", NEVER_ENDS], capture_output=True, text=True, timeout=30, check=True)
 
     assert (done.stdout, done.stderr) == ("left\n", "")
 
 
-def test_a_child_that_was_forked_makes_its_calls_in_threads_of_its_own() -> None:
+def test_a_forked_child_makes_calls_in_its_own_threads() -> None:
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=30, check=True)
 
     assert done.stdout == "0\n", done.stderr

@@ -1,4 +1,4 @@
-"""Prove that a group's work goes on at its own pace, in parallel where it may, and that its failures are told."""
+"""Test the pace of a group's work, its partitions, and the reports of its failures."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import shardclock.log
 from shardclock.log import GroupDiffers, LogRecord, async_consuming
 from shardclock.log.async_groups import open_group
 from shardclock.log.async_link import CHANNEL
-from shardclock_server.sql.hints import HintListener
 from shardclock_server.sql.log.groups import list_aside, reset_group
-from shardclock_server.sql.log.hints import send_hint
+from shardclock_server.sql.log.notifications import notify_of_records
+from shardclock_server.sql.notification_listener import NotificationListener
 from shardclock_server.sql.session import Connection, StoreUnavailable
 from tests.support.consumers import append, capture_logs, consume, consume_once, group_of, member_session, until
 from tests.support.consumers import consuming as at_work
@@ -26,7 +26,7 @@ from tests.support.sql_client import session
 
 
 class Work:
-    """Note which records came, batch by batch; some raise."""
+    """Work that records its batches, and fails for some records."""
 
     def __init__(self, *bad: int) -> None:
         self.bad = set(bad)
@@ -35,7 +35,7 @@ class Work:
 
     @property
     def done(self) -> list[int]:
-        """List the keys that were worked on, in order."""
+        """List the keys of the processed records, in order."""
         return [key for batch in self.batches for key in batch]
 
     async def __call__(self, _: Connection, records: Sequence[LogRecord]) -> None:
@@ -49,7 +49,7 @@ class Work:
 # Pace
 
 
-async def test_a_batch_grows_from_one_record_to_what_the_work_can_do(dsn: str) -> None:
+async def test_a_batch_grows_from_one_record_to_a_second_of_work(dsn: str) -> None:
     keys = list(range(1, 501))
     await append(dsn, *keys)
     work = Work()
@@ -61,9 +61,7 @@ async def test_a_batch_grows_from_one_record_to_what_the_work_can_do(dsn: str) -
     assert work.tries[:4] == [1, 4, 16, 64]
 
 
-async def test_work_of_a_second_a_record_keeps_its_transactions_short(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_work_gets_one_record_per_transaction(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await append(dsn, *range(1, 40))
     sizes: list[int] = []
     clock = 0.0
@@ -80,7 +78,7 @@ async def test_work_of_a_second_a_record_keeps_its_transactions_short(
     assert set(sizes) == {1}
 
 
-async def test_work_that_outlasts_its_bound_is_said_tried_alone_and_tried_more_rarely(
+async def test_work_that_exceeds_its_timeout_is_logged_and_its_record_retried_alone_with_growing_pauses(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await append(dsn, *range(1, 31))
@@ -108,7 +106,7 @@ async def test_work_that_outlasts_its_bound_is_said_tried_alone_and_tried_more_r
 # Failures
 
 
-async def test_a_failure_is_said_with_what_and_how_often_and_counted(dsn: str) -> None:
+async def test_a_failure_is_logged_with_its_record_and_attempts_and_counted(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
     work = Work(2)
 
@@ -128,7 +126,7 @@ async def test_a_failure_is_said_with_what_and_how_often_and_counted(dsn: str) -
     assert work.done == [1]
 
 
-async def test_what_a_failed_batch_wrote_is_undone_and_done_again_once(dsn: str) -> None:
+async def test_a_failed_batch_is_rolled_back_and_done_once(dsn: str) -> None:
     await query(dsn, "create table done (key bigint)")
     await append(dsn, *range(1, 8))
     fails = [True]
@@ -147,7 +145,7 @@ async def test_what_a_failed_batch_wrote_is_undone_and_done_again_once(dsn: str)
     assert sorted(row["key"] for row in rows) == list(range(1, 8))
 
 
-async def test_a_record_that_fails_alone_is_set_aside_after_its_attempts_and_the_rest_goes_on(dsn: str) -> None:
+async def test_a_failing_record_is_set_aside_after_its_attempts_and_the_group_goes_on(dsn: str) -> None:
     await append(dsn, *range(1, 41))
     work = Work(7, 23)
 
@@ -171,7 +169,7 @@ async def test_a_record_that_fails_alone_is_set_aside_after_its_attempts_and_the
     assert (await group_of(dsn)).set_aside == 2
 
 
-async def test_a_record_that_failed_goes_alone_whatever_the_next_members_batch_size(dsn: str) -> None:
+async def test_a_failed_record_is_retried_alone_by_a_member_with_any_batch_size(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
     work = Work()
     async with member_session(dsn) as member:
@@ -210,13 +208,13 @@ async def test_work_that_leaves_a_transaction_that_cannot_commit_has_failed(dsn:
     ],
     ids=["no DSN", "no host", "no user", "no database"],
 )
-async def test_a_wrong_dsn_is_an_error_at_once(dsn: str, spoil: Any, told: str) -> None:
+async def test_a_wrong_dsn_ends_a_member_at_once(dsn: str, spoil: Any, told: str) -> None:
     with pytest.raises((asyncpg.PostgresError, ValueError, OSError), match=told):
         async with asyncio.timeout(20):
             await consume(spoil(dsn), "g", Work())
 
 
-async def test_a_postgres_that_does_not_answer_is_said_and_waited_for() -> None:
+async def test_an_outage_of_postgres_is_logged_and_awaited() -> None:
     with capture_logs() as logs:
         async with at_work(consume("postgresql://127.0.0.1:1/none", "g", Work())) as tasks:
             await until(lambda: len(logs) >= 2, *tasks)
@@ -229,7 +227,7 @@ async def test_a_postgres_that_does_not_answer_is_said_and_waited_for() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"attempts": 0}, {"partitions": 0}, {"partitions": 841}])
-async def test_what_is_not_possible_is_refused(wrong: dict[str, int]) -> None:
+async def test_impossible_partitions_or_attempts_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"is not possible: give 1"):
         await consume("postgresql://", "g", Work(), **wrong)
 
@@ -240,7 +238,7 @@ async def test_a_name_of_a_group_that_is_too_short_or_too_long_is_refused(group:
         await consume("postgresql://", group, Work())
 
 
-async def test_a_dsn_in_place_of_a_function_is_refused_and_not_shown() -> None:
+async def test_a_dsn_instead_of_a_function_is_refused_and_not_shown() -> None:
     sentence = r"^connect is a str: give a function that opens a connection, as `lambda: driver.connect\(dsn\)`$"
     with pytest.raises(TypeError, match=sentence):
         await shardclock.log.consume("postgresql://ann:secret@db/x", "g", Work())  # type: ignore[call-overload]
@@ -282,13 +280,13 @@ async def test_members_of_a_group_work_at_the_same_time_each_on_its_own_timers_i
         assert positions == sorted(positions), "a timer's records come in order, whichever member does them"
 
 
-async def test_one_member_does_all_partitions_and_none_starves(dsn: str) -> None:
+async def test_one_member_does_all_partitions_without_starving_any(dsn: str) -> None:
     keys = list(range(1, 101))
     await append(dsn, *keys)
     work = Work()
 
     async with at_work(consume(as_role(dsn, "consumer"), "g", work, partitions=4)) as tasks:
-        await until(lambda: work.done, *tasks)  # then there is the group
+        await until(lambda: work.done, *tasks)  # after this call the group exists
         while (await group_of(dsn)).lag_records:
             assert not tasks[0].done()
 
@@ -298,7 +296,7 @@ async def test_one_member_does_all_partitions_and_none_starves(dsn: str) -> None
     assert (group.partitions, group.lag_records) == (4, 0)
 
 
-async def test_a_record_that_fails_holds_up_its_own_partition_only(dsn: str) -> None:
+async def test_a_failing_record_delays_only_its_own_partition(dsn: str) -> None:
     await append(dsn, *range(1, 41))
     work = Work(2)
 
@@ -323,31 +321,31 @@ async def test_another_number_of_partitions_is_refused_with_the_way_out(dsn: str
         await until(lambda: len(work.done) == 4, *tasks)
 
 
-# Hints
+# Notifications
 
 
-async def test_an_idle_member_wakes_at_a_hint_not_at_its_poll(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_notification_wakes_an_idle_member_before_its_poll(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock.log.async_member.POLL_S", 20.0)
     work = Work()
     async with at_work(consume(as_role(dsn, "consumer"), "g", work)) as tasks, session(dsn, "shard") as shard:
-        for key in range(1, 6):  # each would wait for a poll of its own
+        for key in range(1, 6):  # without notifications, each record would wait for a poll
             await append(dsn, key)
             while key not in work.done:
-                await send_hint(shard)
+                await notify_of_records(shard)
                 assert not tasks[0].done()
                 await asyncio.sleep(0.005)
 
     assert work.done == [1, 2, 3, 4, 5]
 
 
-async def test_hints_are_heard_on_each_new_connection_too(dsn: str) -> None:
+async def test_notifications_are_received_on_each_new_connection(dsn: str) -> None:
     async with member_session(dsn) as member, session(dsn, "shard") as shard:
         await open_group(member, "g")
-        ear = HintListener(member, CHANNEL)
+        ear = NotificationListener(member, CHANNEL)
         for _ in range(3):
-            await ear.wait(BOUND_S)  # it begins to listen
+            await ear.wait(BOUND_S)  # the member subscribes first
             ear.forget()
-            assert await send_hint(shard)
+            assert await notify_of_records(shard)
             async with asyncio.timeout(BOUND_S / 6):
                 await ear.wait(BOUND_S)
             with pytest.raises(StoreUnavailable):
@@ -355,8 +353,8 @@ async def test_hints_are_heard_on_each_new_connection_too(dsn: str) -> None:
                     await connection.execute("select pg_sleep(9)")
 
 
-async def test_nobody_is_told_while_there_is_no_group(dsn: str) -> None:
+async def test_no_notification_is_sent_while_there_is_no_group(dsn: str) -> None:
     async with session(dsn, "shard") as shard, member_session(dsn) as member:
-        assert not await send_hint(shard)
+        assert not await notify_of_records(shard)
         await consume_once(member, "g", Work())
-        assert await send_hint(shard)
+        assert await notify_of_records(shard)

@@ -1,4 +1,4 @@
-"""Prove that members at work share the partitions out, and keep nobody from the log."""
+"""Test that working members share the partitions, and don't block the maintenance of the log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def nothing(*_: object) -> None:
     """Do no work."""
 
 
-async def test_members_at_work_keep_no_day_from_being_made_nor_dropped(dsn: str) -> None:
+async def test_daily_partitions_can_be_created_and_dropped_during_the_work(dsn: str) -> None:
     await lose(dsn, *days_ahead(3, 3))
     await add_records(dsn, -40)
     await live_through(dsn, 45)
@@ -55,7 +55,7 @@ async def test_members_at_work_keep_no_day_from_being_made_nor_dropped(dsn: str)
     assert await partitions(dsn) == [*days_ahead(0, 7), "default"]
 
 
-async def test_members_that_ask_at_the_same_moment_get_a_partition_each(dsn: str) -> None:
+async def test_concurrent_members_get_one_partition_each(dsn: str) -> None:
     await append(dsn, *range(8))
     partitions = 4
     all_at_work = asyncio.Barrier(partitions)
@@ -74,7 +74,7 @@ async def test_members_that_ask_at_the_same_moment_get_a_partition_each(dsn: str
     assert sorted(done) == [[key, key + partitions] for key in range(partitions)]
 
 
-async def test_a_place_is_taken_before_its_records_are_read(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partition_is_locked_before_its_records_are_read(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     await append(dsn, 1, 2, 3)
     found_by_others: list[object] = []
     read = consuming_module._read
@@ -96,7 +96,7 @@ async def test_a_place_is_taken_before_its_records_are_read(dsn: str, monkeypatc
 
 
 @pytest.mark.slow
-async def test_many_members_do_each_record_once_of_fewer_partitions(dsn: str) -> None:
+async def test_more_members_than_partitions_do_each_record_once(dsn: str) -> None:
     await query(dsn, "create table done (position bigint)")
     await query(dsn, "grant select, insert on done to public")
     await append(dsn, *range(1, 301))
@@ -115,7 +115,7 @@ async def test_many_members_do_each_record_once_of_fewer_partitions(dsn: str) ->
     assert len(rows) == 600
 
 
-async def test_a_program_of_its_own_turns_finds_records_behind_partitions_without_any(dsn: str) -> None:
+async def test_consume_once_skips_partitions_without_records(dsn: str) -> None:
     await append(dsn, 3)
     async with member_session(dsn) as member:
         assert await open_group(member, "g", 4) == 4

@@ -1,4 +1,4 @@
-"""Prove that a member goes on whatever its work does to it, and says and counts what that was."""
+"""Test that a member goes on after any fault of its work, and logs and counts the fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from shardclock.log import AsyncBatch as Batch
 from shardclock.log import LogRecord, async_consuming, async_leasing
-from shardclock.log.place import PartitionPlace
+from shardclock.log.partition import PartitionState
 from shardclock_server.sql.session import Connection
 from tests.support.consumers import append, capture_logs, consume, consume_leased, consuming, group_of, until
 from tests.support.factories import query
@@ -31,11 +31,11 @@ end
 $$
 """
 
-# What the work says
+# Errors of the work
 
 
 class Unsayable(Exception):
-    """An error that can't even be told."""
+    """An error whose text can't be read."""
 
     def __str__(self) -> str:
         """Fail."""
@@ -53,7 +53,7 @@ class Unsayable(Exception):
     ],
     ids=["a NUL", "half a surrogate pair", "other letters", "no text"],
 )
-async def test_an_error_is_counted_whatever_its_text_holds(dsn: str, way: str, error: Exception, told: str) -> None:
+async def test_an_error_with_any_text_is_counted(dsn: str, way: str, error: Exception, told: str) -> None:
     await append(dsn, 1, 2)
     seen: list[int] = []
 
@@ -80,8 +80,8 @@ async def test_an_error_is_counted_whatever_its_text_holds(dsn: str, way: str, e
     assert [line["error"] for line in logs if line["event"] == "work failed"] == [told]
 
 
-async def test_a_text_that_the_database_cannot_hold_is_noted_without_its_letters(dsn: str) -> None:
-    """As in a database of another encoding than UTF-8."""
+async def test_an_error_text_that_the_database_can_not_encode_is_stored_as_ascii(dsn: str) -> None:
+    """A trigger refuses the error's text, as a database with another encoding than UTF-8 would."""
     await query(dsn, REFUSE)
     await query(
         dsn, "create trigger refuse before update on shardclock.consumers for each row execute function refuse()"
@@ -98,15 +98,15 @@ async def test_a_text_that_the_database_cannot_hold_is_noted_without_its_letters
     assert (await group_of(dsn)).error == r"ValueError: \xe9"
 
 
-# How long it takes
+# The duration of the work
 
 
 @pytest.mark.slow
-async def test_work_that_blocks_for_longer_than_its_session_may_is_counted_and_goes_alone(
+async def test_blocking_work_that_exceeds_its_session_timeout_is_counted_and_retried_alone(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock.log.async_consuming.WORK_S", 0.4)
-    monkeypatch.setattr("shardclock.log.async_member.WORK_S", 0.4)  # so its session may take 0.6 s
+    monkeypatch.setattr("shardclock.log.async_member.WORK_S", 0.4)  # so the timeout of the member's session is 0.6 s
     await append(dsn, *range(1, 23))
     tries: list[int] = []
 
@@ -128,7 +128,7 @@ async def test_work_that_blocks_for_longer_than_its_session_may_is_counted_and_g
     assert not [line for line in logs if line["event"] == "Postgres does not answer"]
 
 
-async def test_work_that_blocks_for_too_long_is_undone_also_if_its_session_lives(
+async def test_blocking_work_that_exceeds_its_timeout_is_rolled_back_although_its_session_lives(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock.log.async_consuming.WORK_S", 0.1)
@@ -144,11 +144,11 @@ async def test_work_that_blocks_for_too_long_is_undone_also_if_its_session_lives
     assert (await group_of(dsn)).position == 0
 
 
-# Its connection
+# The connection of the work
 
 
 @pytest.mark.parametrize("hides", [False, True], ids=["as it is", "the work hides it"])
-async def test_a_record_whose_work_loses_its_connection_is_counted_and_set_aside(dsn: str, hides: bool) -> None:
+async def test_work_that_loses_its_connection_is_counted_and_its_record_set_aside(dsn: str, hides: bool) -> None:
     await append(dsn, 1, 2, 3)
     seen: list[int] = []
 
@@ -156,7 +156,7 @@ async def test_a_record_whose_work_loses_its_connection_is_counted_and_set_aside
         keys = [record.timer_key for record in records]
         if 2 in keys:
             with suppress(*([asyncpg.PostgresError] if hides else [])):
-                # As the server's process that is killed for what this record makes it do.
+                # As if the server killed its own process because of this record.
                 await connection.execute("select pg_terminate_backend(pg_backend_pid())")
         else:
             seen.extend(keys)
@@ -171,10 +171,10 @@ async def test_a_record_whose_work_loses_its_connection_is_counted_and_set_aside
     assert not [line for line in logs if line["event"] == "Postgres does not answer"]
 
 
-async def test_a_postgres_that_was_restarted_meanwhile_is_no_record_s_fault(dsn: str) -> None:
+async def test_a_restart_of_postgres_during_the_work_is_not_counted_as_an_attempt(dsn: str) -> None:
     await append(dsn, 1)
     tries: list[int] = []
-    # A member's search path is its role's: it finds here a server that has started at each look.
+    # The member's search path finds this function: it reports a new start of the server at each call.
     await query(dsn, "create schema restarted")
     await query(dsn, "grant usage on schema restarted to public")
     await query(dsn, "create function restarted.pg_postmaster_start_time() returns timestamptz language sql"
@@ -196,11 +196,11 @@ async def test_a_postgres_that_was_restarted_meanwhile_is_no_record_s_fault(dsn:
     assert [line["event"] for line in logs][:1] == ["Postgres does not answer"]
 
 
-# What it does with its task and its transaction
+# The task and the transaction of the work
 
 
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
-async def test_a_cancellation_of_the_work_s_own_is_a_failure_like_any_other(dsn: str, way: str) -> None:
+async def test_a_cancelled_task_within_the_work_counts_as_a_failure(dsn: str, way: str) -> None:
     await append(dsn, 1)
 
     async def work(*_: object) -> None:
@@ -215,11 +215,11 @@ async def test_a_cancellation_of_the_work_s_own_is_a_failure_like_any_other(dsn:
             await until(lambda: any(line["event"] == "work failed" for line in logs), *tasks)
 
     assert (await group_of(dsn)).failures >= 1
-    assert "nobody asked" in str((await group_of(dsn)).error)
+    assert "without a request to stop" in str((await group_of(dsn)).error)
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback", "commit; begin"])
-async def test_work_that_ends_its_own_transaction_is_told_that_it_may_not(dsn: str, ends: str) -> None:
+async def test_work_that_ends_its_transaction_fails_with_a_clear_error(dsn: str, ends: str) -> None:
     await append(dsn, 1)
 
     async def work(connection: Connection, _: object) -> None:
@@ -234,7 +234,7 @@ async def test_work_that_ends_its_own_transaction_is_told_that_it_may_not(dsn: s
     assert "ended the transaction" in str(group.error)
 
 
-async def test_work_may_have_savepoints(dsn: str) -> None:
+async def test_work_may_use_savepoints(dsn: str) -> None:
     (position,) = await append(dsn, 1)
 
     async def work(connection: Connection, _: object) -> None:
@@ -253,13 +253,13 @@ async def _is_at(dsn: str, position: int) -> bool:
 
 
 @pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
-async def test_a_batch_that_takes_the_server_too_long_to_read_becomes_smaller(
+async def test_a_batch_that_can_not_be_read_in_time_becomes_smaller(
     dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = async_consuming if way == "in a transaction" else async_leasing
-    read = module.read_place
+    read = module.read_partition
 
-    async def limited(driver: Any, place: PartitionPlace, limit: int) -> list[LogRecord]:
+    async def limited(driver: Any, place: PartitionState, limit: int) -> list[LogRecord]:
         if limit > 1:
             raise asyncpg.QueryCanceledError("canceling statement due to statement timeout")
         records: list[LogRecord] = await read(driver, place, limit)
@@ -273,7 +273,7 @@ async def test_a_batch_that_takes_the_server_too_long_to_read_becomes_smaller(
     async def work_leased(batch: Batch) -> None:
         done.extend(record.timer_key for record in batch.records)
 
-    monkeypatch.setattr(module, "read_place", limited)
+    monkeypatch.setattr(module, "read_partition", limited)
     await append(dsn, 1, 2, 3)
     consumer = as_role(dsn, "consumer")
     member = consume(consumer, "g", work) if way == "in a transaction" else consume_leased(consumer, "g", work_leased)

@@ -1,4 +1,4 @@
-"""Prove that a lease gives records to one member at a time, counts their attempts, and that a lost lease is fenced."""
+"""Test that one member at a time leases a record, that attempts are counted, and that a lost lease permits no write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.roles import as_role
 FAILED = "update shardclock.consumers set attempts = 2"
 
 
-async def test_a_batch_is_leased_and_acknowledged_bit_by_bit(each_dsn: str) -> None:
+async def test_a_batch_is_leased_and_acknowledged_in_parts(each_dsn: str) -> None:
     await append(each_dsn, 1, 2, 3)
     async with session(each_dsn) as one, session(each_dsn) as two:
         await open_group(one, "g")
@@ -29,11 +29,11 @@ async def test_a_batch_is_leased_and_acknowledged_bit_by_bit(each_dsn: str) -> N
 
         await batch.acknowledge(batch.records[1])
         assert [record.timer_key for record in batch.unacknowledged] == [3]
-        await batch.give_back(batch.place.position, worked=False)
+        await batch.give_back(batch.state.position, worked=False)
         assert keys(await lease(two)) == [3]
 
 
-async def test_no_transaction_is_open_and_no_row_locked_while_the_work_lasts(dsn: str) -> None:
+async def test_no_transaction_is_open_and_no_row_locked_during_leased_work(dsn: str) -> None:
     await append(dsn, 1)
     busy: list[int] = []
 
@@ -53,7 +53,7 @@ async def test_no_transaction_is_open_and_no_row_locked_while_the_work_lasts(dsn
     assert busy == [0]
 
 
-async def test_a_lease_that_ran_out_goes_to_another_member_and_is_fenced(dsn: str) -> None:
+async def test_an_expired_lease_goes_to_another_member_and_is_fenced(dsn: str) -> None:
     await append(dsn, 1, 2)
     async with session(dsn) as frozen, session(dsn) as other:
         await open_group(frozen, "g")
@@ -71,7 +71,7 @@ async def test_a_lease_that_ran_out_goes_to_another_member_and_is_fenced(dsn: st
     assert str(group.error).endswith("ran out")
 
 
-async def test_a_lease_that_ran_out_and_that_nobody_took_is_still_good(dsn: str) -> None:
+async def test_an_expired_lease_that_no_member_took_is_still_valid(dsn: str) -> None:
     await append(dsn, 1)
     async with session(dsn) as member:
         await open_group(member, "g")
@@ -84,7 +84,7 @@ async def test_a_lease_that_ran_out_and_that_nobody_took_is_still_good(dsn: str)
 
 
 @pytest.mark.parametrize("ends", ["reset", "drop"])
-async def test_a_group_that_is_reset_or_dropped_takes_its_leases_back(dsn: str, ends: str) -> None:
+async def test_a_reset_or_a_drop_of_a_group_ends_its_leases(dsn: str, ends: str) -> None:
     await append(dsn, 1, 2)
     async with session(dsn) as member:
         await open_group(member, "g")
@@ -99,7 +99,7 @@ async def test_a_group_that_is_reset_or_dropped_takes_its_leases_back(dsn: str, 
         assert keys(await lease(member)) == [1, 2]
 
 
-async def test_a_member_with_a_transaction_and_one_with_a_lease_keep_out_of_each_others_way(dsn: str) -> None:
+async def test_members_with_transactions_and_with_leases_exclude_each_other(dsn: str) -> None:
     await append(dsn, 1)
     async with member_session(dsn) as one, session(dsn) as other:
         await open_group(other, "g")
@@ -113,13 +113,13 @@ async def test_a_member_with_a_transaction_and_one_with_a_lease_keep_out_of_each
         assert await consume_once(one, "g", work) == 0
 
 
-async def test_attempts_are_those_of_a_record_and_forgotten_when_it_is_acknowledged(dsn: str) -> None:
+async def test_the_attempts_of_a_record_are_reset_when_it_is_acknowledged(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
     async with session(dsn) as member:
         await open_group(member, "g")
         await query(dsn, FAILED)
         batch = await lease(member)
-        assert (keys(batch), batch.place.attempts) == ([1], 2)
+        assert (keys(batch), batch.state.attempts) == ([1], 2)
 
         await batch.renew()
         assert (await group_of(dsn)).attempts == 2
@@ -127,12 +127,12 @@ async def test_attempts_are_those_of_a_record_and_forgotten_when_it_is_acknowled
         assert (await group_of(dsn)).attempts == 0
 
 
-async def test_a_record_that_failed_waits_before_it_is_leased_again_and_what_follows_it_does_not(dsn: str) -> None:
+async def test_only_a_failed_record_waits_before_its_next_lease(dsn: str) -> None:
     await append(dsn, 1, 2)
     async with session(dsn) as member:
         await open_group(member, "g")
         batch = await lease(member, limit=1)
-        await note_failure(member, batch.place, "no 1", alone=True, wait_s=30.0)
+        await note_failure(member, batch.state, "no 1", alone=True, wait_s=30.0)
         assert await lease_batch(member, "g", limit=1) is None
 
         await query(dsn, "update shardclock.consumers set not_before = clock_timestamp()")

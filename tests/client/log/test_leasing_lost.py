@@ -1,4 +1,4 @@
-"""Prove that work keeps its lease while it lasts, and ends when the lease is lost."""
+"""Test that work keeps its lease, and ends when the lease is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from shardclock.log import AsyncBatch as Batch
 from shardclock.log import LeaseLost
 from shardclock.log.async_link import AsyncLink
-from shardclock.log.place import PartitionPlace
+from shardclock.log.partition import PartitionState
 from shardclock_server.sql.session import StatementRefused
 from tests.support.consumers import append, capture_logs, connecting, consume_leased, group_of, until
 from tests.support.consumers import consuming as at_work
@@ -26,7 +26,7 @@ def link(dsn: str) -> AsyncLink:
     return AsyncLink(connecting(dsn), application="test", timeout_s=BOUND_S * 3)
 
 
-async def test_work_that_takes_longer_than_its_lease_keeps_it(dsn: str) -> None:
+async def test_long_work_keeps_its_lease(dsn: str) -> None:
     await append(dsn, 1)
     begun = asyncio.Event()
     seen: list[int] = []
@@ -50,7 +50,7 @@ async def test_work_that_takes_longer_than_its_lease_keeps_it(dsn: str) -> None:
     assert (await group_of(dsn)).failures == 0
 
 
-async def test_work_whose_lease_is_lost_is_cancelled_and_said(dsn: str) -> None:
+async def test_work_with_a_lost_lease_is_cancelled_and_logged(dsn: str) -> None:
     await append(dsn, 1)
     begun, ended = asyncio.Event(), asyncio.Event()
 
@@ -70,7 +70,7 @@ async def test_work_whose_lease_is_lost_is_cancelled_and_said(dsn: str) -> None:
 
 
 class AtWork:
-    """Work that lasts until it is cancelled; how many are at it at once, and at most, is counted."""
+    """Work that lasts until it is cancelled, with counts of its attempts and of concurrent calls."""
 
     def __init__(self) -> None:
         self.tries = self.now = self.most = 0
@@ -82,12 +82,12 @@ class AtWork:
         try:
             await asyncio.Event().wait()
         finally:
-            await asyncio.sleep(SHORT_S / 3)  # its last words
+            await asyncio.sleep(SHORT_S / 3)  # the work's cleanup
             self.now -= 1
 
 
 @pytest.mark.parametrize("refusal", [StatementRefused("no such password"), RuntimeError("a mistake")], ids=str)
-async def test_work_whose_lease_cannot_be_renewed_ends_before_another_member_begins(
+async def test_work_with_a_lease_that_can_not_be_renewed_ends_before_another_member_begins(
     dsn: str, monkeypatch: pytest.MonkeyPatch, refusal: Exception
 ) -> None:
     async def refused(_: Batch) -> None:
@@ -108,9 +108,7 @@ async def test_work_whose_lease_cannot_be_renewed_ends_before_another_member_beg
     assert (await group_of(dsn)).failures == 0, "nobody died, and the work did not fail"
 
 
-async def test_a_member_that_is_stopped_ends_even_while_its_lease_is_lost(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stopped_member_ends_even_while_its_lease_is_lost(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refused, ended, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def refuse(_: Batch) -> None:
@@ -120,7 +118,7 @@ async def test_a_member_that_is_stopped_ends_even_while_its_lease_is_lost(
     async def work(_: Batch) -> None:
         try:
             await asyncio.Event().wait()
-        finally:  # it takes its time to end; meanwhile its member is stopped
+        finally:  # the end of the work takes some time; meanwhile the member is stopped
             ended.set()
             await stopped.wait()
 
@@ -136,7 +134,7 @@ async def test_a_member_that_is_stopped_ends_even_while_its_lease_is_lost(
     assert member.cancelled()
 
 
-async def test_work_that_ends_although_its_lease_was_lost_acknowledges_nothing(
+async def test_work_that_ends_after_losing_its_lease_acknowledges_nothing(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(_: Batch) -> None:
@@ -156,7 +154,7 @@ async def test_work_that_ends_although_its_lease_was_lost_acknowledges_nothing(
 
 
 async def test_a_lease_that_cannot_be_renewed_in_time_is_lost() -> None:
-    away, place = link("postgresql://127.0.0.1:1/none"), PartitionPlace("g", 0, 1, 0, 0, 1, 5)
+    away, place = link("postgresql://127.0.0.1:1/none"), PartitionState("g", 0, 1, 0, 0, 1, 5)
 
     await Batch(away, place, [], lease_s=30.0).renew()
 
@@ -165,15 +163,15 @@ async def test_a_lease_that_cannot_be_renewed_in_time_is_lost() -> None:
 
 
 @pytest.mark.parametrize("asks", ["renew", "acknowledge"])
-async def test_work_of_a_member_that_gets_no_answer_ends_with_its_lease(asks: str) -> None:
+async def test_work_ends_with_its_lease_while_postgres_does_not_answer(asks: str) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()  # until the other side ends: a server that is closed waits for all its connections
+        await reader.read()  # until the other side closes: a closing server waits for all its connections
         writer.close()
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, asyncio.timeout(BOUND_S):
         port = server.sockets[0].getsockname()[1]
         away = link(f"postgresql://127.0.0.1:{port}/none")
-        batch = Batch(away, PartitionPlace("g", 0, 1, 0, 0, 1, 5), [], lease_s=SHORT_S)
+        batch = Batch(away, PartitionState("g", 0, 1, 0, 0, 1, 5), [], lease_s=SHORT_S)
         asked = asyncio.create_task(batch.give_back(1, worked=True) if asks == "acknowledge" else batch.renew())
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""Prove that members do each record at least once, in order, and set a record aside that fails or kills them."""
+"""Test that members process each record at least once, in order, and set aside a record that fails or kills members."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ asyncio.run(consume_leased(sys.argv[1], "g", work, lease_s=0.5))
 """
 
 
-async def test_members_do_all_records_and_each_timers_in_order(dsn: str) -> None:
+async def test_members_process_all_records_and_those_of_a_timer_in_order(dsn: str) -> None:
     wanted = [key for _ in range(10) for key in range(1, 9)]
     await append(dsn, *wanted)
     work = Work()
@@ -49,7 +49,7 @@ async def test_members_do_all_records_and_each_timers_in_order(dsn: str) -> None
     assert (await group_of(dsn)).members == []
 
 
-async def test_what_was_acknowledged_is_not_done_again_when_the_work_fails_later(dsn: str) -> None:
+async def test_acknowledged_records_are_not_repeated_after_a_later_failure(dsn: str) -> None:
     await append(dsn, *range(1, 31))
     work = Work(17, acknowledges=True)
 
@@ -76,7 +76,7 @@ async def test_a_record_that_fails_alone_is_set_aside_after_its_attempts(dsn: st
     assert (aside.timer_key, aside.attempts, aside.error) == (4, 3, "ValueError: no 4")
 
 
-async def test_a_member_that_is_stopped_gives_its_lease_back(dsn: str) -> None:
+async def test_a_stopped_member_gives_its_lease_back(dsn: str) -> None:
     await append(dsn, 1, 2)
     begun = asyncio.Event()
 
@@ -93,7 +93,7 @@ async def test_a_member_that_is_stopped_gives_its_lease_back(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("asking_for", ["read_log", "acknowledge"])
-async def test_a_member_that_is_stopped_between_batches_leaves_no_lease_and_nothing_undone(
+async def test_a_member_stopped_between_batches_leaves_no_lease_and_no_open_work(
     dsn: str, monkeypatch: pytest.MonkeyPatch, asking_for: str
 ) -> None:
     answer = AsyncLink.answer
@@ -117,7 +117,7 @@ async def test_a_member_that_is_stopped_between_batches_leaves_no_lease_and_noth
     assert (await group_of(dsn)).lag_records == 1 - len(work.done)
 
 
-async def test_the_records_of_a_killed_member_go_to_another_when_its_lease_runs_out(dsn: str) -> None:
+async def test_another_member_gets_the_records_of_a_killed_one_when_the_lease_expires(dsn: str) -> None:
     await append(dsn, *range(1, 7))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", DIES, as_role(dsn, "consumer"), stdout=asyncio.subprocess.PIPE, cwd=os.fspath(ROOT)
@@ -137,13 +137,15 @@ async def test_the_records_of_a_killed_member_go_to_another_when_its_lease_runs_
     assert (await group_of(dsn)).failures == 1
 
 
-async def test_a_death_under_several_records_is_no_attempt_on_the_first_which_is_tried_alone(each_dsn: str) -> None:
+async def test_a_death_during_work_on_several_records_is_no_attempt_and_the_next_lease_has_one_record(
+    each_dsn: str,
+) -> None:
     await append(each_dsn, 1, 2, 3)
     assert keys(await die(each_dsn, limit=10)) == [1, 2, 3]
     seen: list[tuple[list[int], int]] = []
 
     async def work(batch: Batch) -> None:
-        seen.append((keys(batch), batch.place.attempts))
+        seen.append((keys(batch), batch.state.attempts))
 
     async with at_work(consume_leased(as_role(each_dsn, "consumer"), "g", work, attempts=1)) as tasks:
         await until(lambda: sum(len(of_batch) for of_batch, _ in seen) == 3, *tasks)
@@ -153,21 +155,21 @@ async def test_a_death_under_several_records_is_no_attempt_on_the_first_which_is
     assert (group.failures, group.set_aside) == (1, 0)
 
 
-async def test_members_that_die_one_after_the_other_try_a_record_alone_until_one_has_done_it(dsn: str) -> None:
+async def test_after_deaths_a_record_is_leased_alone_until_it_is_done(dsn: str) -> None:
     await append(dsn, 1, 2)
     deaths = [await die(dsn, limit=10) for _ in range(4)]
 
-    assert [(keys(batch), batch.place.attempts) for batch in deaths] == [([1, 2], 0), ([1], 0), ([1], 1), ([1], 2)]
+    assert [(keys(batch), batch.state.attempts) for batch in deaths] == [([1, 2], 0), ([1], 0), ([1], 1), ([1], 2)]
     async with session(dsn) as client:
         while (batch := await lease_batch(client, "g", limit=10)) is None:
             pass
         await batch.acknowledge(batch.records[0])
-        await batch.give_back(batch.place.position, worked=False)
+        await batch.give_back(batch.state.position, worked=False)
         assert (await group_of(dsn)).attempts == 0
         assert keys(await lease(client)) == [2]
 
 
-async def test_a_record_that_kills_whoever_works_on_it_is_set_aside_too(dsn: str) -> None:
+async def test_a_record_that_kills_its_members_is_set_aside(dsn: str) -> None:
     await append(dsn, 1, 2)
     for _ in range(3):
         await die(dsn, limit=1)

@@ -1,4 +1,4 @@
-"""Lend tests connections and sessions as users have them, with the rights of a scheduler alone."""
+"""Provide connections and sessions as users have them, with only the rights of a scheduler."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.support.user_connections import KINDS, UserConnection, psycopg_plain
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
 async def user(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator[UserConnection]:
-    """Give a user's connection or session, of each kind in turn."""
+    """Provide a user's connection or session, of each kind in turn."""
     async with request.param(as_role(dsn, "scheduler")) as user:
         yield user
 
 
 @pytest.fixture
 async def one(dsn: str) -> AsyncIterator[UserConnection]:
-    """Give a user's connection of one kind, for what does not depend on the kind."""
+    """Provide a user's connection of one kind, for tests that don't depend on the kind."""
     async with psycopg_plain(as_role(dsn, "scheduler")) as user:
         yield user
 

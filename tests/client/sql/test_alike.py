@@ -1,4 +1,4 @@
-"""Over SQL and over HTTP the client is one thing: the same methods, answers, errors and sentences."""
+"""Test that the clients over SQL and over HTTP are alike: the same methods, answers, errors and sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.factories import pending_keys
 from tests.support.roles import as_role
 from tests.support.user_connections import UserConnection
 
-# What only one of them has: a request may be sent again, and waits; a transaction may be, and has a name for a run.
+# Parameters of one client only: requests have keys and waits, a run in a transaction has a name.
 OF_HTTP = {"idempotency_key", "if_match", "wait"}
 OF_SQL = {"operation"}
 VERBS = ("cancel", "pause", "resume", "run", "get", "move")
@@ -33,7 +33,7 @@ VERBS = ("cancel", "pause", "resume", "run", "get", "move")
 
 @pytest.fixture
 async def each(client: AsyncClient, one: UserConnection) -> dict[str, Any]:
-    """Give a way to ask by HTTP and one to ask by SQL, both at once seen by the other."""
+    """Provide both ways to call a method, over SQL and over HTTP; each sees the changes of the other at once."""
 
     async def by_http(method: str, **fields: Any) -> Any:
         return await getattr(client, method)(**fields)
@@ -47,7 +47,7 @@ async def each(client: AsyncClient, one: UserConnection) -> dict[str, Any]:
     return {"http": by_http, "sql": by_sql}
 
 
-def test_both_have_the_same_methods_with_the_same_parameters() -> None:
+def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     for ours, theirs in ((AsyncTimers, shardclock.AsyncClient), (Timers, shardclock.Client)):
         methods = {name: it for name, it in vars(ours).items() if inspect.isfunction(it) and not name.startswith("_")}
         assert set(methods) == {"schedule", "put", *VERBS}
@@ -59,7 +59,7 @@ def test_both_have_the_same_methods_with_the_same_parameters() -> None:
             }, name
 
 
-def test_both_have_the_same_classes() -> None:
+def test_both_clients_have_the_same_classes() -> None:
     shared = set(shardclock.sql.__all__) & set(shardclock.http.__all__)
 
     assert {"ApiError", "NameTaken", "TooLate", "TimerState", "New"} <= shared
@@ -77,7 +77,7 @@ def test_both_have_the_same_classes() -> None:
     ],
     ids=str,
 )
-async def test_both_make_the_same_timer_and_find_it_alike(each: dict[str, Any], timer: dict[str, Any]) -> None:
+async def test_both_clients_make_and_find_the_same_timer(each: dict[str, Any], timer: dict[str, Any]) -> None:
     made = {way: await ask("schedule", **timer | _named(way, timer)) for way, ask in each.items()}
     found = {
         (by, of): (await ask("get", timer_key=made[of].timer_key)).model_copy(update={"etag": None})
@@ -95,7 +95,7 @@ async def test_both_make_the_same_timer_and_find_it_alike(each: dict[str, Any], 
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_both_say_the_same_of_a_timer_that_has_ended_or_is_not_there(each: dict[str, Any], verb: str) -> None:
+async def test_both_clients_raise_the_same_error_for_an_ended_or_unknown_timer(each: dict[str, Any], verb: str) -> None:
     made = await each["sql"]("schedule", delay="PT1H", name="n")
     await each["http"]("cancel", name="n")
     to = {"delay": "PT1H"} if verb == "move" else {}
@@ -105,7 +105,7 @@ async def test_both_say_the_same_of_a_timer_that_has_ended_or_is_not_there(each:
         assert told[0] == told[1]
 
 
-async def test_both_say_the_same_of_a_paused_timer_that_is_to_run(each: dict[str, Any]) -> None:
+async def test_both_clients_raise_the_same_error_for_a_run_of_a_paused_timer(each: dict[str, Any]) -> None:
     await each["sql"]("schedule", delay="PT1H", name="n")
     await each["http"]("pause", name="n")
 
@@ -121,16 +121,16 @@ def _typed(
     awaited: AsyncSession,
     of_asyncpg: asyncpg.Connection,
 ) -> None:
-    """Hold type checkers to what is awaited; nobody calls this."""
+    """Check the types of both variants; type checkers read this, and no test calls it."""
     assert_type(timers(connection), Timers)
     assert_type(timers(session), Timers)
     assert_type(timers(awaited), AsyncTimers)
     assert_type(timers(of_asyncpg), AsyncTimers)
 
 
-async def test_what_wraps_or_extends_a_session_is_one(dsn: str) -> None:
+async def test_wrappers_and_subclasses_of_a_session_are_accepted(dsn: str) -> None:
     class Own(Session):
-        """As Flask-SQLAlchemy and SQLModel have one."""
+        """A subclass, as in Flask-SQLAlchemy and SQLModel."""
 
     where = as_role(dsn, "scheduler")
     engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(where))
@@ -148,23 +148,23 @@ async def test_what_wraps_or_extends_a_session_is_one(dsn: str) -> None:
     assert await pending_keys(dsn) == [], "nobody has committed"
 
 
-def test_on_a_connection_that_commits_by_itself_a_timer_is_there_at_once(dsn: str) -> None:
+def test_a_timer_is_committed_at_once_on_an_autocommit_connection(dsn: str) -> None:
     with psycopg.connect(as_role(dsn, "scheduler"), autocommit=True) as connection:
         made = timers(connection).schedule(delay="PT1H")
         with psycopg.connect(as_role(dsn, "scheduler")) as other:
             assert timers(other).get(timer_key=made.timer_key).state == "PENDING"
 
 
-async def test_what_is_no_connection_is_refused(dsn: str) -> None:
+async def test_a_value_that_is_no_connection_is_refused(dsn: str) -> None:
     engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn))
     async with asyncpg.create_pool(as_role(dsn, "scheduler"), min_size=1, max_size=1) as pool:
         for other in (None, "postgresql://", engine, sessionmaker(engine), pool, sqlalchemy.select(1)):
-            with pytest.raises(TypeError, match=r"is neither a connection of .*; take one from the pool"):
+            with pytest.raises(TypeError, match=r"is not a connection of .*; pass the connection or session"):
                 timers(other)  # type: ignore[call-overload]
     engine.dispose()
 
 
-def test_no_driver_is_imported_before_a_connection_of_it_is_given(tmp_path: Path) -> None:
+def test_a_driver_is_imported_only_for_its_own_connection(tmp_path: Path) -> None:
     asked = """if True:
         import sys
         from shardclock.sql import timers
@@ -188,7 +188,7 @@ def test_no_driver_is_imported_before_a_connection_of_it_is_given(tmp_path: Path
 
 
 def _named(way: str, timer: dict[str, Any]) -> dict[str, str]:
-    """Give each its own name, if it is to have one: a name is one timer's."""
+    """Give the calls over SQL and HTTP different timer names, because a name belongs to one timer."""
     return {"name": f"{timer['name']}-{way}"} if "name" in timer else {}
 
 

@@ -1,4 +1,4 @@
-"""A group's work is done on the connections and sessions that users have, with an event loop and without one."""
+"""Test a group's work on the connections and sessions of users, with and without an event loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INSERT = "insert into done values ({})"
 
 
 class Kind(NamedTuple):
-    """How a user's program opens a connection, and writes on it."""
+    """One way in which a user's program opens a connection and writes to the database."""
 
     name: str
     is_awaited: bool
@@ -53,7 +53,7 @@ def _plain(connection: Any, statement: str) -> Any:
 
 
 def kinds_of(dsn: str) -> dict[str, Kind]:
-    """Give each kind of connection."""
+    """List all kinds of connections, by name."""
     plain = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn), poolclass=NullPool)
     over_psycopg = create_async_engine(
         "postgresql+psycopg://", async_creator=lambda: psycopg.AsyncConnection.connect(dsn), poolclass=NullPool
@@ -81,7 +81,7 @@ NAMES = (
 
 @pytest.fixture
 async def kinds(dsn: str) -> dict[str, Kind]:
-    """Make a table that the work writes to, and give the kinds of connections by their names."""
+    """Make a table for the work, and list the kinds of connections by their names."""
     await query(dsn, "create table done (key bigint)")
     await query(dsn, "grant select, insert on done to public")
     return kinds_of(as_role(dsn, "consumer"))
@@ -89,19 +89,19 @@ async def kinds(dsn: str) -> dict[str, Kind]:
 
 @pytest.fixture(params=[name for name in NAMES if "session" not in name])
 async def owned(kinds: dict[str, Kind], request: pytest.FixtureRequest) -> Kind:
-    """Give each kind of connection that can belong to a consumer."""
+    """Provide each kind of connection that can belong to a consumer."""
     return kinds[request.param]
 
 
 @pytest.fixture(params=NAMES)
 async def kind(kinds: dict[str, Kind], request: pytest.FixtureRequest) -> Kind:
-    """Give each kind of connection and session."""
+    """Provide each kind of connection and session."""
     return kinds[request.param]
 
 
 @asynccontextmanager
 async def member(dsn: str, kind: Kind, way: Any, work: Any, **more: Any) -> AsyncIterator[None]:
-    """Run a member during a block; one without an event loop is in a thread, and its work ends it at key 0."""
+    """Run a member during a block; without an event loop, the member runs in a thread, and ends at key 0."""
 
     def stoppable(*given: Any) -> None:
         if any(record.timer_key == 0 for record in getattr(given[-1], "records", given[-1])):
@@ -127,7 +127,7 @@ async def member(dsn: str, kind: Kind, way: Any, work: Any, **more: Any) -> Asyn
 
 
 def work_of(kind: Kind, work: Callable[..., Any]) -> Any:
-    """Make a kind's work of a function that gives what is to be awaited, if the kind is."""
+    """Make a kind's work from a generator of steps; the steps are awaited if the kind is."""
 
     async def awaited(*given: Any) -> None:
         for step in work(*given):
@@ -144,7 +144,7 @@ async def _is_done(dsn: str) -> bool:
     return not (await group_of(dsn)).lag_records if await query(dsn, "select from shardclock.consumers") else False
 
 
-async def test_what_the_work_writes_is_there_once_for_each_record_also_after_an_error(dsn: str, owned: Kind) -> None:
+async def test_work_writes_once_for_each_record_also_after_an_error(dsn: str, owned: Kind) -> None:
     await append(dsn, *range(1, 31))
     fails = [17]
 
@@ -163,7 +163,7 @@ async def test_what_the_work_writes_is_there_once_for_each_record_also_after_an_
     assert await query(dsn, "select from pg_stat_activity where application_name like 'shardclock consumer%'") == []
 
 
-async def test_records_are_leased_acknowledged_and_given_again_after_an_error(dsn: str, owned: Kind) -> None:
+async def test_records_are_leased_acknowledged_and_leased_again_after_an_error(dsn: str, owned: Kind) -> None:
     await append(dsn, *range(1, 11))
     seen: list[int] = []
 
@@ -181,7 +181,7 @@ async def test_records_are_leased_acknowledged_and_given_again_after_an_error(ds
     assert seen == [1, 2, 3, 4, 5, 6, 7, 7, 8, 9, 10]
 
 
-async def test_a_record_whose_work_ends_its_own_connection_is_set_aside(dsn: str, owned: Kind) -> None:
+async def test_work_that_closes_its_connection_gets_its_record_set_aside(dsn: str, owned: Kind) -> None:
     await append(dsn, 1, 2, 3)
 
     def work(connection: Any, records: Sequence[LogRecord]) -> Iterator[Any]:
@@ -201,7 +201,7 @@ async def test_a_record_whose_work_ends_its_own_connection_is_set_aside(dsn: str
     assert not [line for line in logs if line["event"] == "Postgres does not answer"]
 
 
-async def test_a_program_of_its_own_turns_works_on_its_open_connection(dsn: str, kind: Kind) -> None:
+async def test_consume_once_works_on_an_open_connection(dsn: str, kind: Kind) -> None:
     await append(dsn, 1, 2, 3)
     async with kind.opened() as connection:
 
@@ -237,7 +237,7 @@ async def test_the_log_is_read_without_a_group_in_the_user_s_transaction(dsn: st
     assert (first[0].recorded_at, first[0].due_date) == (row["recorded_at"], row["due_date"])
 
 
-async def test_a_consumer_s_session_is_made_in_its_work(kinds: dict[str, Kind], dsn: str) -> None:
+async def test_a_consumers_session_is_made_within_its_work(kinds: dict[str, Kind], dsn: str) -> None:
     await append(dsn, 1)
 
     def work(connection: Any, records: Sequence[LogRecord]) -> None:

@@ -1,4 +1,4 @@
-"""A member that Postgres does not let in ends at once, with the sentence that says why."""
+"""Test that a member whose login Postgres refuses ends at once, with the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Connect = Callable[[str], Any]
 
 
 def over_sqlalchemy(dsn: str) -> Any:
-    """Connect by SQLAlchemy, which puts an error of its own around the driver's."""
+    """Connect with SQLAlchemy, which wraps the driver's error in its own error."""
     creator = lambda: psycopg.connect(dsn)  # noqa: E731 - as its users write it
     return sqlalchemy.create_engine("postgresql+psycopg://", creator=creator, poolclass=NullPool).connect()
 
@@ -38,13 +38,13 @@ ALIKE = pytest.mark.parametrize("driver", DRIVERS)
 
 @pytest.fixture
 async def login(dsn: str) -> AsyncIterator[Login]:
-    """Make a role that consumes by its password."""
+    """Make a consumer's role with a password."""
     async with guarded(dsn, "shardclock_consumer") as login:
         yield login
 
 
 async def refused(driver: str, dsn: str) -> str:
-    """Consume as a role that is not let in; return the sentence with which that ends."""
+    """Consume as a role without access; return the sentence of the error."""
 
     async def awaited(*_: object) -> None:
         raise AssertionError("it was let in")
@@ -77,7 +77,7 @@ async def test_a_missing_password_ends_a_member_with_a_sentence(login: Login, dr
 
 
 @ALIKE
-async def test_a_role_or_a_database_that_is_not_there_ends_a_member_with_a_sentence(login: Login, driver: str) -> None:
+async def test_an_unknown_role_or_database_ends_a_member_with_a_sentence(login: Login, driver: str) -> None:
     name = login.dsn.partition("@/")[2].partition("?")[0]
     assert 'database "nowhere" does not exist' in await refused(driver, login.named(FIRST).replace(name, "nowhere"))
     assert 'role "nobody_here" does not exist' in await refused(driver, Login(login.dsn, "nobody_here").named())
@@ -86,7 +86,7 @@ async def test_a_role_or_a_database_that_is_not_there_ends_a_member_with_a_sente
 
 
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg_async"])
-async def test_a_member_whose_role_has_too_many_connections_waits_for_one(login: Login, driver: str) -> None:
+async def test_a_member_waits_for_a_connection_at_its_roles_limit(login: Login, driver: str) -> None:
     await append(login.dsn, 1)
     await query(login.dsn, f"alter role {login.user} connection limit 1")
     seen: list[int] = []

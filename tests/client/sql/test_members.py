@@ -1,4 +1,4 @@
-"""A member refuses a wrong connection, waits for a server that is away, and works without an event loop, too."""
+"""Test that a member refuses a wrong connection, waits for an absent server, and works without an event loop, too."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from shardclock.log import Batch, LogRecord, consume, consume_leased
-from shardclock.log.failing import PoolerInBetween
+from shardclock.log.failures import PoolerInBetween
 from shardclock.sql import Conflict
 from shardclock.sql.async_asyncpg import AsyncAsyncpg
-from shardclock_server.sql.log.hints import send_hint
+from shardclock_server.sql.log.notifications import notify_of_records
 from tests.support.consumers import append, capture_logs, connecting, consuming, group_of, until
 from tests.support.factories import BOUND_S, query, value
 from tests.support.roles import as_role
@@ -41,18 +41,18 @@ async def test_work_and_connection_that_do_not_fit_are_refused_at_once(dsn: str,
         await way(lambda: psycopg.connect(dsn), "g", awaited)
     with pytest.raises(TypeError, match="work must be `async def`"):
         way(connecting(dsn), "g", plain)
-    with pytest.raises(TypeError, match="neither a connection of psycopg"):
+    with pytest.raises(TypeError, match="is not a connection of psycopg"):
         way(lambda: "a connection", "g", plain)
 
 
-async def test_a_backend_that_is_not_the_promised_one_is_refused(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_through_a_pooler_is_refused(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AsyncAsyncpg, "backend", 1)
 
     with pytest.raises(PoolerInBetween, match=r"backend 1 was promised.*not to a connection pooler"):
         await consume(connecting(dsn), "g", awaited)
 
 
-async def test_a_database_s_own_isolation_level_is_set_right_and_a_connection_s_own_is_refused(dsn: str) -> None:
+async def test_a_databases_isolation_level_is_overridden_and_a_connections_own_is_refused(dsn: str) -> None:
     await append(dsn, 1)
     name = dsn.partition("@/")[2].partition("?")[0]
     await query(dsn, f"alter database {name} set default_transaction_isolation = 'repeatable read'")
@@ -74,7 +74,7 @@ async def test_a_database_s_own_isolation_level_is_set_right_and_a_connection_s_
         consume(snapshot, "g", plain)
 
 
-async def test_an_idle_member_of_psycopg_wakes_at_a_hint(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_notification_wakes_an_idle_member_of_psycopg(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock.log.async_member.POLL_S", 20.0)
     seen: list[int] = []
 
@@ -84,17 +84,17 @@ async def test_an_idle_member_of_psycopg_wakes_at_a_hint(dsn: str, monkeypatch: 
     consumer = as_role(dsn, "consumer")
     member = consume(lambda: psycopg.AsyncConnection.connect(consumer), "g", work)
     async with consuming(member) as tasks, session(dsn, "shard") as shard:
-        for key in range(1, 6):  # each would wait for a poll of its own
+        for key in range(1, 6):  # without notifications, each record would wait for a poll
             await append(dsn, key)
             while key not in seen:
-                await send_hint(shard)
+                await notify_of_records(shard)
                 assert not tasks[0].done()
                 await asyncio.sleep(0.005)
 
     assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_a_server_that_is_away_is_waited_for_without_an_event_loop_too(dsn: str) -> None:
+async def test_a_member_without_an_event_loop_waits_for_an_absent_server(dsn: str) -> None:
     await append(dsn, 1)
     opened: list[int] = []
 
@@ -118,7 +118,7 @@ async def test_a_server_that_is_away_is_waited_for_without_an_event_loop_too(dsn
     ]
 
 
-async def test_work_without_an_event_loop_keeps_its_lease_while_it_lasts_and_stops_when_it_is_lost(dsn: str) -> None:
+async def test_work_without_an_event_loop_keeps_its_lease_and_stops_when_it_is_lost(dsn: str) -> None:
     await append(dsn, 1, 2)
     until_of = "select leased_until from shardclock.consumers"
     kept: list[bool] = []
@@ -146,6 +146,6 @@ async def test_work_without_an_event_loop_keeps_its_lease_while_it_lasts_and_sto
     assert await value(dsn, "select leased_until from shardclock.consumers") is None
 
 
-async def test_a_right_that_is_missing_is_an_error_at_once(dsn: str) -> None:
+async def test_a_missing_right_ends_a_member_at_once(dsn: str) -> None:
     with pytest.raises(Exception, match="permission denied"):
         await consume(lambda: asyncpg.connect(as_role(dsn, "scheduler")), "g", awaited)

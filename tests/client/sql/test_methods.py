@@ -1,4 +1,4 @@
-"""Each method over SQL does what its name says, and tells why not."""
+"""Test that each method over SQL does its work, and raises the right error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.user_connections import UserConnection, psycopg_plain
 MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
 
 
-async def test_a_timer_lives_through_all_that_is_done_to_one(user: UserConnection) -> None:
+async def test_a_timer_is_scheduled_found_moved_paused_resumed_run_and_cancelled(user: UserConnection) -> None:
     made = await user.ask("schedule", due_date=MORNING, name="n", payload={"order": 42}, timer_type="BOUNDARY")
     key = made.timer_key
     assert made == Scheduled(timer_key=key, due_date=MORNING, outcome="created")
@@ -38,37 +38,37 @@ async def test_a_timer_lives_through_all_that_is_done_to_one(user: UserConnectio
     assert ended.ended_at.tzinfo is not None
 
 
-async def test_each_reason_has_a_class_and_the_driver_s_error_is_its_cause(user: UserConnection) -> None:
-    with pytest.raises(NotFound, match=r"^there is no timer 'n' of tenant 'default', pending or ended$") as missing:
+async def test_each_refusal_has_a_class_with_the_drivers_error_as_its_cause(user: UserConnection) -> None:
+    with pytest.raises(NotFound) as missing:
         await user.ask("get", name="n")
-    assert (missing.value.members, missing.value.__cause__) == ({"state": "UNKNOWN"}, None)
+    assert (missing.value.code, missing.value.members) == ("unknown_timer", {"state": "UNKNOWN"})
+    assert missing.value.__cause__ is None
     await user.ask("schedule", delay="PT1H", name="n")
     await user.commit()
 
-    with pytest.raises(NameTaken, match=r'^name "n" is taken by a pending timer of tenant "default": choose') as taken:
+    with pytest.raises(NameTaken) as taken:
         await user.ask("schedule", delay="PT1H", name="n")
-    assert taken.value.members == {"sqlstate": "23505"}
+    assert (taken.value.code, taken.value.members) == ("name_taken", {"sqlstate": "23505"})
     assert taken.value.__cause__ is not None
     await user.rollback()
 
-    with pytest.raises(
-        Refused, match=r"^delay '15m' is not an ISO 8601 duration; write one such as PT15M, P1DT12H or PT0.5S$"
-    ):
+    with pytest.raises(Refused) as invalid:
         await user.ask("schedule", delay="15m")
+    assert invalid.value.code == "invalid_delay"
     await user.rollback()
 
     await user.ask("cancel", name="n")
-    with pytest.raises(TooLate, match=r"^too late: timer 'n' of tenant 'default' is CANCELED already$") as late:
+    with pytest.raises(TooLate) as late:
         await user.ask("pause", name="n")
     assert (late.value.state, late.value.type, late.value.status) == (
         "CANCELED",
-        "urn:shardclock:problem:too-late",
+        "urn:shardclock:problem:timer_ended",
         0,
     )
     await user.commit()
 
 
-async def test_of_several_with_a_name_the_pending_one_is_found_or_else_the_last(one: UserConnection) -> None:
+async def test_the_pending_timer_of_a_name_is_found_or_else_the_last_one(one: UserConnection) -> None:
     keys = []
     for _ in range(3):
         keys.append((await one.ask("schedule", delay="PT1H", name="n")).timer_key)
@@ -80,13 +80,14 @@ async def test_of_several_with_a_name_the_pending_one_is_found_or_else_the_last(
         assert (found.timer_key, found.state) == (keys[-1], "CANCELED")
 
 
-async def test_a_schedule_is_made_and_gets_another_rule(one: UserConnection) -> None:
+async def test_a_schedule_is_created_and_gets_another_rule(one: UserConnection) -> None:
     made = await one.ask("put", name="standup", schedule="0 8 * * MON", zone="Europe/Berlin", missed="skip")
     found = await one.ask("get", timer_key=made.timer_key)
     assert (found.schedule, found.zone, found.missed) == ("0 8 * * MON", "Europe/Berlin", "skip")
 
-    with pytest.raises(Conflict, match=f"^timer {made.timer_key} has no date yet: a running cluster plans"):
+    with pytest.raises(Conflict) as unplanned:
         await one.ask("move", name="standup", shift="PT1H")
+    assert unplanned.value.code == "timer_unplanned"
     await one.rollback()
 
     await one.ask("schedule", name="hourly", schedule="R/PT1H")
@@ -96,13 +97,13 @@ async def test_a_schedule_is_made_and_gets_another_rule(one: UserConnection) -> 
 
 
 @pytest.mark.parametrize("method", ["get", "move", "cancel", "pause", "resume", "run"])
-async def test_a_timer_of_another_tenant_is_not_there(one: UserConnection, dsn: str, method: str) -> None:
+async def test_a_timer_of_another_tenant_is_not_found(one: UserConnection, dsn: str, method: str) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'", tenant_id="'acme'", name="'n'")
     before = await pending_rows(dsn)
     to = {"shift": "PT1H"} if method == "move" else {}
 
     for which in ({"timer_key": key}, {"name": "n"}, {"timer_key": key + 1}):
-        with pytest.raises(NotFound, match="there is no timer"):
+        with pytest.raises(NotFound):
             await one.ask(method, **which, **to)
     await one.commit()
 
@@ -113,7 +114,7 @@ async def test_a_timer_of_another_tenant_is_not_there(one: UserConnection, dsn: 
         await one.ask(method, timer_key=key, **to)
 
 
-async def test_an_ended_timer_of_another_tenant_is_not_there(one: UserConnection, dsn: str) -> None:
+async def test_an_ended_timer_of_another_tenant_is_not_found(one: UserConnection, dsn: str) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'", tenant_id="'acme'")
     await query(dsn, f"select shardclock.cancel_timer({key})")
 
@@ -126,7 +127,7 @@ async def test_an_ended_timer_of_another_tenant_is_not_there(one: UserConnection
         await one.ask("resume", timer_key=key)
 
 
-async def test_a_role_that_may_not_is_told_what_to_grant(dsn: str) -> None:
+async def test_a_role_without_rights_gets_the_name_of_the_missing_grant(dsn: str) -> None:
     async with psycopg_plain(as_role(dsn, "consumer")) as user:
         with pytest.raises(
             NotAllowed, match=r"^permission denied .*; grant the role that is connected shardclock_sched"
@@ -134,7 +135,7 @@ async def test_a_role_that_may_not_is_told_what_to_grant(dsn: str) -> None:
             await user.ask("schedule", delay="PT1H")
 
 
-async def test_a_timer_is_named_in_one_way(one: UserConnection) -> None:
+async def test_a_timer_is_named_by_its_key_or_by_its_name(one: UserConnection) -> None:
     for which in ({}, {"timer_key": 1, "name": "n"}):
         with pytest.raises(TypeError, match="named by timer_key= or by name=: give exactly one"):
             await one.ask("cancel", **which)
@@ -150,9 +151,7 @@ async def test_a_timer_is_named_in_one_way(one: UserConnection) -> None:
     assert repr(timers(one.connection, tenant="acme")) == "<Timers of tenant 'acme'>"
 
 
-async def test_what_is_refused_without_asking_postgres_leaves_the_transaction_as_it_was(
-    one: UserConnection, dsn: str
-) -> None:
+async def test_a_refusal_by_the_client_leaves_the_transaction_usable(one: UserConnection, dsn: str) -> None:
     made = await one.ask("schedule", delay="PT1H")
     for due_date in ("tomorrow", "", "2031-13-01T00:00:00Z", "2031-01-31T08:00", 20310131, datetime(2031, 1, 31)):  # noqa: DTZ001 - it is refused
         with pytest.raises(Refused, match=r"^due_date .*(not an ISO 8601 date-time|has no offset from UTC)"):

@@ -1,4 +1,4 @@
-"""The statements of the client over SQL are what their headers say, and search by index."""
+"""Test that the statements of the client over SQL match their headers, and search by index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shardclock.sql.asked import Which, change, find
+from shardclock.sql.arguments import TimerReference, change, find
 from shardclock.sql.statement import PLACE, statement
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, add_timers, query, value
@@ -21,7 +21,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.sql"))
 DEFAULTS = {"target", "timer_type", "zone", "missed"}
 
 
-def test_each_statement_is_sent() -> None:
+def test_each_statement_file_is_used() -> None:
     code = "".join(path.read_text() for path in FOLDER.parent.parent.rglob("async_*.py"))
 
     assert [name for name in NAMES if f'"{name}"' not in code] == []
@@ -39,7 +39,7 @@ def test_a_statement_opens_with_a_sentence_and_names_its_input_output_locks_and_
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_statement_has_nothing_that_a_library_reads_as_a_place(name: str) -> None:
+def test_a_statement_contains_no_other_placeholder(name: str) -> None:
     text = statement(name).text
 
     assert text.count(PLACE) == 1
@@ -50,14 +50,14 @@ async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:
     connection = await asyncpg.connect(each_dsn, timeout=BOUND_S)
     try:
         for name in NAMES:
-            prepared = await connection.prepare(statement(name).with_place("$1"))
+            prepared = await connection.prepare(statement(name).with_placeholder("$1"))
             assert [it.name for it in prepared.get_parameters()] == ["text"]
             assert [(it.name, it.type.name) for it in prepared.get_attributes()] == [("answer", "text")]
     finally:
         await connection.close(timeout=BOUND_S)
 
 
-async def test_what_is_left_out_has_the_default_that_the_function_has(dsn: str) -> None:
+async def test_a_missing_argument_has_the_default_of_the_function(dsn: str) -> None:
     declared = await value(dsn, "select pg_get_function_arguments('shardclock.schedule_timer'::regproc)")
     said = dict(re.findall(r"asked ->> '(\w+)', '(\w+)'\)", statement("schedule").text))
 
@@ -77,11 +77,15 @@ async def test_one_timer_is_found_by_index_among_many(dsn: str, plans: str) -> N
     await query(dsn, "analyze shardclock.timers, shardclock.command_log")
     pending = await value(dsn, "select min(timer_key) from shardclock.timers")
     ended = await value(dsn, "select min(timer_key) from shardclock.command_log")
-    asked = [Which(pending, None, "default"), Which(ended, None, "default"), Which(None, "n7", "default")]
+    asked = [
+        TimerReference(pending, None, "default"),
+        TimerReference(ended, None, "default"),
+        TimerReference(None, "n7", "default"),
+    ]
     connection = await asyncpg.connect(dsn, timeout=BOUND_S, server_settings={"plan_cache_mode": plans})
     try:
         for name in ("get", "change"):
-            await connection.execute(f"prepare {name} as {statement(name).with_place('$1')}")
+            await connection.execute(f"prepare {name} as {statement(name).with_placeholder('$1')}")
         for which in asked:
             assert await read_by(connection, "get", find(which)) <= 3
             assert await read_by(connection, "change", change("cancel", which)) <= 3
@@ -90,7 +94,7 @@ async def test_one_timer_is_found_by_index_among_many(dsn: str, plans: str) -> N
 
 
 async def read_by(connection: asyncpg.Connection, name: str, asked: str) -> float:
-    """Count the rows that a statement reads, without those that its functions do."""
+    """Count the rows that a statement reads, without the rows that its functions read."""
     text = asked.replace("'", "''")
     explained = await connection.fetchval(f"explain (analyze, format json) execute {name} ('{text}')")
     plan: dict[str, Any] = json.loads(explained)[0]["Plan"]

@@ -1,4 +1,4 @@
-"""What is asked over SQL belongs to the user's transaction, whichever library it is of."""
+"""Test that calls over SQL belong to the user's transaction, with each library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EACH: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 async def numbers(dsn: str) -> list[int]:
-    """Read the orders that are committed."""
+    """Read the committed orders."""
     return [row["number"] for row in await query(dsn, "select number from orders")]
 
 
@@ -38,7 +38,7 @@ async def test_the_order_and_its_timer_are_committed_together(user: UserConnecti
     assert (await numbers(dsn), await pending_keys(dsn)) == ([42], [made.timer_key])
 
 
-async def test_a_rollback_leaves_neither(user: UserConnection, dsn: str, orders: None) -> None:
+async def test_a_rollback_removes_the_order_and_its_timer(user: UserConnection, dsn: str, orders: None) -> None:
     await user.fetch("insert into orders values (42)")
     await user.ask("schedule", delay="PT15M", name="order-42")
 
@@ -47,7 +47,7 @@ async def test_a_rollback_leaves_neither(user: UserConnection, dsn: str, orders:
     assert (await numbers(dsn), await pending_keys(dsn)) == ([], [])
 
 
-async def test_a_rollback_takes_a_change_back(user: UserConnection, dsn: str) -> None:
+async def test_a_rollback_reverts_a_change(user: UserConnection, dsn: str) -> None:
     made = await user.ask("schedule", delay="PT15M", name="order-42")
     await user.commit()
     assert (await user.ask("cancel", timer_key=made.timer_key)).state == "CANCELED"
@@ -59,7 +59,7 @@ async def test_a_rollback_takes_a_change_back(user: UserConnection, dsn: str) ->
     assert await recorded(dsn) == []
 
 
-async def test_a_refused_call_aborts_the_transaction_unless_it_stood_in_a_savepoint(user: UserConnection) -> None:
+async def test_a_refused_call_aborts_the_transaction_unless_a_savepoint_protects_it(user: UserConnection) -> None:
     await user.ask("schedule", delay="PT1H", name="n")
     await user.fetch("savepoint before")
     with pytest.raises(NameTaken):
@@ -74,7 +74,7 @@ async def test_a_refused_call_aborts_the_transaction_unless_it_stood_in_a_savepo
     await user.commit()
 
 
-async def test_what_was_not_refused_is_the_driver_s_own_error(user: UserConnection, dsn: str) -> None:
+async def test_any_other_error_is_the_drivers_own(user: UserConnection, dsn: str) -> None:
     await user.ask("schedule", delay="PT1H", name="n")
     await user.commit()
     async with HolderClient(dsn) as other:
@@ -90,18 +90,18 @@ async def test_what_was_not_refused_is_the_driver_s_own_error(user: UserConnecti
 
 
 async def test_each_call_is_one_statement(user: UserConnection, monkeypatch: pytest.MonkeyPatch) -> None:
-    await user.fetch("select 1")  # what a library asks a new connection by itself comes before
+    await user.fetch("select 1")  # before the count: a library's own statements on a new connection
     sent = user.count(monkeypatch)
 
     for number, (method, fields) in enumerate(EACH, start=1):
         await user.ask(method, **fields)
-        await asyncio.sleep(0)  # asyncpg tells its loggers in the loop's next turn
+        await asyncio.sleep(0)  # asyncpg calls its loggers in the loop's next turn
         assert sent() == number, method
 
 
 async def test_no_call_changes_a_setting_or_the_transaction(user: UserConnection) -> None:
     def asked() -> str:
-        # Those with a dot are an extension's, and appear when its first function is called.
+        # A setting with a dot belongs to an extension, and appears at the first call of its functions.
         ours = "select name, setting from pg_settings where position('.' in name) = 0"
         return f"{ours} union all select 'began', now()::text order by 1"
 

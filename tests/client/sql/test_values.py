@@ -1,4 +1,4 @@
-"""What goes in and comes out is the same, whatever a user has made of the connection."""
+"""Test that values arrive unchanged with any settings of the user's connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.roles import as_role
 from tests.support.user_connections import UserConnection
 
 MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
-LATE = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)  # in Tokyo it is the year 10000, which Python has not
+LATE = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)  # in Tokyo the year 10000, which Python does not support
 PAYLOADS: list[Any] = [
     None, False, 0, "", "ä\n€😀 %s %(asked)s $1 :asked \\ \" '", [1, {"a": None}], {}, 2**70, -1.5, 1.5e-7,
     {"asked": {"due_date": 1}}, [[[[]]]],
@@ -63,7 +63,7 @@ async def test_a_payload_may_be_a_model_and_have_moments(one: UserConnection) ->
     ],
     ids=str,
 )
-async def test_moments_are_pythons_own_or_text(one: UserConnection, given: dict[str, Any]) -> None:
+async def test_a_moment_may_be_a_datetime_or_a_text(one: UserConnection, given: dict[str, Any]) -> None:
     await one.fetch("set local timezone = 'Asia/Tokyo'")
     await one.fetch("set local datestyle = 'German, DMY'")
 
@@ -73,12 +73,12 @@ async def test_moments_are_pythons_own_or_text(one: UserConnection, given: dict[
     assert (await one.ask("get", name="n")).due_date == MORNING
 
 
-async def test_what_is_finer_than_a_microsecond_is_rounded_up(one: UserConnection) -> None:
+async def test_a_moment_finer_than_a_microsecond_is_rounded_up(one: UserConnection) -> None:
     for text, us in (("2031-01-31T08:00:00.0000011Z", 2), ("2031-01-31T08:00:00,00000100Z", 1)):
         assert (await one.ask("schedule", due_date=text)).due_date == datetime(2031, 1, 31, 8, 0, 0, us, tzinfo=UTC)
 
 
-async def test_lengths_are_pythons_own_or_text(one: UserConnection) -> None:
+async def test_a_duration_may_be_a_timedelta_or_a_text(one: UserConnection) -> None:
     for length in (timedelta(days=1, hours=2, microseconds=500_000), "P1DT2H0.5S"):
         due = (await one.ask("schedule", delay=length)).due_date
         ((began,),) = await one.fetch("select now()")
@@ -94,7 +94,7 @@ async def test_lengths_are_pythons_own_or_text(one: UserConnection) -> None:
     ],
     ids=lambda it: str(it)[:30],
 )
-async def test_a_wrong_value_is_refused(one: UserConnection, field: dict[str, Any], words: str) -> None:
+async def test_an_invalid_value_is_refused(one: UserConnection, field: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused, match=words):
         await one.ask("schedule", **({"delay": "PT1H"} | field))
 
@@ -106,7 +106,7 @@ async def test_a_moment_out_of_the_calendar_is_refused(one: UserConnection) -> N
 
 @pytest.fixture(params=["dict_row", "RawCursor", "latin1", "tokyo", "search_path"])
 async def odd_psycopg(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator[psycopg.Connection[Any]]:
-    """Give a connection of psycopg that its user has changed."""
+    """Provide a connection of psycopg with unusual settings."""
     changed: dict[str, dict[str, Any]] = {
         "dict_row": {"row_factory": dict_row},
         "RawCursor": {"cursor_factory": psycopg.RawCursor},
@@ -119,7 +119,7 @@ async def odd_psycopg(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator
         connection.rollback()
 
 
-def test_what_a_user_has_made_of_psycopg_changes_nothing(odd_psycopg: psycopg.Connection[Any]) -> None:
+def test_a_users_settings_of_psycopg_change_no_value(odd_psycopg: psycopg.Connection[Any]) -> None:
     asked = timers(odd_psycopg)
     made = asked.schedule(due_date=LATE, name="é", payload={"a": "é"})
     asked.pause(name="é")
@@ -131,7 +131,7 @@ def test_what_a_user_has_made_of_psycopg_changes_nothing(odd_psycopg: psycopg.Co
     assert asked.schedule(delay="PT1H", payload={"a": "€", "b": "😀"}).outcome == "created"
 
 
-async def test_what_a_user_has_made_of_asyncpg_changes_nothing(dsn: str) -> None:
+async def test_a_users_settings_of_asyncpg_change_no_value(dsn: str) -> None:
     connection = await asyncpg.connect(
         as_role(dsn, "scheduler"), timeout=BOUND_S, server_settings={"timezone": "Asia/Tokyo"}
     )

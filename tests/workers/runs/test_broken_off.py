@@ -1,4 +1,4 @@
-"""What becomes of runs whose worker leaves, or is lost, while something else happens to them."""
+"""Runs at the end or the loss of their worker."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ async def is_in(dsn: str, state: str) -> bool:
     return (await job_of(dsn)).state == state
 
 
-@pytest.mark.parametrize(("answers_looks", "least_s", "most_s"), [(True, 0.5, 1.0), (False, 5.0, 20.0)])
-async def test_no_run_begins_while_a_process_may_live_that_no_kill_may_reach(
-    dsn: str, shard: HolderClient, answers_looks: bool, least_s: float, most_s: float
+@pytest.mark.parametrize(("answers_polls", "least_s", "most_s"), [(True, 0.5, 1.0), (False, 5.0, 20.0)])
+async def test_no_run_begins_while_a_process_may_live_that_a_kill_may_not_reach(
+    dsn: str, shard: HolderClient, answers_polls: bool, least_s: float, most_s: float
 ) -> None:
     spec = job_spec(every_s=60.0)
     await declare(dsn, spec)
     await fire(shard)
 
-    processes = RunProcesses(gate=asyncio.Event(), heeds=False, answers_looks=answers_looks)
+    processes = RunProcesses(gate=asyncio.Event(), heeds=False, answers_polls=answers_polls)
 
     async with running_jobs(dsn, processes, [spec]):
         await eventually(lambda: is_in(dsn, "RUNNING"))
 
     assert await outcomes(dsn) == {"INTERRUPTED": 1}
     ((_, process),) = processes.started
-    assert process.lives_s[-1] <= 1.0  # it is told to end itself soon, should the kill not reach it
+    assert process.lives_s[-1] <= 1.0  # the process ends itself soon if the kill does not reach it
     assert least_s <= await value(dsn, RESTS_S) <= most_s
 
 
-async def test_a_run_that_was_over_its_time_when_its_worker_left_has_failed(dsn: str, shard: HolderClient) -> None:
+async def test_a_run_over_its_time_at_the_end_of_its_worker_has_failed(dsn: str, shard: HolderClient) -> None:
     spec = job_spec(every_s=60.0, max_runtime_s=0.05, grace_s=30.0, max_retries=5)
     await declare(dsn, spec)
     await fire(shard)
@@ -56,9 +56,7 @@ async def test_a_run_that_was_over_its_time_when_its_worker_left_has_failed(dsn:
     assert (await job_of(dsn)).failures == 1
 
 
-async def test_a_run_that_crashed_is_a_crash_though_its_policy_can_not_be_read_any_more(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_a_crashed_run_is_a_crash_though_its_policy_has_become_invalid(dsn: str, shard: HolderClient) -> None:
     spec = job_spec(every_s=60.0)
     await declare(dsn, spec)
     await fire(shard)
@@ -76,7 +74,7 @@ async def test_a_run_that_crashed_is_a_crash_though_its_policy_can_not_be_read_a
     assert await value(dsn, RESTS_S) >= 5.0
 
 
-async def test_the_end_of_a_run_is_kept_though_its_process_can_not_be_ended(dsn: str, shard: HolderClient) -> None:
+async def test_the_end_of_a_run_is_written_though_its_process_can_t_be_killed(dsn: str, shard: HolderClient) -> None:
     class Immortal(FakeRunProcess):
         def kill(self) -> None:
             raise RuntimeError("Ray is away")

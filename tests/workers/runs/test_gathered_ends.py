@@ -1,4 +1,4 @@
-"""The end of a run waits for others, but nobody is told meanwhile that the run goes on."""
+"""The end of a run waits for other ends of the same statement; this wait affects neither starts nor crashes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+import shardclock_server.workers.runs.outcome_writer
 import shardclock_server.workers.runs.runner
-import shardclock_server.workers.runs.writer
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.jobs.runs import Begun, EndedRun, How, begin_runs, end_runs
 from shardclock_server.sql.session import Session
-from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
 from tests.support.factories import HolderClient, query
@@ -30,23 +30,23 @@ SPECS = [job_spec("first", every_s=3_600.0, priority=1), job_spec()]
 
 @pytest.fixture
 def written_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Give the moments at which ends were sent."""
+    """Record the times at which ends were sent."""
     moments: list[float] = []
 
     async def end(session: Session, holder: int, ended: Sequence[EndedRun]) -> dict[Claim, How]:
         moments.append(time.monotonic())
         return await end_runs(session, holder, ended)
 
-    monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
+    monkeypatch.setattr(shardclock_server.workers.runs.outcome_writer, "end_runs", end)
     return moments
 
 
 @asynccontextmanager
 async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Worker, asyncio.Event]]:
-    """Let a worker make two runs; the end of the first is written, and the second ends when the gate is open."""
+    """Run two jobs; the end of the first job is written, and the second job ends when the gate opens."""
     gate, processes = asyncio.Event(), RunProcesses()
 
-    def start(needs: Needs) -> FakeRunProcess:
+    def start(needs: RunResources) -> FakeRunProcess:
         process = processes(needs)
         process.gate = gate if len(processes.started) == 2 else None
         return process
@@ -57,7 +57,7 @@ async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Wo
     async with running_jobs(dsn, start, SPECS, SELDOM) as worker:
 
         def are_called() -> bool:
-            worker.runs.look_soon()
+            worker.runs.poll_soon()
             return len(processes.orders) == 2
 
         await eventually(are_called)
@@ -65,10 +65,10 @@ async def one_has_ended(dsn: str, shard: HolderClient) -> AsyncIterator[tuple[Wo
         yield worker, gate
 
 
-async def test_an_end_right_after_another_waits_for_company(
+async def test_an_end_right_after_another_waits_for_further_ones(
     dsn: str, shard: HolderClient, written_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shardclock_server.workers.runs.writer, "ENDS_GAP_S", 0.5)
+    monkeypatch.setattr(shardclock_server.workers.runs.outcome_writer, "ENDS_GAP_S", 0.5)
 
     async with one_has_ended(dsn, shard) as (_, gate):
         gate.set()
@@ -78,17 +78,17 @@ async def test_an_end_right_after_another_waits_for_company(
     assert second_s - first_s >= 0.49
 
 
-async def test_a_start_is_not_skipped_because_of_a_run_whose_end_waits(
+async def test_a_start_is_not_skipped_because_of_a_run_with_an_unwritten_end(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shardclock_server.workers.runs.writer, "ENDS_GAP_S", 60.0)
+    monkeypatch.setattr(shardclock_server.workers.runs.outcome_writer, "ENDS_GAP_S", 60.0)
 
     async with one_has_ended(dsn, shard) as (worker, gate):
         gate.set()
         await eventually(lambda: len(worker.runs._table.ending) == 1)
         await query(dsn, "select shardclock.run_job('refresh')")
         await fire(shard)
-        worker.runs.look_soon()
+        worker.runs.poll_soon()
         await eventually(lambda: _counts(dsn, "refresh", 1))
 
     assert await outcomes(dsn) == {"SUCCEEDED": 2}
@@ -105,26 +105,26 @@ async def test_a_start_is_not_skipped_because_of_a_run_that_ended_while_another_
             await written.wait()
             return await end_runs(session, holder, ended)
 
-        monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
+        monkeypatch.setattr(shardclock_server.workers.runs.outcome_writer, "end_runs", end)
         await query(dsn, "select shardclock.run_job('first')")
         await fire(shard)
-        worker.runs.look_soon()
+        worker.runs.poll_soon()
         await eventually(lambda: len(writer._table.ending) == 1)
         gate.set()
         await eventually(lambda: len(writer._table.ending) == 2)
         await query(dsn, "select shardclock.run_job('refresh')")
         await fire(shard)
-        worker.runs.look_soon()
+        worker.runs.poll_soon()
         written.set()
         await eventually(lambda: _counts(dsn, "refresh", 2))
 
     assert await outcomes(dsn) == {"SUCCEEDED": 2}
 
 
-async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
+async def test_a_run_with_an_unwritten_end_has_not_crashed_by_any_clock(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end can't be written, because its job is locked. Then the lease runs out, and the worker looks for starts."""
+    """The end can't be written, because its job is locked. Then the lease ends, and the worker polls for starts."""
     looks: list[Begun] = []
 
     async def begin(*given: Any, **named: Any) -> Begun:
@@ -136,14 +136,14 @@ async def test_a_run_whose_end_waits_has_not_crashed_whatever_a_clock_says(
 
     async with one_has_ended(dsn, shard) as (worker, gate):
         with monkeypatch.context() as locked:
-            locked.setattr(shardclock_server.workers.runs.writer, "end_runs", find_locked)
+            locked.setattr(shardclock_server.workers.runs.outcome_writer, "end_runs", find_locked)
             gate.set()
             await eventually(lambda: len(worker.runs._table.ending) == 1)
             await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 second'")
             locked.setattr(shardclock_server.workers.runs.runner, "begin_runs", begin)
-            worker.runs.look_soon()
+            worker.runs.poll_soon()
             await eventually(lambda: bool(looks))
-        worker.runs.look_soon()
+        worker.runs.poll_soon()
         await eventually(lambda: _counts(dsn, "refresh", 1))
 
     assert looks[0].runs == []

@@ -1,4 +1,4 @@
-"""Prove of workers that are killed: each run is recorded, each crash is counted, and no two runs of a job overlap."""
+"""Killed workers: each run is recorded, each crash is counted, and no two runs of a job overlap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
 JOBS, KILLS = 8, 4
-# Each run writes when it begins and ends, with its process: who is killed writes no end.
+# Each run writes its begin, its end and its process id; a killed run writes no end.
 APP = """
 import os, time, shardclock
 
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def worker_process(place: Path, holder: int, specs: list[JobSpec], dsn: str) -> Iterator[Popen[bytes]]:
-    """Run a worker in a process of its own; neither it nor its runs' processes outlive the block."""
+    """Run a worker in a separate process; neither it nor its runs' processes outlive the block."""
     described = json.dumps([spec.to_json() for spec in specs])
     command = [sys.executable, "-m", "tests.support.worker_process", str(holder), "app_of_kills", "[]"]
     log = (place / "log").open("ab")
@@ -93,7 +93,7 @@ async def firing(dsn: str, shard: HolderClient) -> AsyncIterator[None]:
 
 
 async def declared(dsn: str) -> list[JobSpec]:
-    """Declare jobs that all run one function, each with an interval and without an end to its retries."""
+    """Declare jobs of one function, each with an interval and endless retries."""
     specs = [job_spec(f"job{number}", every_s=0.1, max_retries=1_000, retry_period_s=0.1) for number in range(JOBS)]
     await declare(dsn, *specs)
     await query(dsn, "update shardclock.jobs set function = 'app_of_kills:busy'")
@@ -101,7 +101,7 @@ async def declared(dsn: str) -> list[JobSpec]:
 
 
 @pytest.mark.exhaustive
-async def test_a_worker_that_is_killed_again_and_again_leaves_each_run_recorded_and_each_crash_counted(
+async def test_after_many_kills_of_a_worker_each_run_is_recorded_and_each_crash_counted(
     dsn: str, shard: HolderClient, tmp_path: Path
 ) -> None:
     (tmp_path / "app_of_kills.py").write_text(APP)
@@ -132,7 +132,7 @@ async def test_a_worker_that_is_killed_again_and_again_leaves_each_run_recorded_
 
 
 def overlaps(notes: Path) -> list[str]:
-    """Say which runs of a job began while another one went on: its process was alive, and wrote of its end later."""
+    """Return the runs of a job that began before another run's written end."""
     open_runs: dict[str, tuple[str, str]] = {}
     wrong: list[str] = []
     for line in sorted(notes.read_text().splitlines(), key=lambda line: float(line.partition(" ")[0])):

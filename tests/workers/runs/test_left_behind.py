@@ -1,4 +1,4 @@
-"""Prove that what a turn, a worker or an older app left undone is done later."""
+"""A later turn, worker or app finishes the work that an earlier turn, worker or app has left."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import asyncpg
 import pytest
 
+import shardclock_server.workers.runs.outcome_writer
 import shardclock_server.workers.runs.runner
-import shardclock_server.workers.runs.writer
 from shardclock_server.sql.cluster.holders import end_holders
 from shardclock_server.sql.deliveries.claim import Claim
 from shardclock_server.sql.jobs.runs import How, end_runs
@@ -25,7 +25,7 @@ async def is_in(dsn: str, state: str) -> bool:
     return (await job_of(dsn)).state == state
 
 
-async def test_a_run_that_was_called_while_its_job_was_locked_is_shown_as_running_when_that_ends(
+async def test_a_run_that_began_while_its_job_was_locked_shows_as_running_after_the_lock(
     dsn: str, shard: HolderClient
 ) -> None:
     spec, gate = job_spec(every_s=3_600.0), asyncio.Event()
@@ -59,7 +59,7 @@ async def test_a_run_that_was_called_while_its_job_was_locked_is_shown_as_runnin
     assert run.running_at is not None
 
 
-async def test_a_crash_whose_end_was_sent_twice_is_not_late(
+async def test_a_crash_with_an_end_that_was_sent_twice_is_not_a_late_run(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers: list[How] = []
@@ -77,7 +77,7 @@ async def test_a_crash_whose_end_was_sent_twice_is_not_late(
     async with JobWorker(dsn, 11) as lost:
         await lost.one()
         await end_holders(lost.session, [11], why="died")
-    monkeypatch.setattr(shardclock_server.workers.runs.writer, "end_runs", end)
+    monkeypatch.setattr(shardclock_server.workers.runs.outcome_writer, "end_runs", end)
 
     async with running_jobs(dsn, RunProcesses(), [spec]):
         await eventually(lambda: How.LOST in answers)
@@ -86,10 +86,10 @@ async def test_a_crash_whose_end_was_sent_twice_is_not_late(
     assert run.late_at is None
 
 
-async def test_a_worker_whose_app_has_no_jobs_any_more_ends_what_the_app_before_has_left(
+async def test_a_worker_without_jobs_ends_the_runs_of_an_earlier_app(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shardclock_server.workers.runs.runner, "TEND_S", 0.05)
+    monkeypatch.setattr(shardclock_server.workers.runs.runner, "MAINTENANCE_S", 0.05)
     await declare(dsn, job_spec(every_s=3_600.0))
     await fire(shard)
     async with JobWorker(dsn, 11) as lost:
@@ -105,7 +105,7 @@ async def test_a_worker_whose_app_has_no_jobs_any_more_ends_what_the_app_before_
     assert await value(dsn, "select shardclock.remove_job('refresh')")
 
 
-async def test_a_run_is_killed_with_its_worker_also_when_postgres_takes_nothing_any_more(
+async def test_a_run_is_killed_with_its_worker_also_if_postgres_refuses_its_end(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, processes = job_spec(every_s=3_600.0), RunProcesses(gate=asyncio.Event(), heeds=False)
@@ -118,7 +118,7 @@ async def test_a_run_is_killed_with_its_worker_also_when_postgres_takes_nothing_
 
     async with running_jobs(dsn, processes, [spec]) as worker:
         await eventually(lambda: is_in(dsn, "RUNNING"))
-        worker.deliveries._settler.settle_rest = refuse  # type: ignore[method-assign]
+        worker.deliveries._settler.settle_remaining = refuse  # type: ignore[method-assign]
 
     assert [process.killed for _, process in processes.started] == [True]
 

@@ -1,4 +1,4 @@
-"""Whatever a function does to its process, its run ends once, in bounded time and memory, and others are not harmed."""
+"""After any act of its function, a run ends once, within limits of time and memory, without harm to other runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from shardclock.captured import LOG_CHARS_MAX
-from shardclock_server.jobs.ending import Asked
+from shardclock_server.jobs.ending import StopReason
 from shardclock_server.jobs.states import RunOutcome
 from shardclock_server.sql.jobs.runs import EndedRun
-from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.live import LiveRun
 from shardclock_server.workers.runs.process import LocalRunProcess
 from tests.support.executors import child_of, until_reaped
@@ -73,16 +73,16 @@ class Unpicklable(Exception):
 def raises_what_can_not_be_pickled(run):
     raise Unpicklable
 """
-GROWTH_MAX = 100 * 2**20  # bytes; what is printed in a second alone would be more
+GROWTH_MAX = 100 * 2**20  # bytes; the function prints more than this in one second
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 async def process(tmp_path: Path) -> AsyncIterator[LocalRunProcess]:
-    """Start the process of a run, which is no process of Ray's, and end it."""
+    """Start a local process for runs, and end it."""
     (tmp_path / "app_of_misbehaving.py").write_text(APP)
-    started = LocalRunProcess(Needs(), modules="app_of_misbehaving", directory=str(tmp_path))
+    started = LocalRunProcess(RunResources(), modules="app_of_misbehaving", directory=str(tmp_path))
     await started.ready()
     yield started
     started.kill()
@@ -95,15 +95,15 @@ def live_run(process: LocalRunProcess, job: str, **numbers: Any) -> LiveRun:
         begun_run(job=job, function=f"app_of_misbehaving:{job}"),
         job_policy(**numbers),
         lease_until_s=time.monotonic() + 60.0,
-        called=lambda _: None,
-        ends=lambda _, _why: None,
+        on_call=lambda _: None,
+        on_end_request=lambda _, _why: None,
     )
-    live.lend(process, was_used=False)
+    live.receive(process, was_used=False)
     return live
 
 
 async def made(process: LocalRunProcess, job: str) -> EndedRun:
-    """Make a run to its end, within a bound."""
+    """Make a run, and wait for its end, with a timeout."""
     return await asyncio.wait_for(live_run(process, job).make(), 30.0)
 
 
@@ -113,10 +113,10 @@ async def test_a_run_that_ignores_its_cancellation_is_killed_when_its_grace_is_o
     await eventually(lambda: _has_said(live))
     asked_s = time.monotonic()
 
-    live.ask(Asked.BY_CLIENT, "wrong city")
+    live.request_end(StopReason.BY_CLIENT, "wrong city")
     done = await asyncio.wait_for(making, 30.0)
 
-    assert (done.ending.outcome, live.is_well) == (RunOutcome.CANCELED, False)
+    assert (done.ending.outcome, live.is_reusable) == (RunOutcome.CANCELED, False)
     assert done.ending.reason == "wrong city; it did not end within 0.3 s, and was killed"
     assert time.monotonic() - asked_s < 5.0
     assert await asyncio.wait_for(until_reaped(process), 30.0) == -9
@@ -132,7 +132,7 @@ async def test_a_run_that_forks_ends_once_and_its_process_makes_the_next_run(pro
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("job", ["prints_without_end", "prints_without_a_new_line"])
-async def test_a_run_that_prints_without_end_is_looked_at_and_ended_and_needs_no_more_memory(
+async def test_a_run_that_prints_endlessly_is_polled_and_ended_in_constant_memory(
     process: LocalRunProcess, job: str
 ) -> None:
     seen_by_kernel = child_of(process)
@@ -162,7 +162,7 @@ async def test_a_run_that_returns_a_gigabyte_has_succeeded_and_its_result_is_not
     assert (await made(process, "short")).ending.result == '"short"'
 
 
-async def test_a_run_that_raises_what_can_not_be_pickled_has_failed_and_says_so(process: LocalRunProcess) -> None:
+async def test_a_run_with_an_unpicklable_error_has_failed_with_a_reason(process: LocalRunProcess) -> None:
     done = await made(process, "raises_what_can_not_be_pickled")
 
     assert (done.ending.outcome, done.ending.fails) == (RunOutcome.FAILED, True)
@@ -172,5 +172,5 @@ async def test_a_run_that_raises_what_can_not_be_pickled_has_failed_and_says_so(
 
 
 def _has_said(live: LiveRun, lines: int = 1) -> bool:
-    live.look()
+    live.poll()
     return live.report.seen.lines >= lines

@@ -1,4 +1,4 @@
-"""A run's process, as its worker sees it, called through its socket; Ray says when it has ended."""
+"""A run's process on Ray: calls go over its socket, and Ray reports the end of the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import ray
 from shardclock import Canceled, Completed, RunOrder
 from shardclock.executor import call_server, importing, runs
 from shardclock.executor.actors import RunActor
-from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.process import RayRunProcess, has_node
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 from tests.support.user_actors import Remote, Started
@@ -36,8 +36,8 @@ async def {job}_ends(run):
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Started:
     """Start an actor with the two jobs in this process."""
-    monkeypatch.setattr(importing, "be_nice", lambda _: None)
-    monkeypatch.setattr(runs, "live_for", lambda _: None)  # the test's own process lives on
+    monkeypatch.setattr(importing, "lower_priority", lambda _: None)
+    monkeypatch.setattr(runs, "live_for", lambda _: None)  # the call would end the test's own process
     name = f"runs_of_{request.node.name}"
     (tmp_path / f"{name}.py").write_text(APP.format(job=name[:80]))
     return Started(RunActor(name, str(tmp_path), 2)).instead_of_ray(monkeypatch)
@@ -50,17 +50,15 @@ def order(job: str, request: pytest.FixtureRequest) -> RunOrder:
     return RunOrder(name, f"{module}:{name}", "7.1", 2, datetime.now(UTC), None)
 
 
-async def test_runs_are_made_and_looked_at_and_ended_without_ray(
-    started: Started, request: pytest.FixtureRequest
-) -> None:
-    process = RayRunProcess(Needs(), modules="app", directory="/app")
+async def test_runs_are_made_polled_and_cancelled_without_ray(started: Started, request: pytest.FixtureRequest) -> None:
+    process = RayRunProcess(RunResources(), modules="app", directory="/app")
     await process.ready()
     first, _ = await process.run(order("ends", request), lives_s=20)
     await process.ready()
     running = asyncio.create_task(process.run(order("waits", request), lives_s=20))
 
     async def is_half() -> bool:
-        return (await process.look(lives_s=20)).progress == 0.5
+        return (await process.poll(lives_s=20)).progress == 0.5
 
     await eventually(is_half)
     await process.cancel()
@@ -74,7 +72,7 @@ async def test_runs_are_made_and_looked_at_and_ended_without_ray(
 async def test_a_run_ends_when_ray_sees_its_process_end_though_its_socket_stays_open(
     started: Started, request: pytest.FixtureRequest
 ) -> None:
-    process = RayRunProcess(Needs(), modules="app", directory="/app")
+    process = RayRunProcess(RunResources(), modules="app", directory="/app")
     await process.ready()
     running = asyncio.create_task(process.run(order("waits", request), lives_s=20))
     await eventually(lambda: bool(started.gone.calls))
@@ -85,10 +83,10 @@ async def test_a_run_ends_when_ray_sees_its_process_end_though_its_socket_stays_
         await running
 
 
-async def test_a_process_that_is_stuck_since_its_last_run_is_asked_for_no_other(
+async def test_a_process_that_hangs_after_its_last_run_makes_no_other(
     started: Started, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = RayRunProcess(Needs(), modules="app", directory="/app")
+    process = RayRunProcess(RunResources(), modules="app", directory="/app")
     await process.ready()
     await process.run(order("ends", request), lives_s=20)
     taken: list[tuple[Any, int, bytes]] = []
@@ -105,10 +103,10 @@ async def test_a_process_that_is_stuck_since_its_last_run_is_asked_for_no_other(
     assert started.ready.calls == 0
 
 
-async def test_a_process_that_has_ended_since_its_last_run_is_asked_for_no_other(
+async def test_a_process_that_ended_after_its_last_run_makes_no_other(
     started: Started, request: pytest.FixtureRequest
 ) -> None:
-    process = RayRunProcess(Needs(), modules="app", directory="/app")
+    process = RayRunProcess(RunResources(), modules="app", directory="/app")
     await process.ready()
     started.ended.set()
     started.ready = Remote(_raise)
@@ -119,7 +117,7 @@ async def test_a_process_that_has_ended_since_its_last_run_is_asked_for_no_other
     with pytest.raises(NotCalled):
         await process.run(order("ends", request), lives_s=20)
     with pytest.raises(ProcessDied) as looked:
-        await process.look(lives_s=20)
+        await process.poll(lives_s=20)
 
     assert looked.value.may_live
 
@@ -131,15 +129,15 @@ async def _raise() -> None:
 @pytest.mark.parametrize(
     ("needs", "resource", "found"),
     [
-        (Needs(), "workers", True),
-        (Needs(num_gpus=1.0), None, True),
-        (Needs(num_gpus=1.0), "workers", False),
-        (Needs(num_cpus=1.0), "workers", True),
-        (Needs(num_gpus=2.0), None, False),
+        (RunResources(), "workers", True),
+        (RunResources(num_gpus=1.0), None, True),
+        (RunResources(num_gpus=1.0), "workers", False),
+        (RunResources(num_cpus=1.0), "workers", True),
+        (RunResources(num_gpus=2.0), None, False),
     ],
 )
 def test_a_node_is_one_on_which_the_worker_s_runs_may_be(
-    monkeypatch: pytest.MonkeyPatch, needs: Needs, resource: str | None, found: bool
+    monkeypatch: pytest.MonkeyPatch, needs: RunResources, resource: str | None, found: bool
 ) -> None:
     nodes = [
         {"Alive": True, "Resources": {"CPU": 2.0, "GPU": 1.0}},

@@ -1,32 +1,32 @@
-"""What a run says is written once a second, only what is new, and again if it could not be written."""
+"""The changes of a run's report are written once a second, and again after a failed write."""
 
 from __future__ import annotations
 
-from shardclock import Seen
-from shardclock_server.workers.runs.report import REPORT_S, Report, RunReport
+from shardclock import ReportSnapshot
+from shardclock_server.workers.runs.report import REPORT_S, RunReport, RunUpdate
 
-HALF = Seen(0.5, "half", said=1, lines=2, log="a\nb")
+HALF = ReportSnapshot(0.5, "half", report_count=1, lines=2, log="a\nb")
 
 
-def test_nothing_is_due_of_a_run_that_has_said_nothing() -> None:
+def test_a_run_without_a_report_has_no_changes_to_write() -> None:
     assert RunReport().due(0.0) is None
 
 
-def test_what_could_not_be_written_is_due_again() -> None:
+def test_changes_stay_due_until_they_are_written() -> None:
     report = RunReport()
     report.seen = HALF
 
-    assert report.due(0.0) == report.due(0.0) == Report(0.5, "half", "a\nb")
+    assert report.due(0.0) == report.due(0.0) == RunUpdate(0.5, "half", "a\nb")
 
 
-def test_what_is_written_is_due_no_more_and_the_next_comes_a_second_later_without_lines_that_are_known() -> None:
+def test_the_next_changes_come_a_second_later_without_known_lines() -> None:
     report = RunReport()
     report.seen = HALF
     report.due(0.0)
-    report.seen = Seen(0.75, "more", said=2, lines=2, log="a\nb")
+    report.seen = ReportSnapshot(0.75, "more", report_count=2, lines=2, log="a\nb")
     report.written(0.0)
 
     assert report.due(REPORT_S / 2) is None
-    assert report.due(REPORT_S) == Report(0.75, "more", None)
+    assert report.due(REPORT_S) == RunUpdate(0.75, "more", None)
     report.written(REPORT_S)
     assert report.due(3 * REPORT_S) is None

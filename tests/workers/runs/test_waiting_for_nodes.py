@@ -1,4 +1,4 @@
-"""Prove that runs which Ray has no node for, or can't start, keep no others from running."""
+"""Runs that no node can hold, and runs with a failed start, don't block other runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.workers.needs import Needs
+from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.settings import WorkerSettings
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, job_of, outcomes
@@ -19,7 +19,7 @@ ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
 TWO_PLACES = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=2)
 
 
-async def test_jobs_that_no_node_can_hold_leave_the_places_to_others(dsn: str, shard: HolderClient) -> None:
+async def test_jobs_without_a_node_leave_the_places_to_others(dsn: str, shard: HolderClient) -> None:
     on_gpus = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0) for n in range(3)]
     plain = job_spec(every_s=3_600.0, priority=4)
     await declare(dsn, *on_gpus, plain)
@@ -37,7 +37,7 @@ async def test_jobs_that_no_node_can_hold_leave_the_places_to_others(dsn: str, s
     assert sorted(states) == ["SCHEDULED", "SCHEDULED", "STARTING"], "as many wait as there are places, no more"
 
 
-async def test_of_jobs_for_which_there_is_no_node_one_waits_and_leaves_the_places_to_those_that_have_one(
+async def test_one_job_without_a_node_waits_in_a_place_and_the_others_are_delayed(
     dsn: str, shard: HolderClient
 ) -> None:
     on_gpus = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0) for n in range(4)]
@@ -60,7 +60,7 @@ async def test_of_jobs_for_which_there_is_no_node_one_waits_and_leaves_the_place
     assert reason == "no node has 8 GPUs, and another run waits in its place for a node to come"
 
 
-async def test_when_a_node_has_come_for_the_one_that_waited_the_next_one_waits(dsn: str, shard: HolderClient) -> None:
+async def test_after_a_node_has_come_for_a_waiting_job_the_next_one_waits(dsn: str, shard: HolderClient) -> None:
     first, second = (job_spec(f"train{n}", every_s=3_600.0, priority=n + 1, num_gpus=8.0) for n in range(2))
     await declare(dsn, first)
     await fire(shard)
@@ -72,15 +72,13 @@ async def test_when_a_node_has_come_for_the_one_that_waited_the_next_one_waits(d
         await eventually(lambda: len(processes.started) == 2)
 
 
-async def test_a_process_that_ray_refused_keeps_no_later_run_from_waiting_for_a_node(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_after_a_refusal_of_ray_another_run_can_wait_for_a_node(dsn: str, shard: HolderClient) -> None:
     spec = job_spec(every_s=3_600.0, num_gpus=8.0)
     await declare(dsn, spec)
     await fire(shard)
-    asked: list[Needs] = []
+    asked: list[RunResources] = []
 
-    def start(needs: Needs) -> FakeRunProcess:
+    def start(needs: RunResources) -> FakeRunProcess:
         asked.append(needs)
         if len(asked) == 1:
             raise ValueError("Ray is starting")
@@ -106,8 +104,8 @@ async def test_a_process_that_ray_refused_keeps_no_later_run_from_waiting_for_a_
         ({"memory_mib": 1025}, False),
     ],
 )
-def test_a_node_has_what_is_asked_for_if_it_has_all_of_it(asked: dict[str, Any], fits: bool) -> None:
-    assert Needs(**asked).fit({"CPU": 4.0, "memory": 1024.0 * 2**20, "node:192.0.2.1": 1.0}) is fits
+def test_a_node_fits_if_it_has_all_resources(asked: dict[str, Any], fits: bool) -> None:
+    assert RunResources(**asked).fit({"CPU": 4.0, "memory": 1024.0 * 2**20, "node:192.0.2.1": 1.0}) is fits
 
 
 async def test_a_process_that_can_not_be_started_interrupts_its_own_run_and_no_other(
@@ -118,7 +116,7 @@ async def test_a_process_that_can_not_be_started_interrupts_its_own_run_and_no_o
     await declare(dsn, *refused, plain)
     await fire(shard)
 
-    def start(needs: Needs) -> FakeRunProcess:
+    def start(needs: RunResources) -> FakeRunProcess:
         if needs.num_gpus:
             raise ValueError("8 GPUs are not possible here")
         return FakeRunProcess()

@@ -1,9 +1,9 @@
--- Moves a leased partition's place behind the records that are done, and keeps the lease or ends it.
+-- Moves the position of a leased partition behind the done records, and keeps or ends the lease.
 --
--- in:    :asked text, a JSON object of group_name, partition, lease, position, worked (false: no record was done, or none
---        yet), and keep_s, for how long from now the lease is kept; without it the lease ends now
--- out:   answer text, a JSON object of position (the partition's place now); or no row: the lease ran out, and another
---        member has taken it
+-- in:    :asked text, a JSON object of group_name, partition, lease, position, worked (false: no record was done, or
+--        none yet), and keep_s, the new time of the lease from now; without it the lease ends now
+-- out:   answer text, a JSON object of position (the partition's new position); or no row: the lease ran out, and
+--        another member has the partition
 -- locks: the partition's row
 -- index: consumers_pkey
 with a as materialized (
@@ -25,6 +25,6 @@ set attempts = case when a.position > c.position then 0 else c.attempts end,
     leased_for = coalesce(a.keep_for, c.leased_for)
 from a
 where c.group_name = a.group_name and c.partition = a.partition and c.lease = a.lease
-    -- An acknowledgement that ended the lease is answered again as before, if its answer was lost.
+    -- If the answer was lost, the acknowledgement that ended the lease may be repeated, with the same result.
     and (c.leased_until is not null or (a.keep_for is null and c.position >= a.position))
 returning json_build_object('position', c.position)::text as answer

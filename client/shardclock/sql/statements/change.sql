@@ -1,11 +1,12 @@
 -- Changes a timer of the tenant: cancels, pauses, resumes, runs or moves it.
 --
 -- in:    :asked text, a JSON object of verb, tenant_id, timer_key or name, and the verb's own arguments
--- out:   answer text, a JSON object of state: the timer's, or UNKNOWN if the tenant has no such timer
+-- out:   answer text, a JSON object of state: the timer's state, or UNKNOWN if the tenant has no timer with this key or
+--        name
 -- locks: the timer's row
 -- index: timers_pkey or timers_by_name_prefix, command_log_by_timer_key
 select json_build_object('state', case
-    -- A name is looked up among the tenant's own. A key is not, so its tenant is looked up here.
+    -- The functions look up a name within the tenant, but a key among all timers: so this statement checks the tenant.
     when a.timer_key is not null
         and not exists (select from shardclock.timers t where t.timer_key = a.timer_key and t.tenant_id = a.tenant_id)
         and not exists (

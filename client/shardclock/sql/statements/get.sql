@@ -1,7 +1,7 @@
--- Finds a timer of the tenant; if several had the name, the pending one, or else the one that ended last.
+-- Finds a timer of the tenant; if several timers have the name, the pending one, or else the last one to end.
 --
 -- in:    :asked text, a JSON object of tenant_id, and timer_key or name
--- out:   answer text, a JSON object of the timer's fields; no row: the tenant has no such timer
+-- out:   answer text, a JSON object of the timer's fields; no row: the tenant has no timer with this key or name
 -- locks: nothing
 -- index: timers_pkey or timers_by_name_prefix, command_log_by_timer_key or command_log_by_name
 select json_build_object(
@@ -21,6 +21,7 @@ select json_build_object(
     'element_instance_key', h.element_instance_key,
     'target_element_id', h.target_element_id,
     'created_at', (to_json(h.created_at at time zone 'UTC') #>> '{}') || 'Z',
+    'changed_at', (to_json(h.changed_at at time zone 'UTC') #>> '{}') || 'Z',
     'ended_at', (to_json(h.ended_at at time zone 'UTC') #>> '{}') || 'Z',
     'detail', h.detail
 )::text as answer

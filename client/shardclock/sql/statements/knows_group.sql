@@ -1,7 +1,8 @@
--- Asks whether a consumer group exists.
+-- Checks whether a consumer group exists.
 --
 -- in:    :asked text, a JSON object of group_name
--- out:   answer text, a JSON object of partitions (how many it has); or no row: there is no such group
+-- out:   answer text, a JSON object of partitions (the group's number of partitions); or no row: the group does not
+--        exist
 -- locks: nothing
 -- index: consumers_pkey
 select json_build_object('partitions', c.partitions)::text as answer

@@ -1,4 +1,4 @@
--- Reads where the readable part of the command log ends now.
+-- Reads the end of the readable part of the command log.
 --
 -- in:    :asked text, an empty JSON object
 -- out:   answer text, a JSON object of position: each record that becomes readable later has a higher position

@@ -1,10 +1,10 @@
--- Records that the work on a partition's next records has failed, unless another member has done them meanwhile.
+-- Records that the work on a partition's next records has failed, unless another member has done the work meanwhile.
 --
--- in:    :asked text, a JSON object of group_name, partition, position (the place where the work began), alone (true: the
---        work was on one record), error, wait_s (before the next try), and lease; without a lease the member worked in a
---        transaction, and a lease that another member has taken since stays
--- out:   answer text, a JSON object of attempts (on that record alone); or no row: another member has the records, or has
---        done them
+-- in:    :asked text, a JSON object of group_name, partition, position (before the first of these records), alone (true: the
+--        work was on one record), error, wait_s (before the next attempt), and lease; without a lease the member worked
+--        in a transaction, and another member's later lease is kept
+-- out:   answer text, a JSON object of attempts (on the next record alone); or no row: another member has the records,
+--        or has done the work
 -- locks: the partition's row
 -- index: consumers_pkey
 with a as materialized (

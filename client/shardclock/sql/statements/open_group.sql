@@ -1,7 +1,7 @@
 -- Registers a consumer group at the beginning of the log, if it is new.
 --
--- in:    :asked text, a JSON object of group_name, and partitions: how many a new group gets; without it, one
--- out:   answer text, a JSON object of partitions (how many the group has)
+-- in:    :asked text, a JSON object of group_name, and partitions: the number for a new group; one if it is missing
+-- out:   answer text, a JSON object of partitions (their number)
 -- locks: the new rows
 -- index: consumers_pkey
 select json_build_object(

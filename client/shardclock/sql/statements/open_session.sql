@@ -1,7 +1,7 @@
--- Fixes the settings of a session that belongs to one consumer; a setting that this Postgres lacks is left out.
+-- Sets the settings of one consumer's session; a setting that this version of Postgres lacks is skipped.
 --
--- in:    :asked text, a JSON object of application_name, which a name of the connection's own precedes, and settings: a
---        JSON object of their names and values
+-- in:    :asked text, a JSON object of application_name, used if the connection has no other name, and settings: a
+--        JSON object of names and values
 -- out:   answer text, a JSON object of backend: the process that answers
 -- locks: nothing
 -- index: none

@@ -1,12 +1,12 @@
 -- Reads the command log after a position, up to the horizon, below which no new record can appear.
 --
--- in:    :asked text, a JSON object of after (the position of the last record that was read), page_size, partition,
---        partitions (partition 0 of 1 is the whole log), horizon (one that was read before; without it, it is read now),
---        and bytes: after so many of records no other one follows
--- out:   answer text, a JSON object of records, an array in the order of position: of each an array of position,
+-- in:    :asked text, a JSON object of after (the position of the last read record), page_size, partition,
+--        partitions (partition 0 of 1 is the whole log), horizon (from an earlier read; the present one if it is missing),
+--        and bytes: the record that reaches this size is the last one
+-- out:   answer text, a JSON object of records, an array in the order of position; each record is an array of position,
 --        recorded_at, intent, timer_key, tenant_id, name, timer_type, process_instance_key, element_instance_key,
 --        target_element_id, due_date, created_at, schedule, occurrence, target, payload, holder, detail, with moments in
---        UTC; and of is_full: page_size or bytes has ended the answer
+--        UTC; and of is_full: page_size or bytes was reached
 -- locks: nothing
 -- index: command_log_in_order of each partition
 select shardclock.read_log_page(

@@ -1,4 +1,4 @@
--- Reads when the server was started.
+-- Reads the start time of the server.
 --
 -- in:    :asked text, an empty JSON object
 -- out:   answer text, a JSON object of started_at

@@ -1,8 +1,9 @@
--- Sets the next record of a partition aside, and moves the partition's place behind it.
+-- Sets the next record of a partition aside, and moves the partition's position behind it.
 --
--- in:    :asked text, a JSON object of group_name, partition, position (the place before the record), record_position and
+-- in:    :asked text, a JSON object of group_name, partition, position (before the record), record_position and
 --        attempts
--- out:   answer text, a JSON object of position: the record's; or no row: another member has done it meanwhile
+-- out:   answer text, a JSON object of position (the record's position); or no row: another member has done the record
+--        meanwhile
 -- locks: the partition's row
 -- index: consumers_pkey, command_log_in_order of each partition
 with a as materialized (

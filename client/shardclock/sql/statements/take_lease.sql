@@ -1,15 +1,15 @@
 -- Leases the free partition of a group that is furthest behind, to work on it without a transaction.
 --
--- A lease that ran out counts as a failure. It counts as an attempt only if it was on one record: of several records,
--- nobody knows which is at fault. The next lease is then on one record.
+-- An expired lease counts as a failure, so the next lease is for one record. It counts as an attempt only if the lease
+-- was for one record, because with several records the faulty one is unknown.
 --
--- If a lease or a wait ends later than is possible, Postgres's clock was ahead when it was written: it is ignored.
+-- A lease or a wait that ends impossibly late is ignored: Postgres's clock was ahead when it was written.
 --
 -- in:    :asked text, a JSON object of group_name, member, lease_s and records_max
--- out:   answer text, a JSON object of partition, partitions, position, attempts, lease, leased_records (how many records
---        it is on at most) and horizon (no new record can appear up to there); no row if no partition is free, or there
---        is nothing to read
--- locks: the partition's row; leaves out rows that others have locked
+-- out:   answer text, a JSON object of partition, partitions, position, attempts, lease, leased_records (the largest number
+--        of records in the lease) and horizon (no new record can appear up to it); no row if no partition is free, or
+--        there is nothing to read
+-- locks: the partition's row; skips locked rows
 -- index: consumers_pkey
 with a as materialized (
     select

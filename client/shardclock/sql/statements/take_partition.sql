@@ -1,12 +1,12 @@
 -- Locks the free partition of a group that is furthest behind, to work on it in this transaction.
 --
--- If a lease or a wait ends later than is possible, Postgres's clock was ahead when it was written: it is ignored.
+-- A lease or a wait that ends impossibly late is ignored: Postgres's clock was ahead when it was written.
 --
 -- in:    :asked text, a JSON object of group_name
 -- out:   answer text, a JSON object of partition, partitions, position, attempts, horizon (no new record can appear up to
---        there), transaction (this one, which holds the lock) and started_at (of the server); no row if no partition is
---        free, or there is nothing to read
--- locks: the partition's row, until the transaction ends; leaves out rows that others have locked
+--        it), transaction (the id of this transaction, which holds the lock) and started_at (the server's start time);
+--        no row if no partition is free, or there is nothing to read
+-- locks: the partition's row, until the transaction ends; skips locked rows
 -- index: consumers_pkey
 with log as materialized (
     select shardclock.log_horizon() as horizon

@@ -1,0 +1,192 @@
+"""Refuse the first attribute or child of an element that would be ignored silently.
+
+errors:  InvalidValue  an attribute or an element is refused, is unknown, or has no meaning at its parent element
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NoReturn
+from xml.etree.ElementTree import Element
+
+from shardclock_server.bpmn.model.expressions import InvalidValue
+from shardclock_server.bpmn.model.names import BPMN, CAMUNDA_7, ZEEBE, bpmn, local_name, namespace, text_of
+from shardclock_server.bpmn.model.support import camunda_7, camunda_8, standard
+from shardclock_server.bpmn.model.support.rules import Support, SupportRule, SupportTable, rule_for
+from shardclock_server.timers.refusal import shortened
+
+PREFIXES = {
+    ZEEBE: "zeebe",
+    **dict(zip(CAMUNDA_7, ("camunda", "operaton", "activiti", "flowable"), strict=True)),
+}
+VENDORS = {ZEEBE: camunda_8, **dict.fromkeys(CAMUNDA_7, camunda_7)}
+MISPLACED = "put it where BPMN 2.0 has it, or leave it out"
+# Elements of which only one is read: a second element of the name would be ignored.
+SINGLE = {BPMN: standard.SINGLE, ZEEBE: camunda_8.SINGLE}
+# The reader handles the content of these elements, or their content is text.
+LEAVES = frozenset({"documentation", "script", "text", "inputParameter", "outputParameter"})
+
+
+def apply_default_language(root: Element) -> None:
+    """Copy the model's default language to each condition that has no language and no sign of FEEL or JUEL."""
+    if not (language := root.get("expressionLanguage", "").strip()):
+        return
+    for name in ("conditionExpression", "completionCondition"):
+        for expression in root.iter(bpmn(name)):
+            text = text_of(expression)
+            if text and not text.startswith(("=", "${", "#{")) and not expression.get("language"):
+                expression.set("language", language)
+
+
+def check_element(element: Element, *, skipped: frozenset[str] = frozenset()) -> None:
+    """Check an element's own attributes and its children.
+
+    shape:   the children named in `skipped` and the children with an id are left out, because the reader checks these
+             children of a scope separately
+    """
+    _check_attributes(element)
+    _check_single(element)
+    for child in element:
+        if not skipped or (local_name(child) not in skipped and not child.get("id")):
+            check_child(child, host=element)
+
+
+def check_child(child: Element, *, host: Element) -> None:
+    """Check an element inside `host`."""
+    name, space = local_name(child), namespace(child)
+    if space != BPMN:
+        if space in VENDORS:
+            raise InvalidValue(f"{PREFIXES[space]}:{name} stands outside of extensionElements; put it there")
+        return
+    if name == "extensionElements":
+        for extension in child:
+            _check_extension(extension, local_name(host))
+        return
+    rule = rule_for(standard.ELEMENTS, name, local_name(host))
+    if rule is None and name in standard.ELEMENTS:
+        raise InvalidValue(f"{name} isn't read at {local_name(host)}; {MISPLACED}")
+    if rule is None and not name.endswith("EventDefinition"):
+        raise InvalidValue(f"{name} is not an element that a process may have; docs/bpmn.md lists them")
+    if rule and rule.support == Support.REFUSED:
+        if rule.reason == standard.REFUSED_BY_READER:
+            return
+        raise InvalidValue(f"its {name} {rule.reason}")
+    is_ignored = rule is not None and rule.support == Support.IGNORED and name not in standard.CHILDREN_CHECKED
+    if name not in LEAVES and not is_ignored:
+        check_element(child)
+    else:
+        _check_attributes(child, is_ignored=is_ignored)
+
+
+def _check_single(element: Element) -> None:
+    """Refuse a second child of a name in `SINGLE`, also among the extensions."""
+    extensions = element.findall(f"{bpmn('extensionElements')}/*")
+    counted = Counter(child.tag for child in (*element, *extensions))
+    for tag, count in counted.items():
+        space, _, name = tag[1:].rpartition("}")
+        if count > 1 and name in SINGLE.get(space, ()):
+            raise InvalidValue(f"it has {count} of {name}, and one is read; leave the others out")
+
+
+def _check_extension(extension: Element, host: str) -> None:
+    name, space = local_name(extension), namespace(extension)
+    if space not in VENDORS:
+        return
+    vendor = VENDORS[space]
+    rule = rule_for(vendor.ELEMENTS, name, host)
+    if rule is None:
+        _refuse_unknown(f"{PREFIXES[space]}:{name}", host, is_known=name in vendor.ELEMENTS)
+    if rule.support == Support.REFUSED and not (name in vendor.EMPTY and not len(extension) and not extension.attrib):
+        raise InvalidValue(f"it has {name}, {rule.reason}")
+    if rule.support != Support.READ:
+        return
+    _check_own(extension, vendor.OWN.get(name, {}), f"{PREFIXES[space]}:{name}")
+    if name not in LEAVES:
+        for child in extension:
+            _check_extension(child, name)
+
+
+def _check_own(extension: Element, table: SupportTable, label: str) -> None:
+    host = local_name(extension)
+    for space, name, value in _attributes_of(extension):
+        if space:
+            _check_vendors(space, name, value, host)
+        else:
+            _check_value(rule_for(table, name, ""), f"{label} {name}", value, label, is_known=False)
+
+
+def _check_attributes(element: Element, *, is_ignored: bool = False) -> None:
+    """Check an element's attributes; an ignored element may have unknown attributes."""
+    host = local_name(element)
+    for space, name, value in _attributes_of(element):
+        if space == BPMN:
+            raise InvalidValue(f"{name} has a prefix, and BPMN's own attributes have none; write it without one")
+        if space:
+            _check_vendors(space, name, value, host)
+        elif not (is_ignored and rule_for(standard.ATTRIBUTES, name, host) is None):
+            _check_standard(element, name, value)
+    _check_forks(element)
+
+
+def _check_standard(element: Element, name: str, value: str) -> None:
+    host = local_name(element)
+    rule = rule_for(standard.ATTRIBUTES, name, host)
+    if rule is None and name in standard.ATTRIBUTES:
+        raise InvalidValue(f"{name} isn't read at {host}; {MISPLACED}")
+    if rule is None:
+        raise InvalidValue(f"{name} is not an attribute of BPMN 2.0; leave it out, or write its prefix")
+    if name == "language":
+        _check_language(element, value)
+    elif rule.is_refused(value):
+        raise InvalidValue(f"{name}={shortened(value)} {rule.reason}")
+
+
+def _check_forks(element: Element) -> None:
+    """Refuse an attribute that two forks of Camunda 7 have with different values, because only one value is read."""
+    first_values: dict[str, tuple[str, str]] = {}
+    for space, name, value in _attributes_of(element):
+        rule = rule_for(camunda_7.ATTRIBUTES, name, local_name(element))
+        if space in CAMUNDA_7 and rule and rule.support == Support.READ:
+            other, first = first_values.setdefault(name, (space, value))
+            if value != first:
+                raise InvalidValue(
+                    f"{PREFIXES[other]}:{name} and {PREFIXES[space]}:{name} say different things; leave one of them out"
+                )
+
+
+def _check_vendors(space: str, name: str, value: str, host: str) -> None:
+    if vendor := VENDORS.get(space):
+        rule = rule_for(vendor.ATTRIBUTES, name, host)
+        _check_value(rule, f"{PREFIXES[space]}:{name}", value, host, is_known=name in vendor.ATTRIBUTES)
+
+
+def _check_value(rule: SupportRule | None, label: str, value: str, host: str, *, is_known: bool) -> None:
+    if rule is None:
+        _refuse_unknown(label, host, is_known=is_known)
+    if rule.is_refused(value):
+        raise InvalidValue(f"{label}={shortened(value)} {rule.reason}")
+
+
+def _refuse_unknown(label: str, host: str, *, is_known: bool) -> NoReturn:
+    if is_known:
+        raise InvalidValue(f"{label} isn't read at {host}; docs/bpmn-elements.md says where it is")
+    raise InvalidValue(f"{label} isn't known here; leave it out, or correct its name")
+
+
+def _attributes_of(element: Element) -> Iterator[tuple[str, str, str]]:
+    """Yield an element's attributes: the namespace, "" for none, the name and the value."""
+    for key, value in element.attrib.items():
+        space, _, name = key[1:].rpartition("}") if key.startswith("{") else ("", "", key)
+        yield space, name, value
+
+
+def _check_language(element: Element, language: str) -> None:
+    """Check the language of an expression; a literal time has no language."""
+    text = text_of(element)
+    if not language.strip() or (local_name(element) == "loopCardinality" and text.isdecimal()):
+        return
+    is_juel = text.startswith(("${", "#{"))
+    if local_name(element) in standard.TIMES and not is_juel and not text.startswith("="):
+        return
+    if (language.lower() in {"juel", "uel"}) if is_juel else ("feel" in language.lower()):
+        return
+    raise InvalidValue(f"its {local_name(element)}'s language is {shortened(language)}; write it in FEEL, after an =")

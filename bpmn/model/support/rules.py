@@ -1,0 +1,75 @@
+"""Declare the support for the attributes and elements of a model; a host is an element that contains the name.
+
+A name is the name of an attribute or of an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Support(StrEnum):
+    """The ways in which an attribute or an element is handled."""
+
+    READ = "read"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+class SupportRule(NamedTuple):
+    """The support for a name at some host elements.
+
+    shape:   a rule without `hosts` applies to every element. `values` are the accepted values; any other value is
+             refused. `reason` says why a name is ignored, or ends the message that refuses the name
+    """
+
+    support: Support
+    reason: str = ""
+    hosts: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
+
+    def is_refused(self, value: str | None) -> bool:
+        """Return whether a name with this value is refused; only an attribute has a value."""
+        if self.values and value is not None:
+            return value.strip() not in self.values
+        return self.support == Support.REFUSED
+
+
+SupportRules = tuple[SupportRule, ...]
+SupportTable = Mapping[str, SupportRules]
+FALSE = ("false", "0")
+
+
+def read(*hosts: str) -> SupportRule:
+    """Declare a name that is read at some elements."""
+    return SupportRule(Support.READ, hosts=frozenset(hosts))
+
+
+def ignored(reason: str, *hosts: str) -> SupportRule:
+    """Declare a name that does not affect how a process runs."""
+    return SupportRule(Support.IGNORED, reason, frozenset(hosts))
+
+
+def refused(reason: str, *hosts: str) -> SupportRule:
+    """Declare a name that would affect how a process runs, and is not supported."""
+    return SupportRule(Support.REFUSED, reason, frozenset(hosts))
+
+
+def only(*values: str, reason: str, hosts: tuple[str, ...] = ()) -> SupportRule:
+    """Declare a name that is accepted only with some values."""
+    return SupportRule(Support.READ, reason, frozenset(hosts), frozenset(values))
+
+
+def rule_for(table: SupportTable, name: str, host: str) -> SupportRule | None:
+    """Return the rule for a name at an element; None: the name has no meaning at the element."""
+    return next((rule for rule in table.get(name, ()) if not rule.hosts or host in rule.hosts), None)
+
+
+def for_names(rule: SupportRule, *names: str) -> dict[str, SupportRules]:
+    """Give several names the same rule."""
+    return dict.fromkeys(names, (rule,))
+
+
+YES_OR_NO = only("true", "false", "1", "0", reason="is neither true nor false; write one of them")

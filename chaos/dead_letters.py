@@ -1,0 +1,62 @@
+"""Handle dead letters as an operator: redrive one of three, once, discard the second, and leave the third."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from shardclock_server.sql.deliveries.dead_letters import (
+    DeadLetterFilter,
+    discard_dead_letters,
+    find_dead_letters,
+    redrive_dead_letters,
+)
+from shardclock_server.sql.session import Session, StoreUnavailable
+
+POLL_S = 1.0
+LIMIT = 500  # the newest dead letters; the turn a second earlier handled the older ones
+EVERY = DeadLetterFilter()
+
+
+class Operator:
+    """Handle the dead letters every second; `redriven` has the keys that were delivered again."""
+
+    def __init__(self, dsn: str) -> None:
+        self.redriven: set[int] = set()
+        self._session = Session(dsn, application="chaos operator")
+
+    async def run(self) -> None:
+        """Repeat the turn until the task is cancelled."""
+        try:
+            while True:
+                # After a lost answer the next turn finds the remaining letters.
+                with suppress(StoreUnavailable):
+                    await self.turn()
+                await asyncio.sleep(POLL_S)
+        finally:
+            await self._session.close()
+
+    async def turn(self) -> None:
+        """Redrive and discard the dead letters of one query.
+
+        errors:  StoreUnavailable  the outcome is unknown
+        """
+        found, _ = await find_dead_letters(self._session, EVERY, limit=LIMIT)
+        keys = [letter.timer_key for letter in found]
+        if again := [key for key in keys if self.is_to_redrive(key)]:
+            self.redriven |= set(await redrive_dead_letters(self._session, again))
+        if discarded := [key for key in keys if is_to_discard(key)]:
+            await discard_dead_letters(self._session, discarded, reason="chaos")
+
+    def is_to_redrive(self, key: int) -> bool:
+        """Return whether a dead letter is still to be redriven."""
+        return key % 3 == 1 and key not in self.redriven
+
+    def has_done(self, keys: list[int]) -> bool:
+        """Return whether no action is left for these dead letters."""
+        return not any(self.is_to_redrive(key) or is_to_discard(key) for key in keys)
+
+
+def is_to_discard(key: int) -> bool:
+    """Return whether a dead letter is to be discarded."""
+    return key % 3 == 2

@@ -1,0 +1,111 @@
+"""Kill and freeze processes on which all keepers of a cluster depend: Ray's head, a host, `up` itself."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection
+
+import psutil
+
+from chaos.faults.fault import Hit, Injection, NothingToBreak
+from chaos.faults.processes import freeze, named, without_forks
+from chaos.history.faults import WHOLE_S
+from chaos.sandbox import Keeper, Sandbox
+from chaos.waiting import until
+from tests.support.local_cluster import FORK_SERVER, HOST
+from tests.support.processes import kill, title
+
+
+def lose_head(word: str) -> Injection:
+    """Kill a process that the Ray cluster needs; wait until new shards have replaced its shards."""
+
+    async def inject(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+        before = await sandbox.shards()
+        victim = named(sandbox, chance, word)
+        killed_at = time.time()
+        kill([victim])
+
+        async def whole() -> bool:
+            return replaced(before, await sandbox.shards(), lambda it: not it.is_local)
+
+        back = await until(whole, within_s=WHOLE_S)
+        detail = {"process": word.strip(), "whole": back}
+        return Hit(began_at=killed_at, detail=detail, whole_within_s=sandbox.cluster.whole_s)
+
+    return inject
+
+
+async def lose_local_host(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Kill the host of local keepers; wait until another host runs and other shards have replaced its own.
+
+    If Ray leads, the host has no shards.
+    """
+    before = await sandbox.shards()
+    victim = named(sandbox, chance, HOST)
+    killed_at = time.time()
+    kill([victim])
+
+    async def whole() -> bool:
+        is_back = any(it.pid != victim.pid for it in without_forks(sandbox.cluster.processes(HOST)))
+        return is_back and replaced(before, await sandbox.shards(), lambda it: it.is_local)
+
+    back = await until(whole, within_s=WHOLE_S)
+    return Hit(began_at=killed_at, detail={"whole": back}, led=serve_locally(before))
+
+
+async def freeze_local_host(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Freeze the host of local keepers; the keepers go on during the freeze."""
+    before = await sandbox.shards()
+    began_at = time.time()
+    await freeze(sandbox, named(sandbox, chance, HOST), for_s=for_s)
+    return Hit(began_at=began_at, led=serve_locally(before))
+
+
+def serve_locally(shards: Collection[Keeper]) -> bool:
+    """Return whether local shards serve, and so their coordinator leads."""
+    return any(keeper.is_local for keeper in shards)
+
+
+async def lose_up(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
+    """Kill `up`, and start `up` again after a while; wait until other shards have replaced its shards."""
+    before = await sandbox.shards()
+    killed_at = time.time()
+    await sandbox.cluster.restart(for_s)
+
+    async def whole() -> bool:
+        return replaced(before, await sandbox.shards(), lambda _: True)
+
+    return Hit(began_at=killed_at, detail={"whole": await until(whole, within_s=WHOLE_S)})
+
+
+def replaced(before: Collection[Keeper], now: Collection[Keeper], is_lost: Callable[[Keeper], bool]) -> bool:
+    """Return whether at least as many shards serve as before, and none of these is a lost shard."""
+    lost = {keeper.holder for keeper in before if is_lost(keeper)}
+    return len(now) >= len(before) and lost.isdisjoint(keeper.holder for keeper in now)
+
+
+async def kill_fork_server(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
+    """Kill the fork server of the local keepers with -9; the keepers go on."""
+    kill([fork_server(sandbox, chance)])
+    return Hit()
+
+
+async def freeze_fork_server(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
+    """Freeze the fork server of the local keepers; meanwhile no keeper can start."""
+    await freeze(sandbox, fork_server(sandbox, chance), for_s=for_s)
+    return Hit()
+
+
+def fork_server(sandbox: Sandbox, chance: random.Random) -> psutil.Process:
+    """Find the fork server, as a child of the host.
+
+    The keepers have the fork server's command line and survive their host, so the command line does not identify it.
+
+    errors:  NothingToBreak  there is none
+    """
+    host = named(sandbox, chance, HOST)
+    found = [child for child in host.children() if FORK_SERVER in title(child)]
+    if not found:
+        raise NothingToBreak("no fork server")
+    return found[0]

@@ -1,0 +1,76 @@
+"""Record the calls of clients and handlers, with the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+Outcome = Literal["ok", "fail", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRequest:
+    """Describe one timer in a client's call: a plain one, or a schedule.
+
+    `due_date` is set if the client gave the moment. `delay_s` is set if the client gave a delay; the delay counts from
+    the moment at which Postgres wrote the row. `rule` is an ISO 8601 repeat or a cron rule. `poison` marks a timer that
+    can't be fired. `target` is the destination of the firing.
+    """
+
+    timer_key: int
+    name: str | None = None
+    due_date: datetime | None = None
+    delay_s: float | None = None
+    rule: str | None = None
+    payload: str | None = None
+    poison: bool = False
+    target: str = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Record one call of a client, with its answer.
+
+    `schedule` sends `timers` under drawn keys. `cancel` and `reschedule` name one timer, by `timer_key` or by `name`
+    within the tenant; a reschedule moves it to `delay_s` from now. The verbs of a `process` are `start` (`name` is the
+    idempotency key), `complete` (a task, by `task_key`), `publish` (a message; `name` is the correlation key) and
+    `stop` (cancel an instance). `instance_key` is the instance of the call, or the instance in the answer to a start.
+    `resends` is the number of the call that this call repeats under the same keys. `answer` is the state that a verb
+    returned (CANCELED, TRIGGERED, UNKNOWN ...); `refused` are the refused keys of a schedule.
+
+    units:   moments are seconds since 1970 by the rig's clock; `ended_at` is None if the call did not return
+    shape:   `ok`: the answer arrived; `fail`: it was refused, without an effect; `unknown`: connection lost or timeout
+    """
+
+    number: int
+    verb: Literal["schedule", "cancel", "reschedule", "start", "complete", "publish", "stop"]
+    tenant_id: str
+    began_at: float
+    ended_at: float | None
+    outcome: Outcome
+    timers: Sequence[TimerRequest] = ()
+    timer_key: int | None = None
+    name: str | None = None
+    delay_s: float | None = None
+    answer: str | None = None
+    refused: Sequence[int] = ()
+    resends: int | None = None
+    error: str | None = None
+    process: str | None = None
+    instance_key: int | None = None
+    task_key: int | None = None
+
+
+class Attempt(NamedTuple):
+    """Record one call of a handler, written by the handler before its action; `body` is a hash of its payload."""
+
+    timer_key: int
+    target: str
+    tenant_id: str
+    occurrence: int
+    attempt: int
+    body: str
+    began_at: float
+    pid: int

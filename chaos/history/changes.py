@@ -1,0 +1,155 @@
+"""Record the changes of rows, and the transactions that committed them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+SIGNAL = "process:instance"  # the target of a signal to a process instance
+
+
+class TimerWritten(NamedTuple):
+    """Record a row of `timers` after an insert (`new`) or an update.
+
+    A timer with an `instance_key` belongs to a node of that instance.
+    """
+
+    new: bool
+    timer_key: int
+    due_date: datetime
+    tenant_id: str
+    name: str | None
+    schedule: str | None
+    occurrence: int
+    claimed_by: int | None
+    claimed_until: datetime | None
+    paused: bool
+    instance_key: int | None = None
+    node_id: str | None = None
+
+
+class TimerDeleted(NamedTuple):
+    """Record the deletion of a row of `timers`."""
+
+    timer_key: int
+
+
+class Recorded(NamedTuple):
+    """Record a row appended to the command log."""
+
+    position: int
+    recorded_at: datetime
+    timer_key: int
+    tenant_id: str
+    name: str | None
+    due_date: datetime
+    occurrence: int
+    intent: str
+    holder: int | None
+    schedule: str | None
+    payload: str | None
+    detail: str | None
+    target: str = "log"
+    instance_key: int | None = None
+
+
+class HolderWritten(NamedTuple):
+    """Record a row of `holders` after an insert or update."""
+
+    holder: int
+    part: int | None
+    part_count: int | None
+    pid: int
+    seen_at: datetime | None  # the last heartbeat of an ended holder
+    ended_at: datetime | None
+    suspended_at: datetime | None
+    role: str = "shard"
+
+
+class DeliveryWritten(NamedTuple):
+    """Record a row of `deliveries` after an insert (`new`) or an update.
+
+    A row with the target SIGNAL is a signal to a process instance. The `instance_key` of a signal that starts an
+    instance is null; the new instance has the key of the signal. `job` marks a service task. Only signals and service
+    tasks have a `payload`.
+    """
+
+    new: bool
+    timer_key: int
+    target: str
+    claimed_by: int | None
+    claimed_until: datetime | None
+    claims: int
+    failed_attempts: int
+    tenant_id: str = ""
+    instance_key: int | None = None
+    node_id: str | None = None
+    job: bool = False
+    payload: str | None = None
+
+
+class DeliveryDeleted(NamedTuple):
+    """Record the deletion of a row of `deliveries`."""
+
+    timer_key: int
+
+
+class InstanceWritten(NamedTuple):
+    """Record a row of `instances` after an insert (`new`) or an update; `result` is its final variables as JSON."""
+
+    new: bool
+    instance_key: int
+    tenant_id: str
+    process_id: str
+    version: int
+    outcome: str | None
+    result: str | None
+
+
+class InstanceStepped(NamedTuple):
+    """Record a row of `instance_steps`: the signals of the step, and the moves of its tokens, each as JSON."""
+
+    instance_key: int
+    version: int
+    holder: int
+    signals: str
+    passes: str
+
+
+class TaskWritten(NamedTuple):
+    """Record a row of `tasks` after an insert (`new`) or an update."""
+
+    new: bool
+    task_key: int
+    instance_key: int
+    node_id: str
+    completed: bool
+
+
+class TaskDeleted(NamedTuple):
+    """Record the deletion of a row of `tasks`."""
+
+    task_key: int
+
+
+class IncidentRaised(NamedTuple):
+    """Record a row of `incidents` after an insert or update."""
+
+    instance_key: int
+    node_id: str
+    sentence: str
+
+
+Change: TypeAlias = (
+    TimerWritten | TimerDeleted | Recorded | HolderWritten | DeliveryWritten | DeliveryDeleted | InstanceWritten
+    | InstanceStepped | TaskWritten | TaskDeleted | IncidentRaised
+)  # fmt: skip
+
+
+class Commit(NamedTuple):
+    """Record one committed transaction, with its changes in the order of their execution."""
+
+    lsn: int
+    xid: int
+    committed_at: datetime
+    changes: tuple[Change, ...]

@@ -1,0 +1,36 @@
+"""Record the injected faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+WHOLE_S = 90.0  # the promised time until other shards have replaced the shards of a lost head
+
+FaultKind = Literal["kill", "freeze", "cut", "store", "head", "load", "lock", "clock", "poison"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Record one injected fault, with its start and end by the rig's clock.
+
+    `victims` are the holders that could not work during the fault: killed, frozen or cut off. `recovers_within_s` is
+    the promised lateness, counted from `began_at` for a shard that is killed, frozen or cut, and from `ended_at` for
+    all others; None if only safety is promised. A fault with `disturbs` false excuses no late timer. Examples are the
+    death of a coordinator or worker, and a reader that stays open. Timers fire without workers, so a broken worker is
+    no victim; `detail` names it (`worker`). During a `leaderless` fault and for a moment after it no coordinator leads.
+    `whole_within_s` is the time within which other shards must serve after the loss of a head.
+    """
+
+    number: int
+    kind: FaultKind
+    name: str
+    began_at: float
+    ended_at: float
+    victims: Sequence[int] = ()
+    recovers_within_s: float | None = None
+    disturbs: bool = True
+    leaderless: bool = False
+    whole_within_s: float = WHOLE_S
+    detail: Mapping[str, object] = field(default_factory=dict)

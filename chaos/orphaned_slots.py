@@ -1,0 +1,151 @@
+"""Find the slots that no shard had after the loss of a shard; the slots' timers may be as late as a takeover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from chaos.fault_windows import has_victims
+from chaos.history.faults import Fault
+from chaos.run_index import Firing, HolderState, RunIndex
+
+SLOTS = 840
+LED_AGAIN_S = 2.0  # the time from the death of a coordinator, or the end of its freeze, until another one leads
+
+
+class OrphanedSlots(NamedTuple):
+    """Describe slots that lost their shard at `began_s` and had another shard from `until_s` on.
+
+    `late_s` is the promised lateness of the timers in these slots.
+    """
+
+    slots: frozenset[int]
+    began_s: float
+    until_s: float
+    late_s: float
+
+
+class SlotChange(NamedTuple):
+    """Record that a holder has these slots from a commit on, and had other slots before."""
+
+    committed_s: float
+    holder: int
+    slots: frozenset[int]
+
+
+def orphaned_slots_of(run: RunIndex) -> list[OrphanedSlots]:
+    """Find the orphaned slots of each fault that took shards away and promises a lateness."""
+    found = []
+    changes, promised_s = _slot_changes(run), promised_of(run)
+    for fault in run.history.faults:
+        if has_victims(fault) and (late_s := promised_s[fault.number]) is not None:
+            slots = slots_of(run, fault)
+            until_s = _kept_again_s(changes, fault, slots, at_the_latest_s=run.history.ended_at)
+            found.append(OrphanedSlots(slots, fault.began_at, until_s, late_s))
+    return found
+
+
+def waits_for_takeover(orphaned: Iterable[OrphanedSlots], firing: Firing, *, allowed_s: float) -> bool:
+    """Return whether a ready timer's slot was orphaned, and it fired within the promised time of a takeover."""
+    slot = firing.record.timer_key % SLOTS
+    late_s = firing.fired_s - firing.ready_s
+    return any(
+        slot in it.slots
+        and it.began_s <= firing.ready_s + allowed_s
+        and firing.ready_s <= it.until_s
+        and late_s <= it.late_s + allowed_s
+        for it in orphaned
+    )
+
+
+def promised_of(run: RunIndex) -> dict[int, float | None]:
+    """Return, by the number of each fault, the promised time until another keeper has the lost slots.
+
+    The time is longer if no coordinator led, or if no shard was left and new shards had to start. If a shard is lost
+    while another shard is still lost, or during the takeover of that other shard, both times are added.
+    """
+    history = run.history
+    alone = _deserted(_slot_changes(run))
+    alone += [(it.began_at, it.ended_at + LED_AGAIN_S) for it in history.faults if it.leaderless]
+    promised: dict[int, float | None] = {}
+    for fault in history.faults:
+        within_s = promised[fault.number] = fault.recovers_within_s
+        if within_s is not None and any(
+            began_s <= fault.began_at + within_s and fault.began_at <= ended_s for began_s, ended_s in alone
+        ):
+            promised[fault.number] = max(within_s, history.bounds.alone_s)
+        elif within_s is not None:
+            promised[fault.number] = within_s + sum(_is_broken_still(history.faults, fault))
+    return promised
+
+
+def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
+    """Return the slots that a fault's victims had when it began."""
+    slots: set[int] = set()
+    for holder in fault.victims:
+        states = [it for it in run.holders.get(holder, ()) if it.committed_s <= fault.began_at]
+        slots |= _slots_in(states[-1]) if states else frozenset()
+    return frozenset(slots)
+
+
+def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
+    """Yield the promised takeover time of each other shard that is lost when a fault begins."""
+    for other in faults:
+        within_s = other.recovers_within_s
+        if (
+            other is not fault
+            and has_victims(other)
+            and within_s is not None
+            and other.began_at <= fault.began_at < max(other.ended_at, other.began_at + within_s)
+        ):
+            yield within_s
+
+
+def _kept_again_s(
+    changes: Iterable[SlotChange], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float
+) -> float:
+    """Return the moment when other holders had all of the slots, or the earlier moment when the shard could go on."""
+    latest = at_the_latest_s if fault.kind == "kill" else fault.ended_at
+    kept: dict[int, frozenset[int]] = {}
+    for change in changes:
+        if change.holder in fault.victims:
+            continue
+        kept[change.holder] = change.slots
+        if change.committed_s >= fault.began_at and slots <= frozenset().union(*kept.values()):
+            return min(latest, change.committed_s)
+    return latest
+
+
+def _slot_changes(run: RunIndex) -> list[SlotChange]:
+    """List the changes of holders' slots, in commit order."""
+    kept: dict[int, frozenset[int]] = {}
+    changes = []
+    for state in sorted((it for states in run.holders.values() for it in states), key=lambda it: it.number):
+        holder, slots = state.row.holder, _slots_in(state)
+        if kept.get(holder, frozenset()) != slots:
+            kept[holder] = slots
+            changes.append(SlotChange(state.committed_s, holder, slots))
+    return changes
+
+
+def _deserted(changes: Iterable[SlotChange]) -> list[tuple[float, float]]:
+    """Return the intervals in which no holder had a slot, after the first holder got slots."""
+    spans: list[tuple[float, float]] = []
+    since_s: float | None = None
+    kept: set[int] = set()
+    for change in changes:
+        (kept.add if change.slots else kept.discard)(change.holder)
+        if kept and since_s is not None:
+            spans.append((since_s, change.committed_s))
+            since_s = None
+        elif not kept and since_s is None:
+            since_s = change.committed_s
+    return spans if since_s is None else [*spans, (since_s, math.inf)]
+
+
+def _slots_in(state: HolderState) -> frozenset[int]:
+    row = state.row
+    if row.part is None or row.part_count is None or row.ended_at is not None or row.suspended_at is not None:
+        return frozenset()
+    return frozenset(range(row.part, SLOTS, row.part_count))

@@ -1,0 +1,110 @@
+"""The commands about schedules: list them with their last firings, show the firings of one."""
+
+import shlex
+from dataclasses import asdict, replace
+from typing import Annotated
+
+import typer
+
+from shardclock_server.cli.job_output import length_of
+from shardclock_server.cli.lists import lists, print_more, print_none
+from shardclock_server.cli.options import DEFAULT_TENANT, Tenant
+from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.session import with_session
+from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, takes_filter
+from shardclock_server.service.filters import GivenFilter
+from shardclock_server.service.schedules import SCHEDULES_MAX, ScheduleState, with_firings
+from shardclock_server.service.single_change import UnknownTimer
+from shardclock_server.sql.clients.history import find_timer
+from shardclock_server.sql.clients.search import find_timers
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
+
+STATES = ("pending", "paused")
+COLUMNS = ("name", "state", "schedule", "zone", "next", "last", "late", "skipped")
+
+schedules = typer.Typer(help="List schedules with their last firings; show one.", invoke_without_command=True)
+
+
+@lists(schedules)
+@takes_filter
+def list_(
+    state: Annotated[str, typer.Option("--state", help=f"{' or '.join(STATES)}.")] = "pending",
+    tenant: Tenant = DEFAULT_TENANT,
+    given: GivenFilter = NO_FILTER,
+    order_by: Annotated[
+        str | None, typer.Option("--order-by", metavar="ORDER", help="due, or change: the last change first.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=SCHEDULES_MAX, help="The limit of rows.")] = 20,
+    page: Annotated[
+        str | None,
+        typer.Option("--page", metavar="TOKEN", help="Continue after this page: the token that the last list printed."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """List pending or paused schedules of a tenant, each with its last firing and the number of skipped occurrences.
+
+    With --json: {"schedules": [...], "next_page": TOKEN or null}, dates in UTC.
+    """
+    if state.lower() not in STATES:
+        raise Refusal(f"--state {shortened(state)} is unknown: use {' or '.join(STATES)}")
+    wanted = replace(filter_of(tenant, given), only_schedules=True)
+
+    async def do(session: Session) -> int:
+        found = await find_timers(session, state.upper(), wanted, order_by=order_by, size=limit, page=page)
+        listed = await with_firings(session, tenant, found.timers)
+        if as_json:
+            print_json({"schedules": [_json_of(it) for it in listed], "next_page": found.next})
+            return DONE
+        if not listed:
+            print_none("schedules", "there are no schedules", filtered=given != NO_FILTER or state.lower() != STATES[0])
+            return DONE
+        print_table("", COLUMNS, [_row(it) for it in listed])
+        if found.next is not None:
+            print_more(f"--page {shlex.quote(found.next)}")
+        return DONE
+
+    return with_session(do)
+
+
+@schedules.command()
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")],
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> int:
+    """Show a pending or paused schedule and its last 30 firings, the newest first."""
+    which = TimerRef(None, name, tenant)
+
+    async def do(session: Session) -> int:
+        timer = await find_timer(session, which)
+        if timer is None or timer.schedule is None or timer.ended_at is not None:
+            raise UnknownTimer(which)
+        (schedule,) = await with_firings(session, tenant, [timer])
+        if as_json:
+            print_json(_json_of(schedule))
+            return DONE
+        print_table("", COLUMNS, [_row(schedule)])
+        rows = [
+            (it.recorded_at, it.intent, it.due_date, _late(it.late_s), it.skipped or None) for it in schedule.firings
+        ]
+        print_table("\nfirings", ["recorded", "intent", "due", "late", "skipped"], rows)
+        return DONE
+
+    return with_session(do)
+
+
+def _row(schedule: ScheduleState) -> tuple[object, ...]:
+    timer, last = schedule.timer, schedule.last
+    fired = (last.recorded_at, _late(last.late_s)) if last else (None, None)
+    return timer.name, timer.state, timer.schedule, timer.zone, timer.due_date, *fired, schedule.skipped
+
+
+def _late(late_s: float | None) -> str | None:
+    return None if late_s is None else length_of(late_s)
+
+
+def _json_of(schedule: ScheduleState) -> dict[str, object]:
+    last = schedule.last
+    return {**asdict(schedule.timer), "last": last, "skipped": schedule.skipped, "firings": list(schedule.firings)}

@@ -1,0 +1,107 @@
+"""The filter of timers that several commands share: its options, and whether it chooses one timer or many."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, TypeVar
+from zoneinfo import ZoneInfo
+
+import typer
+
+from shardclock_server.cli.field_names import OPTIONS
+from shardclock_server.cli.options import DEFAULT_TENANT, ProcessInstance, timer_ref_of
+from shardclock_server.service import filters
+from shardclock_server.service.filters import GivenFilter
+from shardclock_server.sql.clients.search import TimerFilter
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.timers.refusal import Refusal
+
+Command = TypeVar("Command", bound=Callable[..., int])
+
+
+def _moment(option: str, sentence: str) -> Any:
+    return Annotated[str | None, typer.Option(option, metavar="DATE", help=f"Filter: {sentence}.")]
+
+
+# The options by parameter; the commands have --tenant themselves.
+FILTER_OPTIONS: dict[str, Any] = {
+    "name_prefix": Annotated[
+        str | None, typer.Option("--name-prefix", help="Filter: timers with a name that begins with this text.")
+    ],
+    "name_contains": Annotated[
+        str | None,
+        typer.Option("--name-contains", help="Filter: timers with this text in their name, in upper or lower case."),
+    ],
+    "due_from": _moment("--due-from", "timers due at this moment or later"),
+    "due_before": _moment("--due-before", "timers due before this moment"),
+    "changed_from": _moment(
+        "--changed-from",
+        "timers that a client changed (or paused, or that ended) at this moment or later",
+    ),
+    "changed_before": _moment(
+        "--changed-before", "timers that a client changed (or paused, or that ended) before this moment"
+    ),
+    "process_instance": ProcessInstance,
+    "target": Annotated[
+        str | None, typer.Option("--target", help="Filter: timers with this target, such as webhook:billing.")
+    ],
+    "only_schedules": Annotated[bool, typer.Option("--only-schedules", help="Filter: timers with a rule.")],
+}
+NO_FILTER = GivenFilter()
+NEEDS_TENANT = ("name_prefix", "name_contains", "changed_from", "changed_before")
+
+
+def takes_filter(command: Command) -> Command:
+    """Replace a command's parameter `given` by the options of a filter."""
+    defaults = {field.name.removesuffix("_key"): field.default for field in fields(GivenFilter)}
+    shape = signature(command)
+    options = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=defaults[name], annotation=option)
+        for name, option in FILTER_OPTIONS.items()
+    ]
+    parameters = [it for own in shape.parameters.values() for it in (options if own.name == "given" else [own])]
+
+    @wraps(command)
+    def filtered(**values: Any) -> int:
+        key = values.pop("process_instance")
+        others = {name: values.pop(name) for name in FILTER_OPTIONS if name != "process_instance"}
+        return command(**values, given=GivenFilter(process_instance_key=key, **others))
+
+    # Typer reads a command's options from its signature and its annotations.
+    filtered.__signature__ = shape.replace(parameters=parameters)  # type: ignore[attr-defined]
+    filtered.__annotations__ = {it.name: it.annotation for it in parameters}
+    return filtered  # type: ignore[return-value]
+
+
+def filter_of(
+    tenant: str | None, given: GivenFilter, *, clock: ZoneInfo | None = None, needs_tenant: bool = False
+) -> TimerFilter:
+    """Read a filter. Names and changes are searched within a tenant: without one, the default tenant is meant.
+
+    errors:  Refusal  a text is not a moment, or a window ends before it begins
+    """
+    if tenant is None and (needs_tenant or any(getattr(given, field) is not None for field in NEEDS_TENANT)):
+        tenant = DEFAULT_TENANT
+    return filters.filter_of(replace(given, tenant_id=tenant), clock=clock, called=OPTIONS)
+
+
+def one_or_many(timer_key: int | None, name: str | None, wanted: TimerFilter, *, every: bool) -> TimerRef | TimerFilter:
+    """Decide whether one timer or many are selected; --all or a process instance means many.
+
+    shape:   a filter always has a tenant, unless it has a process instance
+    errors:  Refusal  neither one timer nor many are selected, or both are selected
+    """
+    many = every or wanted.process_instance_key is not None
+    narrowed = replace(wanted, tenant_id=None) != TimerFilter()
+    if (many or narrowed) and not (timer_key is None and name is None):
+        raise Refusal("say either one timer, by its key or --name, or many, by --all and filters; not both")
+    if narrowed and not many:
+        raise Refusal("a filter, such as --name-prefix or --target, chooses among many timers; add --all")
+    if not many:
+        if timer_key is None and name is None:
+            raise Refusal("say which timer: give either its key or --name, or --all for many")
+        return timer_ref_of(timer_key, name, wanted.tenant_id)
+    if wanted.tenant_id is None and wanted.process_instance_key is None:
+        return replace(wanted, tenant_id=DEFAULT_TENANT)
+    return wanted

@@ -1,0 +1,125 @@
+"""The form of a refusal's code, and the general codes: each has HTTP's status and the command line's exit code.
+
+`shardclock.api.refusals` has the specific codes. A specific code has the status, the exit code and the reaction of its
+general code, and a text of its own.
+"""
+
+from dataclasses import dataclass, replace
+from string import Formatter
+from typing import Any, Self
+
+from shardclock.refusal import shown
+
+PREFIX = "urn:shardclock:problem:"
+INVALID, QUOTA = "invalid_", "quota_"  # followed by the name of the field or of the quota
+# Exit codes of the command line.
+NOT_DONE, BAD_INPUT, NO_ANSWER, SCHEMA = 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalCode:
+    """One reason for a refusal; the name is stable, and programs compare it.
+
+    shape:   `general` is the name of the general code; `status` is 0 for a code that no gateway sends; `text` is the
+             sentence, with its fields in braces: `{name!r}` shows a value, `{why}` inserts a part of the sentence
+    """
+
+    name: str
+    status: int
+    exit_code: int
+    title: str
+    reaction: str
+    general: str
+    text: str
+
+    @property
+    def type(self) -> str:
+        """The URN in HTTP's problem."""
+        return PREFIX + self.name
+
+    def specific(self, name: str, text: str) -> Self:
+        """Make a specific code of this general code."""
+        return replace(self, name=name, text=text)
+
+    def sentence(self, **fields: object) -> str:
+        """Write the sentence for these fields."""
+        return _SENTENCES.vformat(self.text, (), fields)
+
+
+class _Sentences(Formatter):
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return shown(value) if conversion == "r" else super().convert_field(value, conversion)
+
+
+_SENTENCES = _Sentences()
+VARIES = "{sentence}"  # the text of a general code if its sentence is written where the refusal is raised
+
+
+def _general(name: str, status: int, exit_code: int, title: str, reaction: str, *, text: str = VARIES) -> RefusalCode:
+    return RefusalCode(name, status, exit_code, title, reaction, general=name, text=text)
+
+
+UNREADABLE = _general("unreadable", 400, BAD_INPUT, "The request can't be read", "change the form of the request")
+NO_KEY = _general("no_key", 401, BAD_INPUT, "An API key is needed", "send an API key")
+NOT_ALLOWED = _general(
+    "not_allowed", 403, NOT_DONE, "The API key, or the role in Postgres, lacks the right", "use a key with this right"
+)
+NOT_FOUND = _general("not_found", 404, NOT_DONE, "There is no such thing", "check the name or the path")
+WRONG_METHOD = _general("wrong_method", 405, BAD_INPUT, "The path has no such method", "check the path")
+TOO_SLOW = _general("too_slow", 408, BAD_INPUT, "The body did not arrive in time", "send the request again")
+TOO_LATE = _general(
+    "too_late", 409, NOT_DONE, "The timer or the delivery is in another state", "read the state, and decide"
+)
+NAME_TAKEN = _general(
+    "name_taken", 409, NOT_DONE, "A pending timer has this name", "choose another name, or set `on_conflict`",
+    text="name {name!r} is taken by a pending timer of tenant {tenant_id!r}: choose another name, or set on_conflict to"
+    " ignore or replace",
+)  # fmt: skip
+IN_FLIGHT = _general(
+    "in_flight", 409, NOT_DONE, "The same request is in progress", "repeat the request in a moment",
+    text="a request with the idempotency key {key!r} is in progress; send it again in a moment",
+)  # fmt: skip
+MORE_MATCH = _general("more_match", 409, NOT_DONE, "More timers match than were counted", "count again, and decide")
+CONFLICT = _general(
+    "conflict", 409, NOT_DONE, "The present state does not allow this", "read the state again, and decide"
+)
+STALE = _general("stale", 412, NOT_DONE, "The timer was changed in the meantime", "read it again, and decide")
+TOO_LARGE = _general("too_large", 413, BAD_INPUT, "The body is too large", "send less at once")
+WRONG_MEDIA_TYPE = _general(
+    "wrong_media_type", 415, BAD_INPUT, "The body has another form", "change the form of the request"
+)
+OTHER_REQUEST = _general(
+    "other_request", 422, BAD_INPUT, "Another request had the idempotency key", "use a new idempotency key",
+    text="the idempotency key {key!r} came with another request within a day; use a new key",
+)  # fmt: skip
+REFUSED = _general("refused", 422, BAD_INPUT, "The request is invalid", "send a different request")
+TOO_MANY = _general("too_many", 429, NOT_DONE, "The tenant is over its rate", "repeat the request after `Retry-After`")
+OVER_QUOTA = _general(
+    "over_quota", 429, NOT_DONE, "The tenant has reached a quota", "end something, or repeat it after `Retry-After`"
+)
+BROKEN = _general("broken", 500, NOT_DONE, "The gateway has failed", "report it; the gateway's log has the reason")
+UNAVAILABLE = _general(
+    "unavailable", 503, NO_ANSWER, "There is no answer now",
+    "repeat it after `Retry-After`; without a name or an idempotency key it may be done twice",
+)  # fmt: skip
+NO_RESPONSE = _general("no_answer", 0, NO_ANSWER, "No gateway has answered the client", "check the client's URL")
+WRONG_SCHEMA = _general("wrong_schema", 0, SCHEMA, "The schema has another version", "run `shardclock migrate`")
+# The codes that a gateway sends. The widest code of a status is the last one of the status.
+GENERAL = (
+    UNREADABLE, NO_KEY, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, TOO_LATE, NAME_TAKEN, IN_FLIGHT, MORE_MATCH,
+    CONFLICT, STALE, TOO_LARGE, WRONG_MEDIA_TYPE, OTHER_REQUEST, REFUSED, TOO_MANY, OVER_QUOTA, UNAVAILABLE, BROKEN,
+)  # fmt: skip
+
+
+def invalid(field: str) -> RefusalCode:
+    """Return the code of an invalid field: invalid_schedule, invalid_payload, and so on."""
+    return REFUSED.specific(f"{INVALID}{field}", f"{field} {{why}}")
+
+
+def quota(name: str) -> RefusalCode:
+    """Return the code of a quota that a tenant has reached: quota_timers, quota_endpoints, and so on."""
+    return OVER_QUOTA.specific(
+        f"{QUOTA}{name}",
+        "tenant {tenant_id!r} has a quota of {limit} {things}, and {more} more would exceed it: {way_out}, or ask the"
+        " operator of the cluster for a higher quota (shardclock tenants set)",
+    )

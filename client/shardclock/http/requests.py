@@ -1,0 +1,179 @@
+"""Write requests to a gateway: path, query and body. Nothing here sends them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index
+from typing import SupportsIndex, TypedDict
+from urllib.parse import quote
+from uuid import uuid4
+
+from pydantic_core import to_jsonable_python
+
+from shardclock.api.fields import Length, Moment, json_of, require_one
+from shardclock.durations import seconds_of
+from shardclock.jsonb import HALF, HALF_PAIR
+from shardclock.refusal import shown
+
+TIMERS = "/v1/timers"
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+XML = "application/xml"
+PAGE = 500  # items in a page of a list that is read to its end
+NAME_INSTEAD = "; if it is the timer's name, give it by name="
+DOTS = {".": "%2E", "..": "%2E%2E"}  # unescaped, they would change the path
+
+Query = Mapping[str, str | int | Sequence[str]]
+
+
+class TimerQuery(TypedDict, total=False):
+    """A filter of timers; a field that is not given excludes no timer."""
+
+    name_prefix: str
+    name_contains: str
+    due_from: Moment
+    due_before: Moment
+    changed_from: Moment
+    changed_before: Moment
+    target: str
+    process_instance_key: int
+    only_schedules: bool
+
+
+class DeadLetterQuery(TypedDict, total=False):
+    """A filter of dead letters: by target, moment of death and first line of the reason, with a largest number."""
+
+    target: str
+    died_before: Moment
+    reason_line: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.
+
+    units:   `wait_s` is the time for which the gateway may hold the response back, in seconds
+    """
+
+    method: str
+    path: str
+    query: Query = field(default_factory=dict)
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_repeatable: bool = True  # a repetition of the request has no further effect
+    wait_s: float = 0.0
+
+    @property
+    def changes(self) -> bool:
+        """Whether the request may change anything."""
+        return self.method != "GET"
+
+    def with_wait(self, wait: Length | None) -> "Request":
+        """Return the same request with a wait.
+
+        errors:  ValueError  `wait` is no duration
+        """
+        if wait is None:
+            return self
+        return replace(self, query={**self.query, **query_of(wait=wait)}, wait_s=seconds_of(wait))
+
+    def with_query(self, **query: object) -> "Request":
+        """Return the same request with more in the query."""
+        return replace(self, query={**self.query, **query_of(**query)})
+
+    def with_etag(self, etag: str | None) -> "Request":
+        """Return the same request on the condition that the timer still has this `etag`."""
+        return (
+            self if etag is None else replace(self, headers={**self.headers, "If-Match": _sendable("if_match", etag)})
+        )
+
+
+def read(path: str, **query: object) -> Request:
+    """Make a request that changes nothing; a query's value that is None is left out."""
+    return Request("GET", path, query_of(**query))
+
+
+def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Request:
+    """Make a request that takes effect once, however often it is sent; without a key it gets a random key.
+
+    errors:  ValueError  the key can't be sent, or a value has no form in JSON
+    """
+    return Request(method, path, {}, body_of(fields), {"Idempotency-Key": _key(idempotency_key), "Content-Type": JSON})
+
+
+def file(path: str, body: bytes, media_type: str, idempotency_key: str | None, **query: object) -> Request:
+    """Make a request with a file as its body; the request takes effect once, however often it is sent.
+
+    errors:  ValueError  the key can't be sent
+    """
+    headers = {"Idempotency-Key": _key(idempotency_key), "Content-Type": media_type}
+    return Request("POST", path, query_of(**query), body, headers)
+
+
+def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query: object) -> Request:
+    """Make a request for a change without an idempotency key."""
+    return Request("POST", path, query_of(**query), body_of(fields), {"Content-Type": JSON}, is_repeatable)
+
+
+def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
+    """Write the path of one timer.
+
+    errors:  TypeError   both the key and the name are given, or neither
+             ValueError  the key is no whole number
+    """
+    require_one(timer_key, name)
+    which = f"by-name/{segment(name)}" if name is not None else number("timer_key", timer_key, instead=NAME_INSTEAD)
+    return "/".join((TIMERS, which, *verb))
+
+
+def number(name: str, key: object, *, instead: str = "") -> str:
+    """Write a key as one part of a path; `name` is the argument's name, and `instead` is added to a refusal.
+
+    errors:  ValueError  the key is no whole number
+    """
+    if isinstance(key, SupportsIndex):
+        return str(index(key))
+    raise ValueError(f"{name} {shown(key)} is refused: it must be a whole number, as the gateway gave it{instead}")
+
+
+def segment(name: str) -> str:
+    """Write a name as one part of a path.
+
+    errors:  ValueError  UTF-8 can't encode it
+    """
+    _refuse_half_pair("name", name)
+    return DOTS.get(name) or quote(name, safe="")
+
+
+def body_of(fields: Mapping[str, object]) -> bytes:
+    """Write fields as the JSON of a body; a field that is None is left out.
+
+    errors:  ValueError  a value has no form in JSON
+    """
+    return json_of(fields).encode()
+
+
+def query_of(**query: object) -> dict[str, str | int | Sequence[str]]:
+    """Write a query; a value that is None is left out, and a list repeats its parameter.
+
+    errors:  ValueError  UTF-8 can't encode a value
+    """
+    for name, value in query.items():
+        for text in value if isinstance(value, list | tuple) else (value,):
+            _refuse_half_pair(name, text)
+    return {name: to_jsonable_python(value) for name, value in query.items() if value is not None}
+
+
+def _refuse_half_pair(name: str, text: object) -> None:
+    if isinstance(text, str) and HALF.search(text):
+        raise ValueError(f"{name} {shown(text)} is refused: it {HALF_PAIR}")
+
+
+def _key(given: str | None) -> str:
+    return str(uuid4()) if given is None else _sendable("idempotency_key", given)
+
+
+def _sendable(name: str, text: str) -> str:
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text
+    raise ValueError(f"{name} {shown(text)} is refused: it must be printable ASCII characters; a header has no more")

@@ -1,0 +1,114 @@
+"""One host process that `up` keeps running: `up` starts the process again when it has died."""
+
+import time
+from collections.abc import Callable
+
+from shardclock.backoff import Backoff
+from shardclock_server.cluster.host_events import ENDING, READY, TOLD, WAITING
+from shardclock_server.cluster.host_process import HostProcess
+from shardclock_server.cluster.hosts import Hosts
+from shardclock_server.cluster.restarts import Restarts
+
+# A restarted host that isn't ready in this time is killed and started again. The next host has more time, because the
+# machine may be too busy for a start in the shorter time.
+PATIENCE = Backoff(30.0, 240.0)
+PAUSES = Backoff(1.0, 10.0)  # the pause before a host that keeps dying is started again
+
+STOP_S = 30.0
+
+Tell = Callable[[str], None]
+
+
+class KeptHost:
+    """Keep one host process of a kind running.
+
+    `starts` counts the started processes, `losses` the processes that ended by themselves. `ready_on` is the node on
+    which Ray's host is ready; "": the host is not ready, or is about to end.
+    """
+
+    def __init__(self, hosts: Hosts, *, tell: Tell) -> None:
+        self.name = hosts.name
+        self.starts = self.losses = 0
+        self.is_ready = False
+        self.why_not = self.ready_on = ""
+        self._hosts = hosts
+        self._tell = tell
+        self._process: HostProcess | None = None
+        self._restarts = Restarts(PAUSES)
+
+    @property
+    def has_no_more_to_tell(self) -> bool:
+        """Return whether the process is ending, or has ended."""
+        return self._process is not None and self._process.output_ended
+
+    def start(self) -> None:
+        """Start a process."""
+        self.is_ready, self.why_not, self.ready_on = False, "", ""
+        self._restarts.begin()
+        self._process = self._hosts.start()
+        self.starts += 1
+
+    def tend(self) -> None:
+        """Start the process again if it has died; call this often."""
+        reason = f"{self.name} had died and"
+        if self._process is not None and not self.hear(0) and self._is_stuck:
+            reason = f"{self.name} was not ready within {self._patience_s:.0f} s: it is killed and"
+            self._process.kill()
+        elif self.why_not:
+            reason = f"{self.why_not}; it"
+        if self._process is not None and self._process.has_ended:
+            was_ready = self.is_ready
+            self._clear()
+            self.losses += 1
+            self._tell(f"{reason} is started again in {self._restarts.fail(was_ready=was_ready):.0f} s")
+        if self._process is None and self._restarts.is_due:
+            self.start()
+
+    def hear(self, wait_s: float) -> bool:
+        """Read events until `wait_s` is over or the host is ready, and pass messages on; return whether it is ready."""
+        assert self._process is not None
+        for said in self._process.events(0 if self.is_ready else wait_s):
+            if said["event"] == READY:
+                self.is_ready, self.why_not, self.ready_on = True, "", said["why"]
+                return True
+            self._learn(said["event"], said["why"])
+        return self.is_ready
+
+    def send(self, line: bytes) -> None:
+        """Send the host a line; a host that has ended gets no line."""
+        if self._process is not None:
+            self._process.send(line)
+
+    def stop(self) -> None:
+        """Let the host hand back all claims and end; a second call does nothing."""
+        if self._process is None:
+            return
+        if not self._process.stop(within_s=STOP_S):
+            self._tell(f"{self.name} did not stop in time and is killed; leases run out by themselves")
+        self._clear()
+
+    def _learn(self, event: str, why: str) -> None:
+        if event == TOLD:
+            self._tell(why)
+            return
+        if event == ENDING:
+            self.ready_on = ""
+            return
+        self.why_not = why
+        if event == WAITING:
+            self._tell(f"{why}; waiting")
+
+    @property
+    def _is_stuck(self) -> bool:
+        """Return whether the process hangs, which can happen if one of Ray's processes dies during Ray's start."""
+        return not self.is_ready and time.monotonic() - self._restarts.started_at_s > self._patience_s
+
+    @property
+    def _patience_s(self) -> float:
+        return PATIENCE.pause_s(max(1, self._restarts.failures))
+
+    def _clear(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process, self.is_ready, self.ready_on = None, False, ""
+        self._hosts.clear()

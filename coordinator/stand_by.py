@@ -1,0 +1,181 @@
+"""Decide which cluster leads: the local keepers, which stand by, or the cluster of Ray's keepers.
+
+The local keepers lead from the start. When `up` says that Ray's host is ready, and the desired number of keepers on the
+host's node have registered, Ray's cluster gets the lead. When the process that hosts Ray ends, the local cluster takes
+the lead back at once, without waiting for the end of a lease: docs/decisions/0081-local-stand-by.md.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from shardclock_server.coordinator.holders_seen import HoldersSeen
+from shardclock_server.coordinator.lead_lapses import Lapses, ServiceWatch
+from shardclock_server.sql.cluster.holders import SHARD, Holder
+from shardclock_server.sql.cluster.leadership import Leadership, hand_over
+from shardclock_server.sql.session import Session, StoreUnavailable
+
+GIVEN_S = 3.0  # the other coordinator takes the lead within 0.25 s; if it has died, ours takes it back after this time
+UNSERVED_S = 4.0  # longer than Ray takes to replace a single shard
+OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if it has room for them
+PATIENCE_S = 2.0  # a free lead is left to running keepers, because these serve sooner than keepers that must start
+
+LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are there"
+RAY_LEADS = "Ray's keepers lead: local keepers stand by"
+MISSING = "Ray has started, but not as many keepers as are wanted: until then local keepers lead"
+
+
+class StandBy:
+    """Move the lead between the own cluster and the cluster `beside`; a third cluster that leads keeps the lead.
+
+    `orphans` are the holders of the other cluster that lived when its host ended.
+    """
+
+    def __init__(self, session: Session, cluster_id: str, *, beside: str, silent_s: float) -> None:
+        self.orphans: frozenset[int] = frozenset()
+        self._session, self._silent_s = session, silent_s
+        self._cluster_id, self._beside = cluster_id, beside
+        # The node of Ray's host while the host is ready, by the last line of `up`.
+        self._node_id: str | None = None
+        self._is_lost = self._is_beside_ready = self._has_given = False
+        self._service, self._lapses = ServiceWatch(), Lapses()
+        self._overdue_s: float | None = None
+        self._leads_since_s: float | None = None
+        self._told = ""
+
+    def lose(self) -> None:
+        """Record that the host of the other cluster has ended, or is about to end."""
+        self._node_id, self._is_lost = None, True
+
+    def regain(self, node_id: str) -> None:
+        """Record that the other cluster's host is ready; a loss that had no effect yet belongs to an earlier host."""
+        self._node_id, self._is_lost = node_id, False
+        self._lapses = Lapses()
+        self._overdue_s = time.monotonic() + OVERDUE_S
+
+    def forget_silence(self) -> None:
+        """Forget how long no shard has served, because there was no news of any keeper."""
+        self._service.forget()
+
+    @property
+    def patience_s(self) -> float:
+        """Return the time for which a free lead is left to the other cluster."""
+        return PATIENCE_S if self._is_beside_ready else 0.0
+
+    def led_s(self) -> float:
+        """Return for how long the local keepers have led in place of Ray's; 0 while they don't lead."""
+        return 0.0 if self._leads_since_s is None else time.monotonic() - self._leads_since_s
+
+    async def take_lead(self) -> None:
+        """Take the lead from the other cluster, if its host has ended since the last call.
+
+        errors:  StoreUnavailable  the outcome is unknown: call again
+        """
+        if not self._is_lost:
+            return
+        self._is_lost = False  # before the first wait: the next host may end meanwhile
+        try:
+            orphans = await self._take()
+        except StoreUnavailable:
+            self._is_lost = self._node_id is None
+            raise
+        if self._node_id is None:  # if this fails, the next host is ready already, and its keepers stay
+            self.orphans = orphans
+
+    async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:
+        """Take the lead if the other cluster has led without a living shard for a while; return whether it was taken.
+
+        This is the case if Ray's host has not ended, but its Ray starts no shard.
+
+        errors:  StoreUnavailable  the outcome is unknown: call again
+        """
+        is_served = leadership.cluster_id != self._beside or self._living(seen)[SHARD] > 0
+        if self._service.learn(seen.read_s, is_served=is_served) < UNSERVED_S:
+            return False
+        self.orphans = await self._take()
+        return True
+
+    async def _take(self) -> frozenset[int]:
+        """Take the lead from the other cluster, if that cluster leads; return its holders."""
+        self._is_beside_ready = self._has_given = False
+        await hand_over(self._session, self._cluster_id, lease_s=GIVEN_S, from_cluster=self._beside)
+        seen = await HoldersSeen.read(self._session)
+        return frozenset(it.holder for it in seen.holders if it.cluster_id == self._beside)
+
+    async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
+        """Give the lead to the other cluster, if this cluster leads and the other is ready; return whether the lead
+        moved.
+
+        A coordinator that hangs repeatedly gets the lead later each time; until then local keepers serve.
+
+        errors:  StoreUnavailable  the outcome is unknown: call again
+        """
+        node_id = self._node_id
+        self._learn_lapse(seen.read_s, leadership)
+        self._is_beside_ready = node_id is not None and is_ready(self._living(seen), leadership.wanted)
+        if self._is_beside_ready:
+            self._overdue_s = None
+        if not (leadership.leads and self._is_beside_ready and self._lapses.may_give(seen.read_s)):
+            return False
+        # The coordinator of a lost Ray may wake up, so the lead is offered only to the coordinator of this Ray.
+        self._has_given = await hand_over(
+            self._session, self._beside, lease_s=GIVEN_S, from_cluster=self._cluster_id, node_id=node_id
+        )
+        return self._has_given
+
+    def _learn_lapse(self, now_s: float, leadership: Leadership) -> None:
+        """Count each lead that the other cluster got but did not take or renew."""
+        if leadership.leads and self._has_given:
+            self._has_given = False
+            self._lapses.count(now_s)
+        elif self._leads_beside(leadership):
+            self._lapses.learn_lead(now_s)
+
+    def _leads_beside(self, leadership: Leadership) -> bool:
+        return leadership.cluster_id == self._beside and leadership.leader is not None
+
+    def _living(self, seen: HoldersSeen) -> Counter[str]:
+        """Count the keepers of the other cluster; a shard of a lost Ray that registers late has another node."""
+        there = [
+            it
+            for it in seen.holders
+            if it.cluster_id == self._beside and it.holder not in self.orphans and self._node_id in (None, it.node_id)
+        ]
+        return living_of(there, silent_s=self._silent_s)
+
+    def news(self, now_s: float, leadership: Leadership) -> list[str]:
+        """Return the messages for the user after a turn: which keepers serve, and whether keepers of Ray are missing.
+
+        An offer of the lead has no message.
+        """
+        news = []
+        if leadership.leads and self._overdue_s is not None and self._node_id is not None and now_s >= self._overdue_s:
+            self._overdue_s = None
+            news.append(MISSING)
+        sentence = self._sentence(leadership)
+        self._leads_since_s = (self._leads_since_s or now_s) if sentence == LOCAL_LEADS else None
+        if sentence != self._told:
+            self._told = sentence
+            news += [sentence] if sentence else []
+        return news
+
+    def _sentence(self, leadership: Leadership) -> str:
+        """Return the message that says which keepers serve; "" if the keepers of a third cluster do."""
+        if leadership.leads:
+            return LOCAL_LEADS
+        if self._leads_beside(leadership):
+            return RAY_LEADS
+        return self._told if leadership.cluster_id in (self._cluster_id, self._beside) else ""
+
+
+def living_of(holders: Sequence[Holder], *, silent_s: float) -> Counter[str]:
+    """Count, by role, the keepers of a cluster that live and may work.
+
+    A suspended keeper counts, because its coordinator resumes the keeper once the cluster leads.
+    """
+    return Counter(it.role for it in holders if it.silent_s < silent_s and it.foreign_reason is None)
+
+
+def is_ready(living: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
+    """Return whether a cluster has the desired number of living keepers of each role, and at least one shard."""
+    return living.get(SHARD, 0) > 0 and all(living.get(role, 0) >= count for role, count in wanted.items())

@@ -1,0 +1,187 @@
+"""Advance one batch in memory: instances of all tenants, each tenant in turn, within limits of time and characters."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from shardclock_server.bpmn.model import Definition, NodeKind
+from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX
+from shardclock_server.engine.advance import Advanced, advance_by, canceled_start, cancels_start, definition_of
+from shardclock_server.engine.definitions import Definitions, Missing
+from shardclock_server.engine.inbox import CANCEL, content_of, is_thrown, kind_of
+from shardclock_server.engine.retry_policy import FamilyIsFull
+from shardclock_server.engine.tenant_scheduler import TenantScheduler
+from shardclock_server.engine.usage_increase import NOTHING as NO_INCREASE
+from shardclock_server.engine.usage_increase import UsageIncrease, usage_increase_of
+from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
+from shardclock_server.sql.processes.signals import DueSignal
+
+BATCH_S = 0.25  # after this time a batch is written; the next turn reads the remaining signals again
+BATCH_CHARS = 16 * 1_048_576  # at this number of characters a batch is written as well
+
+Signals = Sequence[DueSignal]
+NOTHING: Mapping[int, str] = {}
+
+
+class CanceledBeforeStart(Missing):
+    """The start of a cancelled instance was given up."""
+
+
+class SortedSignals(NamedTuple):
+    """The signals of one turn: signals of living instances and of ended instances, by instance, and thrown signals."""
+
+    running: list[Signals]
+    ended: list[Signals]
+    thrown: list[Signals]
+
+
+def sort_signals(signals: Iterable[DueSignal], one_by_one: Collection[int]) -> SortedSignals:
+    """Group signals by instance, in order; for an instance in `one_by_one` take only the first signal."""
+    by_instance: dict[int, list[DueSignal]] = {}
+    for signal in signals:
+        earlier = by_instance.setdefault(signal.instance_key, [])
+        if not earlier or signal.instance_key not in one_by_one:
+            earlier.append(signal)
+    found = SortedSignals([], [], [])
+    for its_signals in by_instance.values():
+        first = its_signals[0]
+        (found.ended if first.has_ended else found.thrown if is_thrown(first) else found.running).append(its_signals)
+    return found
+
+
+class CallLimits(NamedTuple):
+    """The limits of nested call activities, and of living descendants of one instance."""
+
+    depth_max: int = CALLS_DEPTH_MAX
+    descendants_max: int = DESCENDANTS_MAX
+
+
+CALL_LIMITS = CallLimits()
+
+
+@dataclass(slots=True)
+class StepBatch:
+    """The results of the signals of one turn, in memory.
+
+    shape:   `rows` counts the rows to write by tenant; `full` has, by root instance, the reason why the family (the
+             root and its called instances) refused a start; `increases` has an entry for each instance
+    """
+
+    writes: Writes = field(default_factory=Writes)
+    read: dict[int, Signals] = field(default_factory=dict)
+    advanced: dict[int, Advanced] = field(default_factory=dict)
+    failed: list[tuple[Signals, Exception]] = field(default_factory=list)
+    rows: Counter[str] = field(default_factory=Counter)
+    increases: dict[int, tuple[str, UsageIncrease]] = field(default_factory=dict)
+    full: dict[int, str] = field(default_factory=dict)
+
+    def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
+        """Refuse a start in a full family if the process has call activities, because its calls would be refused.
+
+        errors:  FamilyIsFull
+        """
+        why = full.get(first.root_key or 0)
+        if why and first.is_first and any(node.kind == NodeKind.CALL for node in definition.nodes.values()):
+            self.full[first.root_key or 0] = why
+            raise FamilyIsFull(why)
+
+    def add(self, signals: Signals, done: Advanced, increase: UsageIncrease) -> int:
+        """Add an advanced instance; return the number of characters to write.
+
+        errors:  StateTooLarge
+        """
+        writes = done.writes()
+        key, tenant = done.owner.instance_key, done.owner.tenant_id
+        self.rows[tenant] += self.writes.add(writes)
+        self.advanced[key] = done
+        self.read[key] = signals
+        self.increases[key] = tenant, increase
+        return done.chars + sum(len(row["state"] or "") for row in writes.steps)
+
+    def suspects(self) -> tuple[list[int], list[int]]:
+        """Return the instances with a signal that has failed before, and all other instances."""
+        found: tuple[list[int], list[int]] = [], []
+        for key in self.advanced:
+            found[all(signal.failed_attempts == 0 for signal in self.read[key])].append(key)
+        return found
+
+    def parts_of(self, keys: Sequence[int]) -> list[list[int]]:
+        """Divide instances after a failed write: by tenant, with the smallest part first; one tenant's in halves."""
+        tenants: defaultdict[str, list[int]] = defaultdict(list)
+        for key in keys:
+            tenants[self.advanced[key].owner.tenant_id].append(key)
+        if len(tenants) > 1:
+            return sorted(tenants.values(), key=len)
+        middle = len(keys) // 2
+        return [[*keys[:middle]], [*keys[middle:]]]
+
+    def unfinished(self) -> dict[str, set[int]]:
+        """Return by tenant the instances with signals that did not fit into the batch; a tenant's set may be empty."""
+        found: defaultdict[str, set[int]] = defaultdict(set)
+        for key, done in self.advanced.items():
+            found[done.owner.tenant_id] |= {key} if len(done.signals) < len(self.read[key]) else set()
+        return found
+
+
+class Unwritable(Exception):
+    """A batch, or one instance in the batch, can't be written."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+    @staticmethod
+    def of(error: Exception) -> "Unwritable | None":
+        """Return the error if one instance of the batch may have caused it."""
+        return error if isinstance(error, Unwritable) else None
+
+
+def by_tenant(instances: Iterable[Signals]) -> dict[str, list[Signals]]:
+    """Group instances by tenant, in the given order."""
+    found: defaultdict[str, list[Signals]] = defaultdict(list)
+    for signals in instances:
+        found[signals[0].tenant_id].append(signals)
+    return found
+
+
+def advance_all(
+    instances: Iterable[Signals],
+    definitions: Definitions,
+    queue: TenantScheduler,
+    *,
+    calls_depth_max: int = CALLS_DEPTH_MAX,
+    full: Mapping[int, str] = NOTHING,
+) -> StepBatch:
+    """Advance instances until the batch is full, and charge each tenant for the processor's time of its instances.
+
+    shape:   `full` has the reason for each family that may not grow, by its root
+    """
+    batch, began_s, chars = StepBatch(), time.monotonic(), 0
+    work_s = time.thread_time()
+    for signals in queue.in_turn(by_tenant(instances)):
+        try:
+            if cancels_start(signals[0]):
+                # The next turn reads the other signals as signals of an ended instance.
+                chars += batch.add(signals[:1], canceled_start(signals[0]), NO_INCREASE)
+            else:
+                definition_key, definition = _definition(signals[0], definitions)
+                batch.refuse_growth(signals[0], definition, full)
+                done = advance_by(signals, definition, definition_key, calls_depth_max=calls_depth_max)
+                chars += batch.add(signals, done, usage_increase_of(done, definition))
+        except Exception as error:  # noqa: BLE001 - an error of one instance must not stop all others
+            batch.failed.append((signals, error))
+        began_work_s, work_s = work_s, time.thread_time()
+        queue.charge(signals[0].tenant_id, work_s - began_work_s)
+        if chars > BATCH_CHARS or time.monotonic() - began_s > BATCH_S:
+            break
+    return batch
+
+
+def _definition(first: DueSignal, definitions: Definitions) -> tuple[int, Definition]:
+    if first.version is None and not first.is_first:
+        missing = CanceledBeforeStart if kind_of(content_of(first)) == CANCEL else Missing
+        raise missing(f"there is no instance {first.instance_key}")
+    key = definition_of(first)
+    return key, definitions.get(key, first.tenant_id)

@@ -1,0 +1,51 @@
+"""Choose the delay and the number of tries of a signal that can't be taken, by its error."""
+
+from typing import NamedTuple
+
+from shardclock.backoff import Backoff
+from shardclock_server.bpmn.step import StateTooNew
+from shardclock_server.engine.definitions import Missing, ModelRefused
+from shardclock_server.engine.inbox import UnknownKind
+from shardclock_server.engine.tenant_quotas import QuotaExceeded
+from shardclock_server.keepers.loops import one_line
+from shardclock_server.sql.session import StatementRefused, StoreTooSlow
+
+TRIES_MAX, NEVER = 5, 2**31 - 1
+RETRY_S = 0.5
+SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so a slow statement is no reason to give up
+TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # a newer engine may be able to take the signal
+TOO_NEW_TRIES_MAX = 2_885  # two days with SLOW's pauses, enough for an upgrade; then the instance has an incident
+
+
+class FamilyIsFull(Exception):
+    """The number of living called instances below a root is at its limit."""
+
+
+class Deferral(NamedTuple):
+    """The delay of a signal, and its further treatment.
+
+    units:   the next try is after `delay_s`; after `tries_max` tries the signal is given up
+    """
+
+    reason: str
+    delay_s: float
+    tries_max: int
+    needs_newer_release: bool = False  # a newer engine may take the signal
+    is_logged: bool = True
+    raises_incident: bool = False  # the instance has an incident while the signal waits
+    is_last_try: bool = False  # the signal is given up, unless its instance can begin with an incident
+
+
+def deferral_after(error: Exception, attempts: int) -> Deferral:
+    """Choose the delay by the error, after `attempts` earlier failures."""
+    if isinstance(error, TOO_NEW):  # first, because some of these errors are ValueErrors, too
+        return Deferral(str(error), SLOW.pause_s(attempts + 1), TOO_NEW_TRIES_MAX, needs_newer_release=True)
+    if isinstance(error, FamilyIsFull):
+        return Deferral(str(error), 0.0, 1, is_logged=False)
+    if isinstance(error, StoreTooSlow):
+        return Deferral(str(error), SLOW.pause_s(attempts + 1), NEVER)
+    if isinstance(error, QuotaExceeded):
+        return Deferral(str(error), SLOW.pause_s(attempts + 1), NEVER, raises_incident=True)
+    is_for_users = isinstance(error, ValueError | Missing | StatementRefused)
+    reason = str(error) if is_for_users else one_line(error)
+    return Deferral(reason, RETRY_S, TRIES_MAX, is_last_try=attempts + 1 >= TRIES_MAX)

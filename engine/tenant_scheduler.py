@@ -1,0 +1,50 @@
+"""Order the work of tenants by the time that they have used."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, nlargest
+from typing import TypeVar
+
+Item = TypeVar("Item")
+AHEAD_MAX = 1_000  # tenants that are passed to one statement
+
+
+class TenantScheduler:
+    """The used time of each tenant, and a virtual clock: the used time of the tenant in turn.
+
+    A tenant that comes back after a pause begins at the clock, because a pause is no credit for later.
+
+    units:   seconds of work
+    """
+
+    def __init__(self) -> None:
+        self._used_s: dict[str, float] = {}
+        self._clock_s = 0.0
+
+    def charge(self, tenant_id: str, seconds: float) -> None:
+        """Add to a tenant's used time."""
+        self._used_s[tenant_id] = self._of(tenant_id) + seconds
+
+    def ahead_s(self) -> dict[str, float]:
+        """Return, for each tenant that is ahead of the clock, the time by which it is ahead."""
+        self._used_s = {tenant: used for tenant, used in self._used_s.items() if used > self._clock_s}
+        first = nlargest(AHEAD_MAX, self._used_s.items(), key=lambda it: it[1])
+        return {tenant: used - self._clock_s for tenant, used in first}
+
+    def in_turn(self, waiting: Mapping[str, Sequence[Item]]) -> Iterator[Item]:
+        """Yield all items, each time an item of the tenant with the least used time.
+
+        The caller charges the tenant for each item before it asks for the next item.
+        """
+        queues = {tenant: deque(items) for tenant, items in waiting.items() if items}
+        turns = [(self._of(tenant), number, tenant) for number, tenant in enumerate(queues)]
+        heapify(turns)
+        while turns:
+            used_s, number, tenant = heappop(turns)
+            self._clock_s = max(self._clock_s, used_s)
+            yield queues[tenant].popleft()
+            if queues[tenant]:
+                heappush(turns, (self._of(tenant), number, tenant))
+
+    def _of(self, tenant_id: str) -> float:
+        return max(self._used_s.get(tenant_id, 0.0), self._clock_s)

@@ -1,0 +1,54 @@
+"""The increase of a tenant's usage by a step of an instance: instances, open tasks and pending timers.
+
+A step that opens no more rows than it closes has no increase, so an instance of a tenant without free quota can end.
+"""
+
+from typing import NamedTuple
+
+from shardclock_server.bpmn.model import Definition, NodeKind
+from shardclock_server.bpmn.model.definition import TimerTrigger
+from shardclock_server.engine.advance import Advanced
+
+
+class UsageIncrease(NamedTuple):
+    """The increase by one step, with the resource names of `shardclock.remaining_quota`."""
+
+    instances: int = 0
+    tasks: int = 0
+    timers: int = 0
+
+
+NOTHING = UsageIncrease()
+
+
+def usage_increase_of(done: Advanced, definition: Definition) -> UsageIncrease:
+    """Return the increase by a step; each amount is 0 at least."""
+    outbox = done.outbox
+    begins = int(done.was == 0 and outbox.ended is None)
+    tasks, timers = outbox.opened()
+    if not (tasks or timers):
+        return UsageIncrease(begins) if begins else NOTHING
+    for node_id, at in outbox.closed_nodes:
+        if node_id:
+            timers -= _is_timer(definition, node_id)
+            continue
+        tasks -= definition.nodes[at].kind == NodeKind.USER
+        if timers > 0:  # a lower number would be 0 as well
+            timers -= _timers_at(definition, at)
+    return UsageIncrease(begins, max(0, tasks), max(0, timers))
+
+
+def _timers_at(definition: Definition, node_id: str) -> int:
+    """Count the timers of a token at a node."""
+    node = definition.nodes[node_id]
+    waits = [*node.boundaries]
+    if node.kind == NodeKind.CATCH:
+        waits.append(node_id)
+    elif node.kind == NodeKind.EVENT_BASED:
+        waits += [flow.target for flow in node.outgoing]
+    waits += [start for inner in node.event_subprocesses if (start := definition.nodes[inner].start)]
+    return sum([_is_timer(definition, it) for it in waits])
+
+
+def _is_timer(definition: Definition, node_id: str) -> bool:
+    return isinstance(definition.nodes[node_id].trigger, TimerTrigger)

@@ -1,0 +1,57 @@
+"""Wait for the next record of the log: one poll for all viewers of the console at one gateway."""
+
+import asyncio
+from contextlib import suppress
+
+from shardclock.log.async_reading import log_end
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.served import NO_TENANTS
+from shardclock_server.sql.session import StatementRefused, StoreUnavailable
+
+POLL_S = 1.0
+IDLE_POLLS = 2  # the task outlives a short time without viewers: between two waits a viewer is not counted
+
+
+class LogChanges:
+    """Read the end of the log once a second while there are viewers."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._task: asyncio.Task[None] | None = None
+        self._viewers = 0
+        self._changed = asyncio.Event()
+
+    async def aclose(self) -> None:
+        """Stop the poll."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def stop(self) -> None:
+        """End all current waits, as a change does."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def wait(self, within_s: float) -> None:
+        """Wait for the next change, or until the time is over."""
+        self._viewers += 1
+        try:
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._poll(), name="console changes")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), within_s)
+        finally:
+            self._viewers -= 1
+
+    async def _poll(self) -> None:
+        position: int | None = None
+        idle_polls = 0
+        while idle_polls < IDLE_POLLS:
+            with suppress(StoreUnavailable, StatementRefused):
+                async with self._pool.session(NO_TENANTS) as session:
+                    end = await log_end(session)
+                if position is not None and end != position:
+                    self.stop()
+                position = end
+            await asyncio.sleep(POLL_S)
+            idle_polls = 0 if self._viewers else idle_polls + 1

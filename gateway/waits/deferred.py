@@ -1,0 +1,87 @@
+"""Defer responses: during a caller's wait only the function that makes the response stays in memory.
+
+Otherwise each of thousands of waits would keep its request's body, and the objects that routed and checked the request.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+DEFERRED = "deferred"  # a key of a request's state
+STACKS = ("fastapi_middleware_astack", "fastapi_inner_astack", "fastapi_function_astack")  # closed by then, but large
+
+
+class Releasable(Protocol):
+    """A slot that can be freed."""
+
+    def release(self) -> None:
+        """Free the slot."""
+
+
+class DeferredResponse(Response):
+    """A deferred response: `answer` makes the final one after the caller's wait. This object holds a slot until then.
+
+    Headers and status that a route sets on this object are lost: the client gets the response that `answer` returns.
+    """
+
+    def __init__(self, answer: Callable[[Receive], Awaitable[Response]], slot: Releasable) -> None:
+        super().__init__()
+        self.answer = answer
+        self.slot = slot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        """Pass this response to `DeferredMiddleware`."""
+        state = scope["state"]
+        assert DEFERRED in state, "an application with deferred responses is within DeferredMiddleware"
+        state[DEFERRED] = self
+
+
+class DeferredMiddleware:
+    """Make an application's deferred responses after the application has finished with their requests.
+
+    The application's error handlers have ended by then, so `errors` maps the type of an error, or a base of it, to a
+    handler. Any other error is a bug of the gateway and is raised again.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        errors: Mapping[Any, Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {},
+    ) -> None:
+        self._app = app
+        self._errors = errors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request; make its response now, or deferred."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+        state[DEFERRED] = None
+        try:
+            await self._app(scope, receive, send)
+        except BaseException:
+            if (unsent := state.pop(DEFERRED)) is not None:
+                unsent.slot.release()
+            raise
+        if (deferred := state.pop(DEFERRED)) is not None:
+            answer, slot = deferred.answer, deferred.slot
+            del deferred
+            for name in STACKS:
+                scope.pop(name, None)
+            try:
+                response = await answer(receive)
+            except Exception as error:  # noqa: BLE001 - an error that is not in `errors` is raised again
+                response = await self._answer_of(Request(scope, receive), error)
+            finally:
+                slot.release()
+            await response(scope, receive, send)
+
+    async def _answer_of(self, request: Request, error: Exception) -> Response:
+        for kind in type(error).__mro__:
+            if kind is not Exception and (answer := self._errors.get(kind)) is not None:
+                return await answer(request, error)
+        raise error

@@ -1,0 +1,91 @@
+"""Queue the callers that wait for service tasks of one type. When there is a task, the first caller takes it.
+
+One task of a gateway finds out, with one read for all queues, which queues have due tasks. It reads at each
+notification of deliveries, and twice a second. So the cost does not depend on the number of callers, and tasks of
+another type cause no read.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from starlette.types import Receive
+
+from shardclock_server.gateway.waits.wait import Wait, Waits
+from shardclock_server.sql.deliveries.claim import Lane
+from shardclock_server.sql.deliveries.notifications import DELIVERIES
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.notification_listener import NotificationListener
+from shardclock_server.sql.processes.service_tasks import lanes_with_tasks
+from shardclock_server.sql.served import ALL_TENANTS
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
+
+POLL_S = 0.5  # the time between two polls, if no notification comes
+GAP_S = 0.01  # the pause after each poll
+
+T = TypeVar("T")
+
+
+class TaskWaiters:
+    """The queues of one gateway; the first caller of each queue is woken when the queue has tasks."""
+
+    def __init__(self, dsn: Dsn | str) -> None:
+        self._session = Session(dsn, application="shardclock gateway tasks")
+        self._session.serve(
+            ALL_TENANTS
+        )  # this session only wakes callers; each caller's own read is limited to its tenant
+        self._notifications = NotificationListener(self._session, DELIVERIES)
+        self._waits: Waits[Lane, Wait] = Waits(self._watch)
+
+    async def aclose(self) -> None:
+        """End all waits, and close the connection."""
+        await self._waits.aclose()
+        await self._session.close()
+
+    def stop(self) -> None:
+        """End all waits: the gateway stops."""
+        self._waits.stop()
+
+    async def wait(
+        self, lane: Lane, read: Callable[[], Awaitable[T | None]], receive: Receive, *, within_s: float
+    ) -> T | None:
+        """Call `read` until it returns a task; None: the time is over, the client disconnects, or the gateway stops.
+
+        A new caller goes to the end of its queue. A call of `read` is never cancelled: a task that the call has leased
+        would stay locked until its lease runs out.
+        """
+        if not (lane in self._waits and within_s > 0) and (found := await read()) is not None:
+            return found
+        if within_s <= 0:
+            return None
+
+        async def read_if_first() -> T | None:
+            return await read() if self._is_first(lane, wait) else None
+
+        with self._waits.one(lane, Wait(receive, within_s=within_s)) as wait:
+            if self._is_first(lane, wait):
+                wait.wake()  # a task may have come since the first call of `read`
+            try:
+                return await wait.find(read_if_first)
+            finally:
+                if self._is_first(lane, wait):
+                    self._wake([lane], position=1)
+
+    def _is_first(self, lane: Lane, wait: Wait) -> bool:
+        return self._waits.of(lane)[0] is wait
+
+    async def _watch(self) -> None:
+        while self._waits:
+            try:
+                await self._notifications.wait(POLL_S)
+                self._notifications.forget()
+                self._wake(await lanes_with_tasks(self._session, self._waits.keys))
+            except (StoreUnavailable, StatementRefused):
+                self._wake(self._waits.keys)  # each caller's own read then fails, and its error answers the request
+                await asyncio.sleep(POLL_S)
+            await asyncio.sleep(GAP_S)
+
+    def _wake(self, lanes: Iterable[Lane], *, position: int = 0) -> None:
+        for lane in lanes:
+            for wait in self._waits.of(lane)[position : position + 1]:
+                wait.wake()

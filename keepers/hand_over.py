@@ -1,0 +1,129 @@
+"""The socket over which a shard hands deliveries over to a worker of its machine.
+
+A worker listens on a Unix socket without a file; the socket's name contains the worker's holder number. Each end
+refuses a process of another user. The worker grants places: for each target, the total number of deliveries that the
+worker accepts over this connection. A lowered limit counts once the shard has answered, because a statement of the
+shard may be using the places. The connection carries the deliveries in the order of the statements.
+
+A message is pickled; the number in its head is its kind. Either end may close the connection at any time. Then the
+shard connects again, and repeats the deliveries that the worker has not confirmed.
+"""
+
+import asyncio
+import os
+import pickle
+import socket
+import struct
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from shardclock.executor.call_server import CREDENTIALS, socket_that
+from shardclock.executor.frames import Messages
+
+PASSED_BYTES_MAX = 16 * 2**20  # unsent bytes in the connection to a worker that doesn't read
+
+
+class Begins(NamedTuple):
+    """The shard's first message: the stream of its numbered messages, which goes on over all connections."""
+
+    stream: int
+
+
+class GrantLimits(NamedTuple):
+    """From the worker: its limit for each target, and the lease of a delivery that is handed over."""
+
+    lease_s: float
+    limits: dict[str, int]
+
+
+class Kept(NamedTuple):
+    """From the shard: the limits that the worker has lowered, each with the value that counts from now on."""
+
+    limits: dict[str, int]
+
+
+class Taken(NamedTuple):
+    """From the worker: the last number that it has taken, which confirms all earlier numbers, too."""
+
+    number: int
+
+
+class HandedOver(NamedTuple):
+    """From the shard: the fields of deliveries for the worker, leased for `lease_s` from `server_time` on.
+
+    A connection may end before the worker has read all messages. So the shard repeats each unconfirmed message over the
+    next connection, with the same number, and the worker takes each number once.
+    """
+
+    number: int
+    server_time: datetime
+    lease_s: float
+    rows: list[tuple[Any, ...]]
+
+
+Message: TypeAlias = Begins | GrantLimits | Kept | Taken | HandedOver
+MESSAGES: tuple[type[Message], ...] = (Begins, GrantLimits, Kept, Taken, HandedOver)
+
+
+class HandOverSocket(Messages):
+    """One end of a connection: `heard` is called with each message, and `lost` at the end of the connection."""
+
+    def __init__(
+        self, heard: Callable[["HandOverSocket", Any], None], lost: Callable[["HandOverSocket"], None]
+    ) -> None:
+        super().__init__()
+        self._heard, self._lost = heard, lost
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accept the connection, if the peer is a process of our own user."""
+        super().connection_made(transport)
+        if not _is_ours(transport.get_extra_info("socket")):
+            self.close()
+
+    @property
+    def is_writable(self) -> bool:
+        """Return whether the peer reads; messages to a peer that does not read would fill the memory."""
+        return (
+            self.is_open and self._transport is not None and self._transport.get_write_buffer_size() < PASSED_BYTES_MAX
+        )
+
+    def send(self, message: Message) -> None:
+        """Send a message, unless the connection is closed."""
+        self.write(MESSAGES.index(type(message)), pickle.dumps(tuple(message), pickle.HIGHEST_PROTOCOL))
+
+    def take(self, number: int, body: bytes) -> None:
+        """Pass a message on."""
+        self._heard(self, MESSAGES[number](*pickle.loads(body)))  # noqa: S301 - ours
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        """Report that the connection has ended."""
+        self._lost(self)
+
+
+async def listen(holder: int, make: Callable[[], HandOverSocket]) -> asyncio.Server | None:
+    """Listen for the shards of this machine; None if the system has no sockets without a file."""
+    if (listening := socket_that(lambda it: it.bind(_address_of(holder)))) is None:
+        return None
+    return await asyncio.get_running_loop().create_unix_server(make, sock=listening)
+
+
+async def connect(holder: int, make: Callable[[], HandOverSocket]) -> HandOverSocket | None:
+    """Connect to a worker of this machine; None if the worker does not listen here."""
+    if (peer := socket_that(lambda it: it.connect(_address_of(holder)))) is None:
+        return None
+    _, ours = await asyncio.get_running_loop().create_unix_connection(make, sock=peer)
+    return ours
+
+
+def _address_of(holder: int) -> str:
+    return f"\0shardclock-worker-{holder:016x}"
+
+
+def _is_ours(connected: socket.socket) -> bool:
+    try:
+        peer = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        _, user, _ = CREDENTIALS.unpack(peer)
+    except (OSError, struct.error):
+        return False
+    return bool(user == os.getuid())

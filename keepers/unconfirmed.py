@@ -1,0 +1,63 @@
+"""The deliveries that a shard has handed over to one worker, until the worker confirms them by their numbers."""
+
+import secrets
+import time
+from collections.abc import Callable
+
+from shardclock_server.keepers.hand_over import HandedOver
+
+STREAM_BITS = 63
+STREAMS_MAX = 64  # shards of one machine, and their predecessors
+
+
+class Unconfirmed:
+    """Keep the messages of one stream, each until it is confirmed or its leases are over."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.stream = secrets.randbits(STREAM_BITS)
+        self._now_s = now_s
+        self._number = 0
+        self._kept: dict[int, tuple[HandedOver, float]] = {}  # each message with the end of its leases, in order
+
+    def __len__(self) -> int:
+        """Count the messages."""
+        return len(self._kept)
+
+    def add(self, message: HandedOver) -> HandedOver:
+        """Give a message the next number, and keep the message."""
+        self._number += 1
+        numbered = message._replace(number=self._number)
+        self._kept[self._number] = numbered, self._now_s() + message.lease_s
+        return numbered
+
+    def confirm(self, number: int) -> None:
+        """Forget the message with this number, and all earlier messages."""
+        for old in [it for it in self._kept if it <= number]:
+            del self._kept[old]
+
+    def lasting(self) -> list[HandedOver]:
+        """Forget each message with an ended lease; return the other messages, in order."""
+        now_s = self._now_s()
+        self._kept = {number: it for number, it in self._kept.items() if it[1] > now_s}
+        return [message for message, _ in self._kept.values()]
+
+
+class StreamNumbers:
+    """Remember the last number that was taken of each stream, for the `STREAMS_MAX` streams with the latest numbers."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, int] = {}
+
+    def last(self, stream: int) -> int:
+        """Return the last number that was taken of a stream; 0: none was."""
+        return self._last.get(stream, 0)
+
+    def take(self, stream: int, number: int) -> bool:
+        """Take a number of a stream; False if the number was taken before."""
+        if number <= self.last(stream):
+            return False
+        self._last.pop(stream, None)
+        self._last[stream] = number
+        if len(self._last) > STREAMS_MAX:
+            del self._last[next(iter(self._last))]
+        return True

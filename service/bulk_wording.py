@@ -1,0 +1,85 @@
+"""Change the found rows, or count them in a dry run, and describe the result in a sentence."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Generic, TypeVar
+
+from shardclock_server.service.wording import counted
+
+NAMED_MAX = 5  # the limit of names in one sentence
+
+Row = TypeVar("Row")
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkResult(Generic[Key]):
+    """The keys of the changed rows; after a dry run, the keys of the rows that would be changed.
+
+    `more` says whether further rows remain because of the limit. A second call should wait for `again_in_s`.
+    """
+
+    keys: Sequence[Key]
+    sentence: str
+    more: bool
+    again_in_s: int = 0
+
+
+def _nothing(*_: object) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkWording(Generic[Row, Key]):
+    """One bulk change, with its sentences.
+
+    `done` has the placeholders `{many}` for the counted rows and `{are}`. `of` describes the selected rows, `which`
+    adds their names in a dry run, `left` adds the rows that stay unchanged. Each of these three functions returns a
+    continuation of the sentence.
+    """
+
+    noun: tuple[str, str]
+    none: str
+    would: str
+    done: str
+    key_of: Callable[[Row], Key]
+    change: Callable[[Sequence[Row]], Awaitable[Sequence[Key]]]
+    of: Callable[[Sequence[Row]], str] = _nothing
+    which: Callable[[Sequence[Row]], str] = _nothing
+    left: Callable[[Sequence[Row], Sequence[Key]], str] = _nothing
+
+    async def run(self, selected: Sequence[Row], *, more: bool, dry_run: bool, again_in_s: int = 0) -> BulkResult[Key]:
+        """Change the selected rows, or describe a dry run.
+
+        errors:  as `change`
+        """
+        keys: Sequence[Key] = [self.key_of(row) for row in selected]
+        if keys and not dry_run:
+            keys = await self.change(selected)
+        left = self.left(selected, keys)
+        say = partial(self.word_dry_run, more=more) if dry_run else partial(self.word_change, left=left)
+        return BulkResult(keys, say(len(keys), selected), more, again_in_s)
+
+    def word_dry_run(self, number: int, selected: Sequence[Row], *, more: bool) -> str:
+        """Describe a dry run: `number` rows would be changed; `selected` provides their names."""
+        if not number:
+            return self.none
+        others = ", and there are more" if more else ""
+        many = counted(number, *self.noun) + self.of(selected)
+        return f"{many} would {self.would}{self.which(selected)}{others}; nothing was changed"
+
+    def word_change(self, number: int, selected: Sequence[Row], *, left: str) -> str:
+        """Describe a change: `number` of the selected rows were changed."""
+        if not number:
+            return f"nothing was changed{left}" if left else self.none
+        many = counted(number, *self.noun) + self.of(selected)
+        return self.done.format(many=many, are="is" if number == 1 else "are") + left
+
+
+def first_names(names: Sequence[str], noun: str) -> Sequence[str]:
+    """Return the first `NAMED_MAX` of the sorted distinct names, and the number of the other names."""
+    each = sorted(set(names))
+    if len(each) <= NAMED_MAX:
+        return each
+    return [*each[:NAMED_MAX], counted(len(each) - NAMED_MAX, noun)]

@@ -1,0 +1,34 @@
+"""List jobs page by page, with the lateness of each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shardclock_server.service.job_check import late_jobs
+from shardclock_server.sql.jobs.jobs import Job, find_job_names, find_jobs
+from shardclock_server.sql.metrics.jobs import JOBS_MAX
+from shardclock_server.sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """One page of jobs, by name. `late_s` has the lateness by name; `next` is the `after` of the next call, or None."""
+
+    jobs: list[Job]
+    late_s: Mapping[str, float]
+    next: str | None
+
+
+async def page_of(
+    session: Session, *, contains: str | None = None, late: bool = False, after: str | None = None, size: int
+) -> JobPage:
+    """Find jobs by a part of the name, and with `late` only jobs with an overdue success.
+
+    shape:   at most `size` jobs; with `late`, of the 2,000 jobs that are measured
+    errors:  StoreUnavailable  no answer in time
+    """
+    found_max = JOBS_MAX if late else size + 1
+    names = await find_job_names(session, contains=contains, after=after, limit=found_max)
+    late_s = await late_jobs(session, names if late else names[:size])
+    wanted = [name for name in names if name in late_s or not late]
+    jobs = await find_jobs(session, names=wanted[:size])
+    return JobPage(jobs, late_s, next=wanted[size - 1] if len(wanted) > size else None)

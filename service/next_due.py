@@ -1,0 +1,105 @@
+"""Compute a pending timer's next occurrences under the assumption that each one fires on time (pure)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+
+from shardclock_server.sql.clients.history import UpcomingTimer
+from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
+from shardclock_server.timers.preview import PreviewedOccurrence, preview_from
+from shardclock_server.timers.schedule import Missed, first_of, following, last_number, parse_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingOccurrences:
+    """The next occurrence, the number of occurrences due by a moment, and the first occurrence after the moment."""
+
+    next: ScheduledOccurrence
+    due: int
+    after: ScheduledOccurrence | None
+
+
+def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
+    """Compute the next occurrences of a plan up to a moment.
+
+    errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
+    """
+    if plan.schedule is None:
+        current = ScheduledOccurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
+        return (
+            UpcomingOccurrences(current, due=1, after=None)
+            if current.due_date <= moment
+            else UpcomingOccurrences(current, 0, current)
+        )
+    if plan.kept_due_date is not None:
+        return _next_due_with_run(plan, plan.kept_due_date, moment)
+    rule = parse_schedule(plan.schedule, plan.zone)
+    current, last = _current_occurrence(rule, plan)
+    if current.due_date > moment:
+        return UpcomingOccurrences(current, due=0, after=current)
+    # A client may have moved this occurrence past later ones, which then count as missed. `following` treats the missed
+    # occurrences as a shard does when it fires this one.
+    step = following(rule, current, repetitions=last, now=current.due_date, missed=Missed(plan.missed))
+    second, last = step.next, last_number(last, step.skipped)
+    if second is None or second.due_date > moment:
+        return UpcomingOccurrences(current, due=1, after=second)
+    more, after = rule.after(second, moment)
+    if last == WITHOUT_END:
+        return UpcomingOccurrences(current, 2 + more, after)
+    return UpcomingOccurrences(
+        current, 2 + min(more, last - second.number), after if after and after.number <= last else None
+    )
+
+
+def _next_due_with_run(plan: UpcomingTimer, kept_due_date: datetime, moment: datetime) -> UpcomingOccurrences:
+    """Compute the next occurrences of a schedule with an extra run (`run-now`) before its kept date."""
+    run = ScheduledOccurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
+    if run.due_date > moment:
+        return UpcomingOccurrences(run, due=0, after=run)
+    ahead = next_due_of(_without_run(plan, kept_due_date), moment)
+    return UpcomingOccurrences(run, 1 + ahead.due, ahead.after)
+
+
+def preview_of(plan: UpcomingTimer, schedule: str, now: datetime, *, count: int) -> list[PreviewedOccurrence]:
+    """List the next occurrences of a schedule in local time, each with a note where a change of the clock matters.
+
+    shape:   at most `count`, in order; the occurrences that a late firing skips are left out
+    errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
+    """
+    rule = parse_schedule(schedule, plan.zone)
+    return list(islice(_iterate_preview(rule, plan, now, count=count), count))
+
+
+def _iterate_preview(
+    rule: ScheduleRule, plan: UpcomingTimer, now: datetime, *, count: int
+) -> Iterator[PreviewedOccurrence]:
+    if plan.kept_due_date is not None:
+        run = ScheduledOccurrence(plan.occurrence, plan.due_date, plan.due_date, plan.occurrence)
+        yield from preview_from(rule, run, since=min(now, plan.due_date), count=1)
+        plan = _without_run(plan, plan.kept_due_date)
+    current, last = _current_occurrence(rule, plan)
+    fired_at = max(now, current.due_date)
+    step = following(rule, current, repetitions=last, now=fired_at, missed=Missed(plan.missed))
+    if step.fires:
+        yield from preview_from(rule, current, since=min(now, current.due_date), count=1)
+    if step.next is not None:
+        last = last_number(last, step.skipped)
+        left = count if last == WITHOUT_END else min(count, last - step.next.number + 1)
+        yield from preview_from(rule, step.next, since=current.due_date, count=left)
+
+
+def _without_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:
+    """Return the plan after the extra run: the kept occurrence is the next one."""
+    return replace(plan, due_date=due_date, kept_due_date=None, occurrence=plan.occurrence + 1)
+
+
+def _current_occurrence(rule: ScheduleRule, plan: UpcomingTimer) -> tuple[ScheduledOccurrence, int]:
+    """Return the next occurrence, and the number of the schedule's last occurrence."""
+    if plan.anchor_occurrence is not None and plan.anchor is not None:
+        return ScheduledOccurrence(
+            plan.occurrence, plan.due_date, plan.anchor, plan.anchor_occurrence
+        ), plan.repetitions
+    # A new schedule has no date yet: plan it as a shard will.
+    first = first_of(rule, plan.anchor or plan.due_date, number=plan.occurrence)
+    return first, rule.repetitions if rule.repetitions == WITHOUT_END else plan.occurrence - 1 + rule.repetitions

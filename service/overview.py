@@ -1,0 +1,118 @@
+"""Read the content of an overview: the punctuality, the coming timers, and the rows that need a person."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from shardclock_server.service.job_check import late_jobs
+from shardclock_server.service.wording import span_of
+from shardclock_server.sql.deliveries.dead_letters import count_dead_letters_by_target
+from shardclock_server.sql.endpoints.endpoints import ListedEndpoint, list_disabled_or_failing_endpoints
+from shardclock_server.sql.metrics.coming import MINUTES, ComingTimers, count_coming
+from shardclock_server.sql.metrics.status import Status
+from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents
+from shardclock_server.sql.session import Session
+
+OBJECTIVE_MS = 100.0  # docs/operate/monitoring.md: 99 % of timers fire within 0.1 s of their due date
+OVERDUE_S = 1.0  # a timer that is due right now counts as overdue until its shard's next poll
+JUDGED_FIRINGS = 100  # among fewer firings, one late firing decides the 99th percentile
+JUDGED_S = 60.0  # older firings say nothing about the present
+LETTERS_MAX = 1_000  # the limit for counting the dead letters of one target
+TARGETS_MAX = 50
+INCIDENTS_MAX = 100
+ENDPOINTS_MAX = 100
+OTHERS = "other targets"
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuality:
+    """Whether timers fire on time, and a sentence with the figure that decides."""
+
+    is_on_time: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Coming:
+    """The overdue timers and the timers of each of the next 30 minutes, by target."""
+
+    counts: Sequence[ComingTimers]
+
+    @property
+    def overdue(self) -> int:
+        """The number of overdue timers."""
+        return sum(it.timers for it in self.counts if it.minute == 0)
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the numbers are estimates from a sample."""
+        return any(it.estimated for it in self.counts)
+
+    @cached_property
+    def minutes(self) -> list[Mapping[str, int]]:
+        """The timers of each minute, by target."""
+        found: list[Counter[str]] = [Counter() for _ in range(MINUTES)]
+        for it in self.counts:
+            if 0 < it.minute <= MINUTES:
+                found[it.minute - 1][it.target or OTHERS] += it.timers
+        return list(found)
+
+    @cached_property
+    def targets(self) -> Sequence[tuple[str, int]]:
+        """The timers of each target in the 30 minutes, the target with the most timers first."""
+        return sum((Counter(minute) for minute in self.minutes), Counter[str]()).most_common()
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """The rows of one tenant that need a person; `late_jobs` has the seconds by name, for operators alone.
+
+    shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, INCIDENTS_MAX and ENDPOINTS_MAX rows: a full
+             list means that many or more
+    """
+
+    dead_letters: Mapping[str, int]
+    incidents: Sequence[FoundIncident]
+    endpoints: Sequence[ListedEndpoint]
+    late_jobs: Mapping[str, float]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing needs a person."""
+        return not (self.dead_letters or self.incidents or self.endpoints or self.late_jobs)
+
+
+def judge(status: Status, *, serving: int, hold: str | None) -> Punctuality:
+    """Judge whether timers fire on time, by the oldest overdue timer and the lag of the last firings."""
+    if hold is not None:
+        return Punctuality(False, hold)
+    if not serving:
+        return Punctuality(False, "no shard is running, so nothing fires: start one with `shardclock up`")
+    if status.oldest_overdue_s > OVERDUE_S:
+        return Punctuality(False, f"the oldest overdue timer waits for {span_of(status.oldest_overdue_s)}")
+    if status.lag_p99_ms is None:
+        return Punctuality(True, "no timer is overdue, and no firing is among the last records")
+    if status.fired < JUDGED_FIRINGS or (status.last_fired_s or 0.0) > JUDGED_S:
+        return Punctuality(True, "no timer is overdue, and too few firings of the last minute show the lag")
+    lag = f"99 % of the last {status.fired:,} firings had a lag of at most {status.lag_p99_ms:.1f} ms"
+    return Punctuality(status.lag_p99_ms <= OBJECTIVE_MS, f"{lag}; the objective is {OBJECTIVE_MS:.0f} ms")
+
+
+async def read_coming(session: Session, tenant_id: str, *, is_operator: bool) -> Coming:
+    """Count a tenant's overdue timers, and its timers of the next 30 minutes.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    return Coming(await count_coming(session, tenant_id, with_jobs=is_operator))
+
+
+async def read_attention(session: Session, tenant_id: str, *, is_operator: bool) -> Attention:
+    """Find the rows of a tenant that need a person.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    letters = await count_dead_letters_by_target(session, tenant_id, targets_max=TARGETS_MAX, letters_max=LETTERS_MAX)
+    incidents = await find_incidents(session, IncidentFilter(tenant_id), limit=INCIDENTS_MAX)
+    endpoints = await list_disabled_or_failing_endpoints(session, tenant_id, limit=ENDPOINTS_MAX)
+    return Attention(letters, incidents, endpoints, await late_jobs(session) if is_operator else {})

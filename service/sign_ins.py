@@ -1,0 +1,67 @@
+"""Sign in to the console: exchange an API key for a session, find its key again, and end it.
+
+A session's token is `scs_` and 32 random bytes. The browser has the token in a cookie, and the database its SHA-256.
+"""
+
+import re
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from shardclock_server.sql.keys.keys import ApiKey
+from shardclock_server.sql.keys.sessions import begin_session, end_session, keys_of_sessions
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import Duration
+
+TOKEN = re.compile(r"scs_[A-Za-z0-9_-]{43}")
+SECRET_BYTES = 32
+LIFETIME = timedelta(hours=12)
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """A new session: the token for the browser, and the moment of its end."""
+
+    expires_at: datetime
+    token: str = field(repr=False)
+
+
+def is_token(text: str) -> bool:
+    """Return whether a text has the form of a session's token."""
+    return TOKEN.fullmatch(text) is not None
+
+
+async def begin(session: Session, key: ApiKey) -> SignIn:
+    """Begin a session for an API key.
+
+    errors:  StoreUnavailable  the outcome is unknown: begin another session
+    """
+    token = f"scs_{urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip('=')}"
+    lifetime = Duration(0, 0, LIFETIME)
+    return SignIn(await begin_session(session, key.key_id, _digest(token), lifetime=lifetime), token)
+
+
+async def keys_of(session: Session, tokens: Sequence[str]) -> list[ApiKey | None]:
+    """Find the keys of these sessions in one statement.
+
+    shape:   one key per token, in order; None: the session or its key has ended
+    errors:  StoreUnavailable  no answer in time
+    """
+    digests = [_digest(token) for token in tokens]
+    found = await keys_of_sessions(session, digests)
+    return [found.get(digest) for digest in digests]
+
+
+async def end(session: Session, token: str) -> None:
+    """End a session.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    """
+    await end_session(session, _digest(token))
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode()).digest()

@@ -1,0 +1,110 @@
+"""Read the records of a timer around a moment, and write parts of the records for sentences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from shardclock.log import LogRecord
+from shardclock_server.service.hold import Hold, read_hold
+from shardclock_server.sql.clients.history import (
+    PastHold,
+    TimerState,
+    UpcomingTimer,
+    Witness,
+    find_timer,
+    read_past_hold,
+    read_upcoming,
+    records_around,
+    witnesses,
+)
+from shardclock_server.sql.clients.verbs import TimerRef
+from shardclock_server.sql.cluster.leadership import RampRate, read_ramp
+from shardclock_server.sql.deliveries.find import DeliveryState, find_delivery
+from shardclock_server.sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A timer's records around a moment, in order, and the timer's present state."""
+
+    timer: TimerState | None
+    records: Sequence[LogRecord]
+    witnesses: Sequence[Witness]
+    now: datetime
+    hold: Hold | None = None
+    plan: UpcomingTimer | None = None
+    delivery: DeliveryState | None = None
+    past_hold: PastHold | None = None
+    ramp: RampRate | None = None
+
+    def without_reasons(self) -> "Timeline":
+        """Leave out the reasons of operators' holds, which only operators may read."""
+        hold = None if self.hold is None else replace(self.hold, why="until an operator releases it")
+        past_hold = None if self.past_hold is None else self.past_hold._replace(why="")
+        return replace(self, hold=hold, past_hold=past_hold)
+
+    @property
+    def is_unplanned(self) -> bool:
+        """Return whether the timer is a schedule without a date yet."""
+        return self.plan is not None and self.plan.is_unplanned
+
+
+async def read_timeline(
+    session: Session, which: TimerRef, moment: datetime, now: datetime, *, identity: str, silent_s: float
+) -> Timeline:
+    """Read a timer's records around a moment; `identity` names the caller's installation, or is ''.
+
+    units:   a holder without a sign of life for `silent_s` counts as dead
+    errors:  StoreUnavailable  no answer in time
+    """
+    timer = await find_timer(session, which)
+    records = await records_around(session, which, moment)
+    about = deciding_record(records, timer, moment)
+    holders = {record.holder for record in records if record.holder is not None}
+    plan = await read_upcoming(session, which)
+    late_since = about.late_since if about else plan.late_since if plan else moment
+    seen = await witnesses(session, holders, late_since)
+    hold = await read_hold(session, identity, silent_s=silent_s)
+    delivery = await find_delivery(session, about.timer_key) if about and about.target != "log" else None
+    held = await read_past_hold(session, since=late_since, until=about.recorded_at) if about else None
+    is_overdue = timer is not None and timer.due_date <= now
+    ramp = await read_ramp(session, silent_s=silent_s) if is_overdue else None
+    return Timeline(timer, records, seen, now, hold, plan, delivery, held, ramp)
+
+
+def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:
+    """Return the record of the last occurrence that was due at a moment; None: that occurrence is still pending."""
+    if timer is not None and timer.state == "PENDING" and timer.due_date <= moment:
+        return None
+    due = [record for record in records if record.intent in ("TRIGGERED", "SKIPPED") and record.due_date <= moment]
+    if not due:
+        return None
+    last = max(due, key=lambda record: (record.due_date, record.intent == "TRIGGERED"))
+    skipped = next(
+        (
+            it
+            for it in due
+            if it.intent == "SKIPPED" and it.due_date == last.due_date and it.occurrence > last.occurrence
+        ),
+        None,
+    )
+    # A skipped occurrence is recorded with the due date of the occurrence that fired for it. A question about exactly
+    # that date is about the fired occurrence.
+    return skipped if skipped and last.due_date < moment <= skipped.recorded_at else last
+
+
+def author_of(detail: dict[str, object]) -> str:
+    """Name the author and the reason of a change, as far as they are recorded."""
+    key_prefix, reason = detail.get("key_prefix"), detail.get("reason")
+    by = detail.get("by") if key_prefix is None else f"the API key {key_prefix}"
+    return (f" by {by}" if by else "") + (f" ({reason})" if reason else "")
+
+
+def detail_of(record: LogRecord) -> dict[str, object]:
+    """Return the record's data outside its columns."""
+    return record.detail or {}
+
+
+def show_moment(moment: datetime) -> str:
+    """Write a moment in UTC, to the millisecond."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

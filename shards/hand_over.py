@@ -1,0 +1,189 @@
+"""Hand deliveries over to the workers of this machine, as far as the workers have granted places."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from shardclock_server.keepers import hand_over
+from shardclock_server.keepers.hand_over import Begins, GrantLimits, HandedOver, HandOverSocket, Kept, Taken
+from shardclock_server.keepers.places import UsablePlaces
+from shardclock_server.keepers.unconfirmed import Unconfirmed
+from shardclock_server.sql.claims.handed import Grants, Handed, Row
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.deliveries.settle import Settlement, settle_deliveries
+from shardclock_server.sql.session import Session
+
+LOOK_S = 1.0  # the time between two tries to connect to a worker
+RELEASED_MAX = 1_000  # deliveries that one statement releases
+TARGET = ClaimedDelivery._fields.index("target")
+
+
+@dataclass(eq=False)
+class NearWorker:
+    """A worker of this machine, and the places that the worker has granted over one connection."""
+
+    unconfirmed: Unconfirmed
+    socket: HandOverSocket | None = None
+    lease_s: float = 0.0
+    places: UsablePlaces = field(default_factory=UsablePlaces)
+
+    def hear(self, socket: HandOverSocket, message: Any) -> None:
+        """Handle a message of the worker: new limits, or a confirmation."""
+        if isinstance(message, GrantLimits):
+            self.lease_s = message.lease_s
+            if kept := self.places.learn(message.limits):
+                socket.send(Kept(kept))
+        elif isinstance(message, Taken):
+            self.unconfirmed.confirm(message.number)
+
+    def begin(self) -> None:
+        """Begin a connection: repeat the deliveries that an earlier connection may have lost."""
+        assert self.socket is not None
+        self.socket.send(Begins(self.unconfirmed.stream))
+        for message in self.unconfirmed.lasting():
+            self.places.fill(targets_of(message.rows))
+            self.socket.send(message)
+
+    @property
+    def reads(self) -> bool:
+        """Return whether the worker is connected and reads."""
+        return self.socket is not None and self.socket.is_writable
+
+    def pass_on(self, message: HandedOver) -> bool:
+        """Send deliveries; False if the connection has ended."""
+        if self.socket is None or not self.socket.is_open:
+            return False
+        self.socket.send(self.unconfirmed.add(message))
+        return True
+
+
+def targets_of(rows: Sequence[Row]) -> Counter[str]:
+    """Count deliveries by target."""
+    return Counter(row[TARGET] for row in rows)
+
+
+class DeliveryNotifier(Protocol):
+    """The interface of `sql.notification_sender.NotificationSender`, which notifies workers of deliveries."""
+
+    def want(self, new: int) -> None:
+        """Ask for a notification that `new` deliveries are there."""
+
+
+class Result(Protocol):
+    """The answer of a statement that fires: the number of its deliveries, and the deliveries that it handed over."""
+
+    @property
+    def server_time(self) -> datetime:
+        """Postgres's time after the firing."""
+
+    @property
+    def deliveries(self) -> int:
+        """The number of deliveries that the statement has written."""
+
+    @property
+    def handed(self) -> Handed:
+        """The deliveries that the statement has claimed for workers."""
+
+
+ResultT = TypeVar("ResultT", bound=Result)
+
+
+class HandOver:
+    """Keep a connection to each worker of this machine, and pass on the deliveries that were claimed for the worker.
+
+    Firing never waits for a worker. The next turn releases each delivery that could not be passed on, so that a worker
+    may claim the delivery at once.
+    """
+
+    def __init__(self, session: Session, notifier: DeliveryNotifier) -> None:
+        self.asked = asyncio.Event()  # the event ends the wait before the next turn
+        self._session, self._notifier = session, notifier
+        self._near: frozenset[int] = frozenset()
+        self._workers: dict[int, NearWorker] = {}
+        self._unconfirmed: defaultdict[int, Unconfirmed] = defaultdict(Unconfirmed)  # by worker, over all connections
+        self._left: defaultdict[int, list[Row]] = defaultdict(list)  # by worker, to be released
+
+    def learn(self, workers: Collection[int]) -> None:
+        """Update the workers of this machine."""
+        near = frozenset(workers)
+        if near - self._near:
+            self.asked.set()
+        self._near = near
+        for gone in self._workers.keys() - near:
+            self._close(self._workers.pop(gone))
+        for gone in self._unconfirmed.keys() - near:
+            del self._unconfirmed[gone]
+
+    async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
+        """Send a statement with the places that it may use; pass on the deliveries, and notify of unclaimed ones.
+
+        errors:  those of `send`: deliveries that the statement may have claimed are free when their leases are over
+        """
+        workers = {holder: it for holder, it in self._workers.items() if it.reads}
+        places = {holder: using for holder, it in workers.items() if (using := it.places.begin())}
+        grants = Grants(places, min((workers[holder].lease_s for holder in places), default=0.0))
+        handed: Handed = {}
+        try:
+            result = await send(grants)
+            handed = result.handed
+        finally:
+            for holder, using in places.items():
+                workers[holder].places.end(using, targets_of(handed.get(holder, ())))
+        for holder, rows in handed.items():
+            if not workers[holder].pass_on(HandedOver(0, result.server_time, grants.lease_s, rows)):
+                self._left[holder] += rows
+                self.asked.set()
+        self._notifier.want(result.deliveries - sum(map(len, handed.values())))
+        return result
+
+    async def turn(self) -> float:
+        """Make one turn of the loop: connect to new workers, and release deliveries that could not be passed on.
+
+        units:   returns the seconds to wait before the next turn, unless `asked` is set
+        errors:  StoreUnavailable  the next turn releases these deliveries
+        """
+        self.asked.clear()
+        for holder in self._near - self._workers.keys():
+            await self._connect(holder)
+        while self._left:
+            holder, rows = next(iter(self._left.items()))
+            batch = rows[:RELEASED_MAX]
+            await self._release(holder, batch)
+            del rows[: len(batch)]
+            if not rows:
+                del self._left[holder]
+        return LOOK_S
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.learn(())
+
+    async def _connect(self, holder: int) -> None:
+        worker = NearWorker(self._unconfirmed[holder])
+        make = partial(HandOverSocket, worker.hear, partial(self._lose, holder, worker))
+        worker.socket = await hand_over.connect(holder, make)
+        if worker.reads and holder in self._near:
+            worker.begin()
+            self._workers[holder] = worker
+        else:
+            self._close(worker)
+
+    async def _release(self, holder: int, rows: Sequence[Row]) -> None:
+        """Release claims that a worker was never told of; if the worker has ended since, no row matches."""
+        settlements = [Settlement(ClaimedDelivery._make(row), None, delay_s=None) for row in rows]
+        await settle_deliveries(self._session, holder, settlements, leaves_locked=True)
+        self._notifier.want(len(rows))
+
+    def _lose(self, holder: int, worker: NearWorker, _: HandOverSocket) -> None:
+        if self._workers.get(holder) is worker:
+            del self._workers[holder]
+            if len(worker.unconfirmed):
+                self.asked.set()
+
+    def _close(self, worker: NearWorker) -> None:
+        if worker.socket is not None:
+            worker.socket.close()

@@ -1,0 +1,41 @@
+"""The capacity that workers grant to a shard, and the deliveries that the shard's firings hand over to the workers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+Row: TypeAlias = tuple[Any, ...]  # the fields of a ClaimedDelivery: the worker makes one from the row
+Handed: TypeAlias = dict[int, list[Row]]  # by worker; each worker's rows in the order of the due dates
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """How many deliveries of each target a statement may write as claims of each worker.
+
+    units:   lease_s is the time that a claim lasts
+    """
+
+    places: Mapping[int, Mapping[str, int]]
+    lease_s: float = 0.0
+
+    def values(self) -> dict[str, object]:
+        """Give the values for a statement that fires."""
+        each = [(worker, *it) for worker, places in self.places.items() for it in places.items()]
+        return {
+            "granted_by": [worker for worker, _, _ in each],
+            "granted_targets": [target for _, target, _ in each],
+            "granted_places": [places for _, _, places in each],
+            "granted_lease": timedelta(seconds=self.lease_s),
+        }
+
+
+NO_GRANTS = Grants({})
+
+
+def handed_of(records: Sequence[Row] | None) -> Handed:
+    """Sort deliveries that were handed over by worker, which is the last field of each record."""
+    handed: Handed = {}
+    for record in records or ():
+        handed.setdefault(record[-1], []).append(record[:-1])
+    return handed

@@ -1,0 +1,16 @@
+"""Notifications from gateways to shards that a timer is due at once. If one is lost, the next poll finds the timer."""
+
+from shardclock_server.sql.session import Session
+
+DUE = "shardclock_due"  # the channel that shards hear
+
+
+async def notify_of_due_timers(session: Session) -> bool:
+    """Tell shards to claim now.
+
+    Don't call it in the transaction of a client that schedules: NOTIFY would block other transactions' commits there.
+
+    errors:  StoreUnavailable  no answer in time: ignore it
+    source:  sql/claims/notify_of_due_timers.sql
+    """
+    return bool(await session.rows("notify_of_due_timers"))

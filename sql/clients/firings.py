@@ -1,0 +1,44 @@
+"""Read the last firings of schedules from the log."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shardclock_server.sql.session import Session
+
+FIRINGS_MAX = 30
+# A firing has one record, or two if it has a target. The other places are for records of changes.
+RECORDS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PastFiring:
+    """One past occurrence of a schedule that fired, or the occurrences that were skipped together.
+
+    shape:   `intent` is TRIGGERED or SKIPPED; `late_s` is None for SKIPPED; `skipped` is 0 for TRIGGERED
+    """
+
+    recorded_at: datetime
+    intent: str
+    due_date: datetime
+    occurrence: int
+    late_s: float | None
+    skipped: int
+
+
+async def read_firings(
+    session: Session, tenant_id: str, names: Sequence[str], *, limit: int = FIRINGS_MAX
+) -> dict[str, list[PastFiring]]:
+    """Read the last firings of a tenant's schedules, in one statement.
+
+    shape:   for each name at most `limit`, the newest first, from its last 100 records; without a firing, no list
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/read_firings.sql
+    """
+    found: defaultdict[str, list[PastFiring]] = defaultdict(list)
+    if names:
+        values = {"tenant_id": tenant_id, "names": list(names), "firings_max": limit, "records_max": RECORDS_MAX}
+        for name, *columns in await session.rows("read_firings", **values):
+            found[name].append(PastFiring(*columns))
+    return dict(found)

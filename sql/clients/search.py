@@ -1,0 +1,245 @@
+"""Find timers by a filter, page by page.
+
+Most searches are one statement. A search of the log, and a search for a text within names, read section after section:
+no index finds their few matches among many rows.
+"""
+
+import math
+import re
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeVar
+
+from shardclock.api.codes import REFUSED, invalid
+from shardclock.api.refusals.timers import NEEDS_ONE_NAME
+from shardclock_server.sql.clients.history import TimerState
+from shardclock_server.sql.log.records import bytes_of
+from shardclock_server.sql.session import NOT_ALLOWED, Record, Session, StatementRefused
+from shardclock_server.timers.refusal import InvalidTimer, shortened
+
+ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
+POSITION = re.compile(r"[0-9]{1,18}")
+STEP_S = 0.1  # the aim for one statement of a search in sections
+STEP_LEAST, STEP_MOST = 10_000, 1_000_000  # positions of the log, or names, that one statement reads
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFilter:
+    """Filters for timers; a field that is None filters nothing.
+
+    shape:   due dates from `due_from` to before `due_before`, changes alike; `name_contains` in upper or lower case
+    """
+
+    tenant_id: str | None = None
+    name_prefix: str | None = None
+    name_contains: str | None = None
+    due_from: datetime | None = None
+    due_before: datetime | None = None
+    changed_from: datetime | None = None
+    changed_before: datetime | None = None
+    process_instance_key: int | None = None
+    target: str | None = None
+    only_schedules: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of timers, and the `page` argument of the next call; None: this is the last page."""
+
+    timers: list[TimerState]
+    next: str | None
+
+
+class PageLimits(NamedTuple):
+    """Limits of one page: the time of a search in sections, and the bytes of all payloads except the last."""
+
+    within_s: float = math.inf
+    payload_bytes: int | None = None
+
+
+NO_LIMITS = PageLimits()
+
+
+async def find_timers(
+    session: Session,
+    state: str,
+    wanted: TimerFilter,
+    *,
+    name: str | None = None,
+    order_by: str | None = None,
+    size: int = 1_000,
+    page: str | None = None,
+    limits: PageLimits = NO_LIMITS,
+) -> Page:
+    """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
+
+    With `order_by` "change", PENDING and PAUSED timers come by their last change, newest first. With `name_contains`,
+    they come in the order of their names, and ended timers still newest first. Both this search and the search for
+    ended timers, in the log of all tenants, read section after section. If that takes longer than its limit, the page
+    ends at the place that the search has reached. This page is short or empty, and is not the last one.
+
+    shape:   at most `size` timers; `size` is at most 10,000
+    errors:  StoreUnavailable  no answer in time
+             InvalidTimer      no such state, order or page, a name without its tenant, or two filters of names
+    source:  sql/clients/find_timers.sql, sql/clients/find_ended.sql, sql/clients/find_containing.sql
+    """
+    _check_names(wanted, name, order_by, of_ended=state in ENDED)
+    within_s, payload_bytes = limits
+    bounds = _Bounds(size, time.monotonic() + within_s, payload_bytes)
+    values = {"state": state, **asdict(wanted)}
+    if wanted.name_contains is not None and state in ("PENDING", "PAUSED"):
+        del values["name_prefix"]
+        return await _find_in_sections(_Names(session, values), bounds, place=page or "")
+    if name is None and wanted.name_prefix is None and _is_of_log(state, order_by, page):
+        del values["name_prefix"]
+        ends = await session.row("read_log_ends")
+        if ends is None or ends["last"] is None:
+            return Page([], next=None)
+        place = page or str(ends["last"] + 1)
+        return await _find_in_sections(_Log(session, values, ends["first"]), bounds, place=place)
+    del values["name_contains"]
+    values |= {"page": page, "page_size": size, "name": name, "order_by": order_by, "bytes": payload_bytes}
+    return _page_of(await _rows(session, "find_timers", values), size, payload_bytes)
+
+
+def _check_names(wanted: TimerFilter, name: str | None, order_by: str | None, *, of_ended: bool) -> None:
+    """Check that one filter is for names, and that a search within names has its tenant and its order."""
+    if sum(it is not None for it in (name, wanted.name_prefix, wanted.name_contains)) > 1:
+        raise InvalidTimer.of(NEEDS_ONE_NAME)
+    if wanted.name_contains is None:
+        return
+    if wanted.tenant_id is None:
+        contained = shortened(wanted.name_contains)
+        sentence = f"name_contains {contained} needs a tenant_id: each tenant has its own names"
+        raise InvalidTimer(sentence, code=invalid("tenant_id"))
+    if order_by is not None and not of_ended:
+        why = f"{shortened(order_by)} is refused beside name_contains: these timers come in the order of their names"
+        raise InvalidTimer.of(invalid("order_by"), why=why)
+
+
+def _is_of_log(state: str, order_by: str | None, page: str | None) -> bool:
+    """Return whether the search is for ended timers; the database checks the state, the order and the page."""
+    is_page = page is None or POSITION.fullmatch(page) is not None
+    return state in ENDED and order_by in (None, "change") and is_page
+
+
+class _Bounds(NamedTuple):
+    """Bounds of one page of a search in sections."""
+
+    size: int
+    until_s: float
+    payload_bytes: int | None
+
+
+class _Sections(Protocol):
+    """Rows that are read section after section."""
+
+    async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
+        """Read one section from a place on; return its rows, and the place of the next one (None after the last)."""
+
+
+class _Log(NamedTuple):
+    """Ended timers, back from a position of the log."""
+
+    session: Session
+    values: Mapping[str, object]
+    first: int
+
+    async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
+        """Read the records below a position."""
+        below = int(place)
+        above = max(self.first - 1, below - length)
+        rows = await _rows(self.session, "find_ended", {**self.values, **limits, "above": above, "below": below})
+        return rows, str(above + 1) if above >= self.first else None
+
+
+class _Names(NamedTuple):
+    """Pending or paused timers with a text in their name, in the order of the names."""
+
+    session: Session
+    values: Mapping[str, object]
+
+    async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
+        """Read the names after a name."""
+        own = {"after": place, "names_max": length}
+        *rows, last = await _rows(self.session, "find_containing", {**self.values, **limits, **own})
+        return rows, last["page"]
+
+
+async def _find_in_sections(sections: _Sections, bounds: _Bounds, *, place: str) -> Page:
+    """Read one section per statement, until the page is full, its time has passed or the last section is read."""
+    size, until_s, payload_bytes = bounds
+    steps, timers = _Steps(), list[TimerState]()
+    next_place: str | None = place
+    while next_place is not None:
+        limits = {"page_size": size - len(timers), "bytes": payload_bytes}
+        rows, next_place = await steps.timed(sections.read(next_place, steps.length, limits))
+        found = _page_of(rows, size - len(timers), payload_bytes)
+        timers += found.timers
+        if payload_bytes is not None:
+            payload_bytes -= bytes_of(timer.payload for timer in found.timers)
+        if found.next is not None:
+            return Page(timers, next=found.next)
+        if time.monotonic() >= until_s:
+            break
+    return Page(timers, next=next_place)
+
+
+class _Steps:
+    """The length of the section of one statement, adapted so that a statement takes about a tenth of a second."""
+
+    def __init__(self) -> None:
+        self.length = STEP_LEAST
+
+    async def timed(self, look: Awaitable[T]) -> T:
+        """Run one statement, and adapt the number for the next one."""
+        began_s = time.monotonic()
+        found = await look
+        is_quick = time.monotonic() - began_s < STEP_S
+        self.length = min(2 * self.length, STEP_MOST) if is_quick else max(self.length // 2, STEP_LEAST)
+        return found
+
+
+async def _rows(session: Session, statement_name: str, values: Mapping[str, object]) -> list[Record]:
+    try:
+        return await session.rows(statement_name, **values)
+    except StatementRefused as error:
+        if error.sqlstate == NOT_ALLOWED:
+            raise
+        raise InvalidTimer(str(error), code=error.code or REFUSED) from error
+
+
+def _page_of(rows: Sequence[Record], size: int, payload_bytes: int | None) -> Page:
+    found = [dict(row) for row in rows]
+    pages = [row.pop("page") for row in found]
+    is_full = len(found) == size
+    if payload_bytes is not None:
+        is_full |= bytes_of(row["payload"] for row in found) >= payload_bytes
+    return Page([TimerState(**row) for row in found], next=pages[-1] if is_full else None)
+
+
+async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: int, after_key: int = 0) -> list[int]:
+    """Find the keys of PENDING or PAUSED timers, for a caller that changes all these timers.
+
+    shape:   at most `size`, ascending; the last one is the next page's `after_key`
+    errors:  StoreUnavailable  no answer in time
+             InvalidTimer      two filters of names
+    source:  sql/functions/timers/find_keys.sql
+    """
+    _check_names(wanted, None, None, of_ended=False)
+    rows = await session.call("find_keys", state=state, **asdict(wanted), after_key=after_key, page_size=size)
+    return [row[0] for row in rows]
+
+
+async def find_timers_of_system(session: Session, timer_keys: Sequence[int]) -> set[int]:
+    """Find the given timers that belong to jobs and processes; clients can't change them.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/find_timers_of_system.sql
+    """
+    rows = await session.rows("find_timers_of_system", timer_keys=timer_keys)
+    return {row["timer_key"] for row in rows}

@@ -1,0 +1,28 @@
+-- Groups the newest dead letters by target, tenant and the first line of the reason, without the attempt's number.
+--
+-- in:    :target text or null, :tenant_id text or null, :rows_max integer: the limit of dead letters to read,
+--        :groups_max integer
+-- out:   target text, tenant_id text, reason_line text, dead_letters bigint, since timestamptz, last_at timestamptz (of
+--        the first and the last death), counted bigint (the number of dead letters that were read; the same in each
+--        row); the largest group first
+-- locks: nothing
+-- index: dead_letters_by_target, or dead_letters_in_order, backwards, until :rows_max rows match; for a tenant with
+--        fewer dead letters, the whole table
+with newest as materialized (
+    select
+        d.target, d.tenant_id, d.died_at,
+        -- include: reason_line.sql
+        as reason_line
+    from shardclock.dead_letters d
+    where (:target::text is null or d.target = :target)
+        and (:tenant_id::text is null or d.tenant_id = :tenant_id)
+    order by d.died_at desc, d.timer_key + 0 desc
+    limit :rows_max::integer
+)
+select
+    n.target, n.tenant_id, n.reason_line, count(*) as dead_letters, min(n.died_at) as since, max(n.died_at) as last_at,
+    (select count(*) from newest) as counted
+from newest n
+group by n.target, n.tenant_id, n.reason_line
+order by count(*) desc, max(n.died_at) desc
+limit :groups_max::integer

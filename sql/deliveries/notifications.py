@@ -1,0 +1,27 @@
+"""Notifications of new deliveries, and of new signals to instances. If one is lost, the next poll finds the rows."""
+
+from shardclock_server.sql.session import Session
+
+DELIVERIES = "shardclock_deliveries"  # the channel that workers hear
+JOBS = "jobs"  # the text of a notification if a start of a job is among the deliveries
+SIGNALS = "shardclock_signals"  # the channel that engines hear
+
+
+async def notify_of_deliveries(session: Session) -> bool:
+    """Notify workers of deliveries, and engines of signals; False if there is no possible listener.
+
+    errors:  StoreUnavailable  no answer in time: ignore it
+    source:  sql/deliveries/notify_of_deliveries.sql
+    """
+    return bool(await session.rows("notify_of_deliveries"))
+
+
+async def notify_of_signals(session: Session) -> bool:
+    """Tell engines that a client has sent signals.
+
+    Don't call it in the client's transaction: NOTIFY would block other transactions' commits there.
+
+    errors:  StoreUnavailable  no answer in time: ignore it
+    source:  sql/deliveries/notify_of_signals.sql
+    """
+    return bool(await session.rows("notify_of_signals"))

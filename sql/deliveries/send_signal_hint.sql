@@ -1,7 +1,0 @@
--- Tells engines that somebody has sent signals to instances.
---
--- in:    nothing
--- out:   sent boolean
--- locks: the queue of notifications, for the commit
--- index: none
-select pg_notify('shardclock_signals', '') is not null as sent

@@ -1,0 +1,80 @@
+"""The last attempts of endpoints, with the beginning of each answer."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shardclock_server.sql.endpoints.endpoints import EndpointName
+from shardclock_server.sql.session import Session
+
+KEPT_MAX = 20  # attempts of each endpoint
+
+
+class EndedAttempt(NamedTuple):
+    """One attempt that has ended.
+
+    shape:   `status` is None without an answer; `failure` is None if the endpoint accepted the delivery
+    units:   `ended_s` by the worker's monotonic clock
+    """
+
+    endpoint: EndpointName
+    timer_key: int
+    attempt: int
+    ended_s: float
+    status: int | None
+    duration_s: float
+    failure: str | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointAttempt:
+    """One attempt, as it is stored; `body` is the beginning of the answer's body."""
+
+    timer_key: int
+    attempt: int
+    ended_at: datetime
+    status: int | None
+    duration_ms: int
+    failure: str | None
+    body: str
+
+
+async def keep_attempts(session: Session, ended: Sequence[EndedAttempt]) -> None:
+    """Keep attempts, and delete the surplus of earlier calls: an endpoint keeps 20, and those of one more call.
+
+    errors:  StoreUnavailable  the outcome is unknown: the attempts are lost, or kept
+    source:  sql/endpoints/keep_attempts.sql
+    """
+    now_s = time.monotonic()
+    await session.rows(
+        "keep_attempts",
+        tenant_ids=[it.endpoint.tenant_id for it in ended],
+        names=[it.endpoint.name for it in ended],
+        timer_keys=[it.timer_key for it in ended],
+        attempts=[it.attempt for it in ended],
+        ages=[timedelta(seconds=now_s - it.ended_s) for it in ended],
+        statuses=[it.status for it in ended],
+        durations_ms=[round(it.duration_s * 1000) for it in ended],
+        failures=[it.failure for it in ended],
+        bodies=[_text_of(it.body) for it in ended],
+        kept_max=KEPT_MAX,
+    )
+
+
+async def find_attempts(session: Session, key: EndpointName, *, limit: int = KEPT_MAX) -> list[EndpointAttempt]:
+    """Find the last attempts of an endpoint.
+
+    shape:   the newest first; empty without an attempt, and without such an endpoint
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/endpoints/find_attempts.sql
+    """
+    rows = await session.rows("find_attempts", tenant_id=key.tenant_id, name=key.name, limit=limit)
+    return [EndpointAttempt(*row) for row in rows]
+
+
+def _text_of(body: bytes) -> str:
+    """Decode a body; Postgres can't store a NUL character."""
+    return body.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")

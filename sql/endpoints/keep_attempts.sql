@@ -1,0 +1,52 @@
+-- Keeps the last attempts of endpoints, and deletes the surplus of earlier calls; never waits for a lock.
+--
+-- in:    arrays with a value for each attempt: :tenant_ids text[], :names text[] (of its endpoint), :timer_keys bigint[],
+--        :attempts integer[], :ages interval[] (the time since the attempt's end), :statuses integer[] (null: no
+--        answer), :durations_ms integer[], :failures text[] (null: it was delivered), :bodies text[];
+--        :kept_max integer: how many attempts of each endpoint are kept
+-- out:   nothing: no rows
+-- locks: the new rows, and the deleted rows; leaves out rows that others have locked
+-- index: endpoints_pkey; endpoint_attempts_pkey, the rows of each endpoint
+with attempt as materialized (
+    select a.*
+    from unnest(
+        :tenant_ids::text[], :names::text[], :timer_keys::bigint[], :attempts::integer[], :ages::interval[],
+        :statuses::integer[], :durations_ms::integer[], :failures::text[], :bodies::text[]
+    ) as a (tenant_id, name, timer_key, attempt, age, status, duration_ms, failure, body)
+),
+kept as (
+    insert into shardclock.endpoint_attempts (
+        tenant_id, name, timer_key, attempt, ended_at, status, duration_ms, failure, body
+    )
+    select
+        a.tenant_id, a.name, a.timer_key, a.attempt, clock_timestamp() - a.age, a.status, a.duration_ms, a.failure,
+        a.body
+    from attempt a
+    -- Without a foreign key: its check would wait for an operator's lock on the endpoint.
+    where exists (select from shardclock.endpoints e where e.tenant_id = a.tenant_id and e.name = a.name)
+    on conflict do nothing
+),
+surplus as materialized (
+    select s.tenant_id, s.name, s.ended_at, s.timer_key
+    from (select distinct a.tenant_id, a.name from attempt a) e
+    cross join lateral (
+        select o.*
+        from shardclock.endpoint_attempts o
+        where o.tenant_id = e.tenant_id and o.name = e.name
+        order by o.ended_at desc, o.timer_key desc
+        offset :kept_max::integer
+    ) s
+),
+unlocked as materialized (
+    select o.tenant_id, o.name, o.ended_at, o.timer_key
+    from surplus s
+    cross join lateral (
+        select o.*
+        from shardclock.endpoint_attempts o
+        where o.tenant_id = s.tenant_id and o.name = s.name and o.ended_at = s.ended_at and o.timer_key = s.timer_key
+        for update skip locked
+    ) o
+)
+delete from shardclock.endpoint_attempts o
+using unlocked u
+where o.tenant_id = u.tenant_id and o.name = u.name and o.ended_at = u.ended_at and o.timer_key = u.timer_key

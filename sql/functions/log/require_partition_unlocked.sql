@@ -1,0 +1,20 @@
+-- Refuses with 55P03, without waiting, if another transaction (a dump, a long report) has locked a partition. During
+-- that lock a request for the lock of the whole log would fail, and all writers would wait behind the request.
+--
+-- in:    partition_name text
+-- out:   nothing
+-- locks: the partition, exclusively; the lock is released again
+-- index: none
+create or replace function shardclock.require_partition_unlocked(partition_name text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    execute format('lock table shardclock.%I in access exclusive mode nowait', partition_name);
+    -- This call has got the lock. The exception releases it, because the log itself must be locked first.
+    raise exception using errcode = 'SC001';
+exception when sqlstate 'SC001' then
+    return;
+end
+$$;

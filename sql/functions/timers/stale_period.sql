@@ -1,0 +1,27 @@
+-- A claim computes the next due date from the row's period, and does not read the rule. So a row with a changed rule
+-- must not keep the period of the former rule.
+--
+-- in:    wanted shardclock.timers, before shardclock.timers
+-- out:   text[]: the code, and the sentence
+-- locks: nothing
+-- index: none
+create or replace function shardclock.stale_period(wanted shardclock.timers, before shardclock.timers)
+returns text[]
+language sql
+immutable
+begin atomic
+    select case
+        when wanted.period_us = before.period_us
+            and (wanted.schedule <> before.schedule or wanted.zone is distinct from before.zone)
+            then array[
+                'invalid_period_us',
+                format(
+                    'period_us %s belongs to the previous rule: set it to null, or call shardclock.reschedule_timer',
+                    wanted.period_us
+                )
+            ]
+    end;
+end;
+
+comment on function shardclock.stale_period is
+    'Internal: Refuses a timer that got another rule and kept the period of the former rule; null: it is accepted.';

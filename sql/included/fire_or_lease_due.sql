@@ -1,0 +1,64 @@
+-- Fires or leases the rows of `due`.
+fired as (
+    -- No index fits the condition, because the keys are an array and "is true" follows the due date: so the planner can
+    -- only probe the key, with any estimate of the table's size (docs/decisions/0005-queue-plans.md). All conditions of
+    -- the read are repeated here, because a row may have changed since the read: only these conditions see its newest
+    -- version.
+    delete from shardclock.timers t
+    where :fire_overdue::boolean
+        and t.timer_key = any (array(select due.timer_key from due))
+        and (t.due_date <= coalesce(:now::timestamptz, now())) is true
+        and shardclock.is_free(
+            t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+            array(select freed.holder from freed)
+        )
+        -- A lease that was taken after the read stands: its holder may have been suspended then, and works again.
+        and (
+            t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
+            and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
+        ) is not true
+        -- A claim fires a schedule only if the row has its period: a shard computes the next occurrence of other rules.
+        and (t.schedule is null or t.period_us is not null)
+    returning t.*
+),
+firing as not materialized (
+    select f.* from fired f
+    where (
+        f.schedule is not null and f.missed = 'skip'
+        -- The length is timers.schedule.MISSED_AFTER.
+        and coalesce(:now::timestamptz, now()) - f.due_date > interval '60 s'
+    ) is not true
+),
+recurring as materialized (
+    -- include: recurring_by_period.sql
+),
+logged as (
+    -- include: record_firing.sql
+),
+claimed as (
+    update shardclock.timers t
+    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
+    where t.timer_key = any (array(select due.timer_key from due))
+        and (t.due_date <= coalesce(:now::timestamptz, now()) + :horizon) is true
+        and shardclock.is_free(
+            t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+            array(select freed.holder from freed)
+        )
+        -- A lease that was taken after the read stands: its holder may have been suspended then, and works again.
+        and (
+            t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
+            and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
+        ) is not true
+        and not (
+            :fire_overdue
+            and t.due_date <= coalesce(:now::timestamptz, now())
+            and (t.schedule is null or t.period_us is not null)
+        )
+    returning
+        t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
+        t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
+        t.target like 'job:%' as starts_job,
+        case when t.schedule is not null then t.tenant_id end as tenant_id, t.xmin as version
+),
+-- include: recur.sql
+-- include: deliver_and_measure.sql

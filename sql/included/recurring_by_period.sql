@@ -1,0 +1,57 @@
+-- Computes the next occurrences of the schedules in `fired`. Their periods are fixed, so the statement adds whole
+-- microseconds, with the same results as timers.schedule.following.
+select
+    f.*, f.period_us as next_period_us,
+    -- include: next_occurrence.sql
+from fired f
+cross join lateral (
+    select
+        l.fires,
+        l.last_number - f.occurrence + case when l.fires then 0 else 1 end as skipped,
+        l.last_number + 1 as next_occurrence,
+        case
+            -- A schedule ends with the year 9999 or with its last repetition. A skipped occurrence uses up no
+            -- repetition.
+            when l.last_number + 1 - f.anchor_occurrence
+                    <= (extract(epoch from '9999-12-31 23:59:59.999997+00' - f.anchor) * 1000000)::bigint / f.period_us
+                and (
+                    f.repetitions = -1
+                    or l.last_number < least(
+                        f.repetitions + l.last_number - f.occurrence + case when l.fires then 0 else 1 end, 2147483647
+                    )
+                )
+            -- Postgres multiplies an interval as a floating-point number. So this product has hours and microseconds,
+            -- which a floating-point number holds exactly.
+            then f.anchor
+                + (l.last_number + 1 - f.anchor_occurrence) * f.period_us / 3600000000 * interval '1 hour'
+                + (l.last_number + 1 - f.anchor_occurrence) * f.period_us % 3600000000 * interval '1 microsecond'
+        end as next_due_date,
+        f.anchor as next_anchor,
+        f.anchor_occurrence as next_anchor_occurrence
+    from (
+        select
+            p.fires,
+            -- The last occurrence that is due by now; with `skip`, the last one that is too late to fire.
+            case
+                when f.missed = 'fire_all' or (p.fires and f.repetitions <> -1 and f.occurrence >= f.repetitions)
+                then f.occurrence
+                else greatest(
+                    f.occurrence,
+                    f.anchor_occurrence + (
+                        extract(
+                            epoch from coalesce(:now::timestamptz, now()) - f.anchor
+                                - case when p.fires then interval '0' else interval '60.000001 s' end
+                        ) * 1000000
+                    )::bigint / f.period_us
+                )
+            end as last_number
+        from (
+            select (
+                f.missed = 'skip' and coalesce(:now, now()) - f.due_date > interval '60 s'
+            ) is not true as fires
+        ) p
+        -- With `offset 0` Postgres computes the value once for each row, and not once for each use.
+        offset 0
+    ) l
+) mine
+where f.schedule is not null

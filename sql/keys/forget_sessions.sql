@@ -1,0 +1,9 @@
+-- Deletes the sessions of the console that have ended by their age.
+--
+-- in:    :now timestamptz or null
+-- out:   digest bytea, one row for each deleted session
+-- locks: the deleted rows
+-- index: console_sessions_by_end
+delete from shardclock.console_sessions s
+where s.expires_at <= coalesce(:now::timestamptz, now())
+returning s.digest

@@ -1,0 +1,56 @@
+"""Stored sessions of the console: each one stands for an API key, and ends with the key."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from shardclock_server.sql.keys.keys import ApiKey, key_of
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import Duration
+
+SESSIONS_MAX = 100  # of one key; a new session then ends the oldest one
+
+
+async def begin_session(
+    session: Session, key_id: int, digest: bytes, *, lifetime: Duration, now: datetime | None = None
+) -> datetime:
+    """Begin a session for an API key, and return the moment of its end.
+
+    errors:  StoreUnavailable  the outcome is unknown: begin another session
+    source:  sql/keys/begin_session.sql
+    """
+    row = await session.row(
+        "begin_session", digest=digest, key_id=key_id, lifetime=str(lifetime), most=SESSIONS_MAX, now=now
+    )
+    assert row is not None, "an insert returns its row"
+    expires_at: datetime = row["expires_at"]
+    return expires_at
+
+
+async def keys_of_sessions(
+    session: Session, digests: Sequence[bytes], *, now: datetime | None = None
+) -> dict[bytes, ApiKey]:
+    """Find the keys of the sessions that have not ended, by the digests of their tokens.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/keys/keys_of_sessions.sql
+    """
+    rows = await session.rows("keys_of_sessions", digests=list(digests), now=now)
+    return {bytes(row["digest"]): key_of(row) for row in rows}
+
+
+async def end_session(session: Session, digest: bytes) -> bool:
+    """End a session; False if there is no such session.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/keys/end_session.sql
+    """
+    return await session.row("end_session", digest=digest) is not None
+
+
+async def forget_sessions(session: Session, *, now: datetime | None = None) -> int:
+    """Delete the sessions that have ended by their age, and count them.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/keys/forget_sessions.sql
+    """
+    return len(await session.rows("forget_sessions", now=now))

@@ -1,0 +1,12 @@
+"""Notifications of new log records, from shards to waiting consumers. If one is lost, the next poll finds the rows."""
+
+from shardclock_server.sql.session import Session
+
+
+async def notify_of_records(session: Session) -> bool:
+    """Tell waiting consumers to read the log; False if there is no group.
+
+    errors:  StoreUnavailable  no answer in time: ignore it
+    source:  sql/log/notify_of_records.sql
+    """
+    return bool(await session.rows("notify_of_records"))

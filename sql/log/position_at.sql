@@ -1,0 +1,10 @@
+-- Finds the position before the first record that was written at a moment or later.
+--
+-- in:    :moment timestamptz, :horizon bigint (an earlier result of log_end; the returned position is not above it,
+--        because an open transaction may still add records of that moment, at positions below committed records)
+-- out:   position bigint
+-- locks: nothing
+-- index: command_log_in_order of each partition
+select least(
+    (select min(l.position) - 1 from shardclock.command_log l where l.recorded_at >= :moment), :horizon
+) as position

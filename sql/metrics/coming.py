@@ -1,0 +1,32 @@
+"""The overdue timers and the timers of the next half an hour, by minute and target."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shardclock_server.sql.session import Session
+
+MINUTES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ComingTimers:
+    """The timers of one minute and one target; minute 0 has the overdue ones, and without a target all other ones."""
+
+    minute: int
+    target: str | None
+    timers: int
+    estimated: bool
+
+
+async def count_coming(
+    session: Session, tenant_id: str | None, *, with_jobs: bool, now: datetime | None = None
+) -> Sequence[ComingTimers]:
+    """Count the overdue timers and those of the next 30 minutes, of one tenant or of all.
+
+    shape:   by minute and target; at most five targets have a name; no row without timers
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/count_coming.sql
+    """
+    rows = await session.rows("count_coming", tenant_id=tenant_id, with_jobs=with_jobs, now=now)
+    return [ComingTimers(*row) for row in rows]

@@ -1,0 +1,64 @@
+-- Counts the overdue timers and the timers of the next 30 minutes, by minute and target. A large number is estimated
+-- from a sample of slots, as in count_due.
+--
+-- in:    :tenant_id text or null: all tenants, :with_jobs boolean (false: leave out the timers of jobs),
+--        :now timestamptz or null
+-- out:   one row for each minute and target with timers: minute integer (0: overdue, 1 to 30: the minutes from now on),
+--        target text (the five targets with the most timers; null: all other targets), timers bigint, estimated boolean
+-- locks: nothing
+-- index: timers_by_slot, each slot from its oldest row to the end of the 30 minutes: first 10 slots; then, depending on
+--        the number of timers in them, all 840 slots, 60 slots, or the same 10
+with clock as materialized (
+    select c.moment, c.moment + interval '30 minutes' as ends
+    from (select coalesce(:now::timestamptz, now())) as c (moment)
+),
+probe as materialized (
+    select count(*) as timers
+    from clock
+    cross join generate_series(0, 839) as s (slot)
+    cross join lateral (
+        select t.due_date from shardclock.timers t
+        where t.slot = s.slot
+            and t.due_date < clock.ends
+        offset 0 -- reads slot by slot; else a join might read the whole table
+    ) t
+    where s.slot % 89 = 0
+),
+sample as materialized (
+    -- The strides have the same reason as in count_due.
+    select * from (
+        values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
+    ) as tier (probed, weight, stride, slots)
+    where tier.probed <= (select probe.timers from probe)
+    order by tier.probed desc
+    limit 1
+),
+counted as materialized (
+    select
+        greatest(0, 1 + floor(extract(epoch from t.due_date - clock.moment) / 60))::integer as minute,
+        t.target, count(*) * sample.weight as timers, sample.weight > 1 as estimated
+    from clock
+    cross join sample
+    join generate_series(0, 839) as s (slot) on s.slot % sample.stride = 0 and s.slot / sample.stride < sample.slots
+    cross join lateral (
+        select t.due_date, t.target from shardclock.timers t
+        where t.slot = s.slot
+            and t.due_date < clock.ends
+            and (:tenant_id::text is null or t.tenant_id = :tenant_id)
+            and (:with_jobs::boolean or t.target not like 'job:%')
+        offset 0
+    ) t
+    group by 1, 2, 4, sample.weight
+),
+named as materialized (
+    select c.target
+    from counted c
+    group by c.target
+    order by sum(c.timers) desc, c.target
+    limit 5
+)
+select c.minute, n.target, sum(c.timers)::bigint as timers, bool_or(c.estimated) as estimated
+from counted c
+left join named n on n.target = c.target
+group by 1, 2
+order by 1, 2

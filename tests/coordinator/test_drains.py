@@ -1,0 +1,136 @@
+"""A keeper drains while the coordinator's turns go on, so that takeovers from dead keepers don't wait for the drain."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.sql.cluster.holders import register_holder
+from shardclock_server.sql.session import Session
+from tests.support.factories import query
+from tests.support.fake_fleet import BLUE, FakeActor, FakeFleet, ask, incarnation, kept, living, reconciler_of
+from tests.support.waiting import eventually
+
+TURN_S = 10.0  # much shorter than a drain may take in these tests, and much longer than a turn
+SCALE = "update shardclock.scale set wanted = {}"
+
+
+async def third_drains(session: Session, dsn: str, fleet: FakeFleet, *, drain_s: float = 60.0) -> Reconciler:
+    """Let three shards serve, and then two; the drain of the third shard hangs."""
+    reconciler = reconciler_of(dsn, fleet, drain_s=drain_s)
+    await query(dsn, SCALE.format(3))
+    await reconciler.turn()
+    for number in (1, 2, 3):
+        await register_holder(session, incarnation(10 + number, actor_name=f"shard-{number}"))
+    await reconciler.turn()
+    assert await kept(session) == {11: 0, 12: 1, 13: 2}
+    fleet.there["shard-3"].may_drain.clear()
+    await query(dsn, SCALE.format(2))
+    async with asyncio.timeout(TURN_S):
+        await reconciler.turn()
+    await eventually(lambda: fleet.there["shard-3"].drained == 1)
+    return reconciler
+
+
+def third(fleet: FakeFleet) -> FakeActor:
+    return fleet.there["shard-3"]
+
+
+async def test_a_turn_takes_over_from_a_dead_shard_while_another_one_drains(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = await third_drains(session, dsn, fleet)
+    fleet.there["shard-1"].dies.set()
+    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+
+    async with asyncio.timeout(TURN_S):
+        await reconciler.turn()
+
+    assert await kept(session) == {12: 0, 13: None}, "shard 11 has ended, and shard 12 has all slots"
+    assert len(fleet.there) == 4, "one replacement, for the dead one"
+
+
+async def test_a_keeper_that_drains_is_drained_once_and_is_ours_until_it_has_ended(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = await third_drains(session, dsn, fleet)
+    supervisor = reconciler._crews[0]._supervisor
+
+    await reconciler.turn()
+    await reconciler.turn()
+
+    assert third(fleet).drained == 1
+    assert await living(session) == [11, 12, 13]
+    third(fleet).may_drain.set()
+    assert await fleet.drained() == [0, 0, 1]
+    assert fleet.killed == [third(fleet)]
+    assert supervisor.names() == {"shard-1", "shard-2"}
+
+
+async def test_a_keeper_whose_holder_has_ended_drains_on_and_does_not_count_as_one_that_starts(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = await third_drains(session, dsn, fleet)
+    await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 13")
+    reconciler._crews[0]._supervisor._children["shard-3"].since -= 60.0  # longer ago than any start may take
+    third(fleet).dies.set()
+
+    await reconciler.turn()
+    await query(dsn, SCALE.format(3))
+    await reconciler.turn()
+
+    assert not fleet.killed, "its drain ends it"
+    assert list(fleet.there) == ["shard-1", "shard-2", "shard-3", "shard-4"], "a new one comes in its place"
+
+
+async def test_a_keeper_that_does_not_drain_in_time_is_killed(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    reconciler = await third_drains(session, dsn, fleet, drain_s=0.05)
+
+    await fleet.drained()
+
+    assert fleet.killed == [third(fleet)]
+    await reconciler.turn()
+    assert await living(session) == [11, 12], "its holder is no longer supervised"
+
+
+async def test_a_kill_without_an_answer_is_asked_for_again_by_the_next_turn(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = await third_drains(session, dsn, fleet)
+    fleet.is_away = True
+    third(fleet).may_drain.set()
+    await fleet.drained()
+    assert not fleet.killed
+    fleet.is_away = False
+
+    await reconciler.turn()
+
+    assert fleet.killed == [third(fleet)]
+
+
+async def test_a_stop_waits_for_a_keeper_that_drains(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    reconciler = await third_drains(session, dsn, fleet)
+    reconciler.stop()
+    running = asyncio.create_task(reconciler.run())
+    await eventually(lambda: fleet.there["shard-1"].drained == fleet.there["shard-2"].drained == 1)
+    assert not running.done()
+
+    third(fleet).may_drain.set()
+    async with asyncio.timeout(TURN_S):
+        await running
+
+    assert await living(session) == []
+    assert third(fleet).drained == 1
+    assert len(fleet.killed) == 3
+
+
+async def test_a_superseded_coordinator_breaks_its_drains_off(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    reconciler = await third_drains(session, dsn, fleet)
+    await ask(session, 2, BLUE, fresh=True)
+
+    async with asyncio.timeout(TURN_S):
+        await reconciler.run()
+    third(fleet).may_drain.set()
+
+    assert await fleet.drained() == [0, 0, 1]
+    assert not fleet.killed, "they are its successor's"

@@ -1,0 +1,41 @@
+"""Each time that a cluster lets the lead lapse, it waits longer until it may get the lead again."""
+
+from __future__ import annotations
+
+from shardclock_server.coordinator.lead_lapses import Lapses
+
+
+def pause_s(lapses: Lapses, now_s: float) -> float:
+    """Let the lead lapse; return the number of seconds until the cluster may get the lead again."""
+    lapses.count(now_s)
+    return next(float(s) for s in range(1_000) if lapses.may_give(now_s + s))
+
+
+def test_the_first_lapse_costs_no_pause_and_each_further_one_a_longer_pause() -> None:
+    lapses = Lapses()
+    assert lapses.may_give(0.0)
+
+    assert [pause_s(lapses, 1_000.0 * number) for number in range(1, 8)] == [0, 10, 20, 40, 80, 120, 120]
+
+
+def test_a_lead_that_lasted_makes_the_next_lapse_the_first_one() -> None:
+    lapses = Lapses()
+    for number in range(3):
+        lapses.count(100.0 + number)
+    for now_s in (200.0, 259.0):
+        lapses.learn_lead(now_s)
+    assert pause_s(lapses, 259.5) == 40
+
+    for now_s in (400.0, 430.0, 460.0):
+        lapses.learn_lead(now_s)
+    assert pause_s(lapses, 461.0) == 0
+
+
+def test_a_lead_that_lapses_between_two_looks_did_not_last() -> None:
+    lapses = Lapses()
+    lapses.learn_lead(100.0)
+    lapses.count(101.0)
+    lapses.learn_lead(159.0)
+    lapses.learn_lead(170.0)
+
+    assert pause_s(lapses, 171.0) == 10

@@ -1,0 +1,233 @@
+"""Invalid input of a client is refused soon, in one sentence, and writes no row."""
+
+from __future__ import annotations
+
+import time
+
+import asyncpg
+import httpx2
+import pytest
+
+from shardclock_server.bpmn.model import InvalidModel
+from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX
+from shardclock_server.service import processes
+from shardclock_server.sql.processes import instances, tasks
+from shardclock_server.sql.session import StatementRefused
+from tests.support.bpmn import HEAD, SHARED, model, timer
+from tests.support.bpmn_cluster import Processes, running
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 30))
+DEEP = "<subProcess>" * 10_000
+STRANGE = '<x:robotTask xmlns:x="http://example.com/x" id="r"/>'
+TWO_TIMERS = timer("timeDuration", "PT1H") + timer("timeDuration", "PT2H")
+TWO_TIMES = (
+    "<timerEventDefinition><timeDuration>PT1H</timeDuration><timeCycle>R/PT1H</timeCycle></timerEventDefinition>"
+)
+
+
+def catch(event: str) -> bytes:
+    return model(START + f'<intermediateCatchEvent id="t">{event}</intermediateCatchEvent>', connected="s>t")
+
+
+MODELS = {
+    "a file of the server": (
+        f'<!DOCTYPE x [<!ENTITY f SYSTEM "/etc/passwd">]>{HEAD}&f;</definitions>'.encode(),
+        "the model has a DOCTYPE, which could name other files; leave it out",
+    ),
+    "a billion laughs": (
+        f'<!DOCTYPE x [<!ENTITY l0 "ha">{LAUGHS}]>{HEAD}&l29;</definitions>'.encode(),
+        "the model has a DOCTYPE, which could name other files; leave it out",
+    ),
+    "50 MB": (
+        b"<a>" + b" " * 50_000_000 + b"</a>",
+        "the model has 50,000,007 bytes; it may have 4,194,304: leave out what isn't run",
+    ),
+    "10,000 deep": (
+        f'{HEAD}<process id="p">{DEEP}'.encode(),
+        "the model's elements are nested more than 100 deep; make it flatter",
+    ),
+    "an unknown namespace": (
+        model(START + STRANGE, connected="s>r"),
+        "r: '{http://example.com/x}robotTask' is not an element of BPMN 2.0; leave it out",
+    ),
+    "another root": (
+        b'<bpmn xmlns="http://example.com/x"/>',
+        "the model begins with '{http://example.com/x}bpmn', not with BPMN 2.0's definitions",
+    ),
+    "two timers of one event": (
+        catch(TWO_TIMERS),
+        "t: it has 2 event definitions; an event has exactly one",
+    ),
+    "two times of one timer": (
+        catch(TWO_TIMES),
+        "t: its timer has 2 of timeDate, timeDuration and timeCycle; write exactly one",
+    ),
+    "a long id": (
+        model(START + f'<userTask id="{"u" * 201}"/>'),
+        f"the id '{'u' * 58}… of a userTask has 201 characters; it may have 200",
+    ),
+}
+
+
+async def assert_nothing_is_kept(it: Processes) -> None:
+    for table in ("definitions", "timers", "subscriptions", "deliveries", "instances"):
+        assert await it.query(f"select 1 from shardclock.{table}") == [], table
+
+
+@pytest.mark.parametrize("what", MODELS)
+async def test_an_invalid_model_is_refused_in_one_sentence_and_leaves_no_rows(what: str) -> None:
+    text, sentence = MODELS[what]
+    async with running() as it, httpx2.AsyncClient(base_url=it.cluster.url) as client:
+        began_s = time.process_time()
+        with pytest.raises(InvalidModel) as refused:
+            await processes.deploy(it.session, text, resource="bad.bpmn")
+        assert str(refused.value) == sentence
+        assert time.process_time() - began_s < 2.0
+
+        answer = await client.post("/v1/processes", content=text, headers={"content-type": "application/xml"})
+        too_large = len(text) > 4 * 2**20
+        assert answer.status_code == (413 if too_large else 422)
+        assert answer.json()["detail"] == (
+            "the body is longer than 4,194,304 bytes; send less at once" if too_large else sentence
+        )
+        await assert_nothing_is_kept(it)
+
+
+async def test_ids_of_the_maximum_length_work() -> None:
+    long, longest = "n" * 198, "b" * 200  # the flow's id, `s-` and the task's id, has 200 characters, too
+    task = f'<userTask id="{long}"/><boundaryEvent id="{longest}" attachedToRef="{long}" cancelActivity="false">'
+    async with running() as it:
+        await it.deploy(
+            START + task + timer("timeCycle", "R2/PT1H") + "</boundaryEvent>",
+            connected=f"s>{long}",
+            process_id="p" * 200,
+        )
+        key = await it.start("p" * 200)
+        await it.advance("PT2H")
+        assert (await it.history(key)).count(f"{longest}-") == 2
+        (task_of_it,) = await tasks.find_tasks(it.session)
+        assert await tasks.complete_task(it.session, task_of_it.task_key, variables={}) == "COMPLETED"
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"
+
+
+async def test_variables_of_10_mb_are_refused_from_each_source() -> None:
+    large = {"text": "x" * 10_000_000}
+    async with running() as it, httpx2.AsyncClient(base_url=it.cluster.url) as client:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        for start in (it.start("p", **large), processes.start(it.session, "p", variables=large)):
+            with pytest.raises(StatementRefused, match=r"variables have 10\d+ bytes: the limit is 1048576 \(1 MiB\)"):
+                await start
+        answer = await client.post("/v1/processes/p/start", json={"variables": large})
+        assert (answer.status_code, answer.json()["detail"]) == (
+            413, "the body is longer than 131,072 bytes; send less at once",
+        )  # fmt: skip
+        assert await it.query("select 1 from shardclock.deliveries") == []
+
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        for sent in (
+            tasks.complete_task(it.session, task.task_key, variables=large),
+            instances.set_variables(it.session, key, large),
+            instances.publish_message(
+                it.session, "m", correlation="1", variables=large, tenant_id="default", time_to_live_s=60.0
+            ),
+            instances.throw_signal(it.session, "g", variables=large, tenant_id="default"),
+        ):
+            with pytest.raises(StatementRefused, match="the limit is 1048576"):
+                await sent
+        for table in ("deliveries", "messages"):
+            assert await it.query(f"select 1 from shardclock.{table}") == [], table
+        assert await tasks.find_tasks(it.session) == [task]
+        assert processes.variables_of(await it.see(key)) == {}
+
+
+async def sentence_of(it: Processes, key: int) -> str:
+    (incident,) = (await it.see(key)).waits["incident_list"]
+    return str(incident["sentence"])
+
+
+@pytest.mark.parametrize(
+    ("expression", "sentence"),
+    [
+        ("for i in 1..1000000000 return i", "the expression makes a list of 1,000,000,000 items"),
+        ("count(for i in 1..1000, j in 1..1000 return i * j)", "the expression takes more than 100,000 steps"),
+        ("{f: function(n) f(n + 1), r: f(1)}.r", "the expression's functions call each other too deep"),
+        ('matches("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "(a|a)*(a|a)*(a|aa)+b")', ""),
+    ],
+)
+async def test_an_endless_expression_is_an_incident_soon_and_delays_no_other(expression: str, sentence: str) -> None:
+    escaped = expression.replace('"', "&quot;")
+    script = (
+        '<scriptTask id="x"><extensionElements>'
+        f'<zeebe:script expression="={escaped}" resultVariable="r"/></extensionElements></scriptTask>'
+    )
+    async with running() as it:
+        await it.deploy(START + script + END, connected="s>x x>e")
+        await it.deploy(START + END, connected="s>e", process_id="good")
+        began_s = time.process_time()
+        bad, good = await it.start(), await it.start("good")
+        assert time.process_time() - began_s < 5.0
+        if sentence:
+            assert (await sentence_of(it, bad)).startswith(sentence)
+        assert await it.state(good) == "COMPLETED"
+
+
+async def test_a_correlation_key_over_the_limit_is_an_incident_with_a_sentence() -> None:
+    wait = '<receiveTask id="w" messageRef="m"/>'
+    async with running() as it:
+        await it.deploy(START + wait, connected="s>w", beside=SHARED)
+        fits, long = await it.start(order="k" * 200), await it.start(order="".join(map(chr, range(0x4E00, 0x5E00))))
+        assert (await it.see(fits)).waits["incident_list"] == []
+        assert await sentence_of(it, long) == (
+            "the correlation key of w has 4,096 characters, and may have 200; shorten it"
+        )
+
+
+async def test_a_circle_without_a_wait_is_an_incident_and_can_be_cancelled() -> None:
+    circle = '<exclusiveGateway id="a"/><manualTask id="b"/>'
+    async with running() as it:
+        await it.deploy(START + circle, connected="s>a a>b b>a")
+        key = await it.start()
+        assert "entered 10,000 nodes without waiting" in await sentence_of(it, key)
+        assert len(await it.history(key)) < 30_000
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+        await it.settle()
+        assert await it.state(key) == "CANCELED"
+
+
+async def test_a_process_that_calls_itself_for_ever_stops_with_an_incident_and_ends_with_its_first() -> None:
+    called = '<extensionElements><zeebe:calledElement processId="p"/></extensionElements>'
+    call = f'<callActivity id="c">{called}</callActivity>'
+    async with running() as it:
+        await it.deploy(START + call, connected="s>c")
+        key = await it.start()
+        found = await instances.find_instances(it.session, page_size=1_000)
+        assert len(found) == CALLS_DEPTH_MAX + 1
+        (stuck,) = await it.query("select instance_key, sentence from shardclock.incidents")
+        assert stuck["sentence"] == (
+            f"the process 'p' would be the {CALLS_DEPTH_MAX + 1}th that calls another in a row,"
+            f" and there may be {CALLS_DEPTH_MAX}; let a process not call itself for ever"
+        )
+        assert await instances.cancel_instance(it.session, key) == "SENT"
+        await it.settle()
+        ended = await instances.find_instances(it.session, page_size=1_000)
+        assert {one.state for one in ended} == {"CANCELED"}
+
+
+@pytest.mark.parametrize("number", ["1e5000", "-1e309", "[1e400]"])
+async def test_a_number_outside_of_double_precision_is_refused_in_sql_as_over_http(number: str) -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        complete = "select shardclock.complete_task($1, $2::jsonb) as state"
+        with pytest.raises(asyncpg.InvalidParameterValueError, match="no double holds: write it as a text"):
+            await it.query(complete, task.task_key, f'{{"n": {number}}}')
+
+        digits = "1" * 400
+        held = f'{{"n": 1e308, "f": 0.{digits}, "t": "{digits}", "q": "\\"{digits}"}}'
+        assert await it.query(complete, task.task_key, held) == [{"state": "COMPLETED"}]
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"

@@ -1,0 +1,168 @@
+"""Test that a tenant at its quota may still replace its timers, and that a replaced timer is counted correctly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from shardclock_server.gateway.limits import reservation
+from shardclock_server.gateway.limits.quotas import STALE_S
+from shardclock_server.sql.session import StoreUnavailable
+from shardclock_server.sql.tenants.tenants import set_limits
+from tests.support.factories import query, value
+from tests.support.gateways import NDJSON, Api, Said, canceled, serving
+from tests.support.sql_client import session as session_of
+
+HOUR = {"delay": "PT1H"}
+ACME = {"Shardclock_Tenant": "acme"}
+
+
+async def limit(dsn: str, **limits: float | None) -> None:
+    """Set the own limits of the tenant acme."""
+    async with session_of(dsn, "shard") as operator:
+        await set_limits(operator, "acme", limits)
+
+
+async def many(api: Api, *lines: dict[str, Any]) -> Said:
+    """Send lines of the tenant acme."""
+    body = b"\n".join(json.dumps(line).encode() for line in lines)
+    return await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)
+
+
+async def test_a_tenant_at_its_quota_may_replace_timers_and_add_none(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=2)
+    for name in ("a", "b"):
+        assert (await api.put(f"/v1/timers/by-name/{name}", HOUR, **ACME)).status == 201
+
+    for _ in range(3):
+        replaced = await api.put("/v1/timers/by-name/a", {"delay": "PT2H", "payload": 1}, **ACME)
+        assert replaced.status == 200, replaced
+    posted = await api.post("/v1/timers", {**HOUR, "name": "b", "on_conflict": "replace", "payload": 2}, **ACME)
+    ignored = await api.post("/v1/timers", {**HOUR, "name": "b", "on_conflict": "ignore"}, **ACME)
+
+    assert [posted.json["outcome"], ignored.json["outcome"]] == ["replaced", "unchanged"]
+    (await api.put("/v1/timers/by-name/c", HOUR, **ACME)).assert_problem("over_quota", 429, "2 pending timers")
+    (await api.post("/v1/timers", {**HOUR, "name": "a"}, **ACME)).assert_problem("over_quota", 429)
+    assert await value(dsn, "select count(*) from shardclock.timers") == 2
+
+
+async def test_concurrent_replacements_and_creates_never_exceed_the_quota(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=5)
+    for n in range(4):
+        await api.put(f"/v1/timers/by-name/n{n}", HOUR, **ACME)
+
+    done = await asyncio.gather(
+        *(api.put(f"/v1/timers/by-name/n{n % 8}", {**HOUR, "payload": n}, **ACME) for n in range(40))
+    )
+
+    assert {it.status for n, it in enumerate(done) if n % 8 < 4} == {200}
+    # A replacement holds quota for a moment: it needs the quota if the replaced timer ends at that moment.
+    assert await value(dsn, "select count(*) from shardclock.timers") in (4, 5)
+
+
+async def test_lines_that_replace_timers_need_no_quota_and_new_timers_do(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=3)
+    named = [{**HOUR, "name": f"n{n}", "on_conflict": "replace"} for n in range(4)]
+    assert [line["outcome"] for line in (await many(api, *named)).lines] == ["created"] * 3 + ["refused"]
+
+    again = (await many(api, *({**line, "payload": 1} for line in named))).lines
+
+    assert [line["outcome"] for line in again] == ["replaced"] * 3 + ["refused"]
+    assert "3 pending timers" in again[3]["why"]
+
+
+async def test_lines_are_not_refused_by_an_old_count(dsn: str, api: Api) -> None:
+    # Given a tenant that has scheduled two of four timers, and cancelled them
+    await limit(dsn, timers_max=4)
+    await canceled(api, "a", "b", tenant="acme")
+
+    # When the tenant schedules four timers, after the interval between two counts
+    later_s = api.gateway.quotas._clock() + STALE_S - 1
+    with mock.patch.object(api.gateway.quotas, "_clock", return_value=later_s):
+        said = await many(api, *[HOUR] * 4)
+
+    # Then all four are created
+    assert [line["outcome"] for line in said.lines] == ["created"] * 4
+
+
+async def test_a_repeated_request_needs_no_quota(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=2)
+    key = {"Idempotency_Key": "order-42", **ACME}
+    first = await api.post("/v1/timers", HOUR, **key)
+    line = {**HOUR, "idempotency_key": "order-43"}
+    (second,) = (await many(api, line)).lines
+    assert [first.status, second["outcome"]] == [201, "created"]
+    (await api.post("/v1/timers", HOUR, **ACME)).assert_problem("over_quota", 429)
+
+    again = await api.post("/v1/timers", HOUR, **key)
+    lines = (await many(api, line, {**HOUR, "idempotency_key": "order-44"})).lines
+
+    assert (again.status, again.json["timer_key"]) == (201, first.json["timer_key"])
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert [it["outcome"] for it in lines] == ["created", "refused"]
+    assert lines[0]["timer_key"] == second["timer_key"]
+    other = await api.post("/v1/timers", {"delay": "PT2H"}, **key)
+    assert other.status == 422, "it is another request with that key"
+    assert await value(dsn, "select count(*) from shardclock.timers") == 2
+
+
+async def test_while_earlier_answers_can_not_be_read_lines_are_untried_and_take_no_quota(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=1)
+
+    async def away(*_: object) -> set[tuple[str, str]]:
+        raise StoreUnavailable("no answer")
+
+    with mock.patch.object(reservation, "find_answered", away):
+        lines = (await many(api, HOUR, {**HOUR, "idempotency_key": "order-44"})).lines
+
+    assert [it["outcome"] for it in lines] == ["untried", "untried"]
+    assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+
+
+async def test_a_replacing_payload_needs_quota_for_its_additional_bytes(dsn: str, api: Api) -> None:
+    await limit(dsn, payload_bytes_max=20)
+    path = "/v1/timers/by-name/a"
+    assert (await api.put(path, {**HOUR, "payload": "x" * 10}, **ACME)).status == 201
+
+    assert (await api.put(path, {**HOUR, "payload": "x" * 18}, **ACME)).status == 200
+    (await api.put(path, {**HOUR, "payload": "x" * 19}, **ACME)).assert_problem("over_quota", 429, "20 bytes")
+    other = {**HOUR, "payload": 1}
+    (await api.post("/v1/timers", other, **ACME)).assert_problem("quota_payload_bytes", 429)
+    assert (await api.put(path, {**HOUR, "payload": "x" * 10}, **ACME)).status == 200
+    assert (await api.post("/v1/timers", other, **ACME)).status == 201
+
+
+@pytest.mark.parametrize("is_bulk", [False, True])
+async def test_while_existing_names_can_not_be_read_a_replacing_timer_is_not_written(
+    dsn: str, api: Api, is_bulk: bool
+) -> None:
+    await limit(dsn, timers_max=1)
+    await api.put("/v1/timers/by-name/a", HOUR, **ACME)
+
+    with mock.patch.object(reservation, "find_named_pending", side_effect=StoreUnavailable("no answer")):
+        if is_bulk:
+            (line,) = (await many(api, {**HOUR, "name": "a", "on_conflict": "replace", "payload": 1})).lines
+            assert (line["outcome"], "send it again" in line["why"]) == ("untried", True)
+        else:
+            (await api.put("/v1/timers/by-name/a", {"delay": "PT2H"}, **ACME)).assert_problem("unavailable", 503)
+    (row,) = await query(dsn, "select payload from shardclock.timers")
+    assert row["payload"] is None
+
+
+async def test_existing_names_are_not_read_while_the_quota_suffices(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=10)
+    with mock.patch.object(reservation, "find_named_pending", side_effect=AssertionError("it was asked")):
+        assert (await api.put("/v1/timers/by-name/a", HOUR, **ACME)).status == 201
+
+
+async def test_requests_that_hold_all_sessions_do_not_wait_for_each_other(dsn: str) -> None:
+    await limit(dsn, payload_bytes_max=1_000_000)
+    batches = [[{**HOUR, "name": f"{batch}-{n}", "on_conflict": "replace"} for n in range(200)] for batch in range(2)]
+    async with serving(dsn, gateway_sessions=len(batches), gateway_wait_s=0.5) as api:
+        done = await asyncio.gather(*(many(api, *batch) for batch in batches))
+
+    assert {line["outcome"] for it in done for line in it.lines} == {"created"}

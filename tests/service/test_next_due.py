@@ -1,0 +1,76 @@
+"""Test the preview of a stored schedule: its own dates, an extra run, missed occurrences, its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from shardclock_server.service.next_due import preview_of
+from shardclock_server.sql.clients.history import UpcomingTimer
+
+
+def moment(text: str) -> datetime:
+    """Read a moment, in UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def plan(rule: str, due: str, *, repetitions: int = -1, missed: str = "fire_once", zone: str = "UTC") -> UpcomingTimer:
+    """Make a schedule that has fired three times."""
+    due_date = moment(due)
+    return UpcomingTimer(due_date, rule, zone, None, due_date, 4, 4, repetitions, missed, due_date)
+
+
+def previewed(plan: UpcomingTimer, now: str, count: int = 3) -> list[tuple[int, str]]:
+    """List the numbers and local times of the next occurrences."""
+    assert plan.schedule is not None
+    return [(it.number, it.local[:16]) for it in preview_of(plan, plan.schedule, moment(now), count=count)]
+
+
+def test_the_next_occurrence_of_a_schedule_comes_first_and_the_others_follow_its_grid() -> None:
+    hourly = plan("R/PT1H", "2026-03-01T12:00")
+
+    assert previewed(hourly, "2026-03-01T11:30") == [
+        (4, "2026-03-01T12:00"),
+        (5, "2026-03-01T13:00"),
+        (6, "2026-03-01T14:00"),
+    ]
+
+
+def test_a_preview_ends_with_the_last_repetition() -> None:
+    assert [
+        number for number, _ in previewed(plan("R5/PT1H", "2026-03-01T12:00", repetitions=5), "2026-03-01T11:30")
+    ] == [
+        4,
+        5,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missed", "numbers"), [("fire_once", [4, 7, 8]), ("fire_all", [4, 5, 6]), ("skip", [7, 8, 9])]
+)
+def test_a_preview_of_a_late_schedule_follows_its_policy(missed: str, numbers: list[int]) -> None:
+    late = plan("R/PT1H", "2026-03-01T12:00", missed=missed)
+
+    assert [number for number, _ in previewed(late, "2026-03-01T14:30")] == numbers
+
+
+def test_an_extra_run_comes_before_the_kept_date() -> None:
+    ran = replace(plan("R/PT1H", "2026-03-01T11:30"), kept_due_date=moment("2026-03-01T12:00"), anchor_occurrence=5)
+
+    assert previewed(replace(ran, anchor=moment("2026-03-01T12:00")), "2026-03-01T11:29") == [
+        (4, "2026-03-01T11:30"),
+        (5, "2026-03-01T12:00"),
+        (6, "2026-03-01T13:00"),
+    ]
+
+
+def test_a_preview_marks_a_change_of_the_clock() -> None:
+    nightly = plan("0 2 * * *", "2026-03-28T01:00", zone="Europe/Berlin")
+
+    notes = [it.edge for it in preview_of(nightly, "0 2 * * *", moment("2026-03-28T00:00"), count=2)]
+
+    assert notes[0] is None
+    assert notes[1] is not None
+    assert "which the clock skips" in notes[1]

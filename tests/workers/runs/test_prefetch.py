@@ -1,0 +1,37 @@
+"""A worker begins runs ahead only while its runs are short."""
+
+from __future__ import annotations
+
+from shardclock_server.workers.dependencies import PREFETCH_MAX
+from shardclock_server.workers.runs.prefetch import COUNTED_S, PAUSE_S, SHORT_RUN_S, Prefetch
+
+
+def prefetch_after(*took_s: float) -> Prefetch:
+    """Return the limit after runs that ended at 0."""
+    prefetch = Prefetch(PREFETCH_MAX)
+    for it in took_s:
+        prefetch.record(it, now_s=0.0)
+    return prefetch
+
+
+def test_as_many_runs_begin_ahead_as_short_ones_have_just_ended() -> None:
+    prefetch = prefetch_after(0.001, SHORT_RUN_S / 2, SHORT_RUN_S, 60.0)
+
+    assert Prefetch(PREFETCH_MAX).runs_max(0.0) == 0
+    assert [prefetch.runs_max(0.0), prefetch.runs_max(COUNTED_S * 0.9), prefetch.runs_max(COUNTED_S)] == [2, 2, 0]
+
+
+def test_the_number_of_runs_ahead_has_a_limit() -> None:
+    assert prefetch_after(*[0.001] * (PREFETCH_MAX + 1)).runs_max(0.0) == PREFETCH_MAX
+
+
+def test_after_a_run_without_a_process_none_begins_ahead_for_a_while() -> None:
+    prefetch = prefetch_after(0.001)
+    prefetch.stop(0.0)
+    prefetch.record(0.001, now_s=PAUSE_S - SHORT_RUN_S / 2)
+
+    assert [prefetch.runs_max(0.0), prefetch.runs_max(PAUSE_S - SHORT_RUN_S / 4), prefetch.runs_max(PAUSE_S)] == [
+        0,
+        0,
+        1,
+    ]

@@ -1,0 +1,67 @@
+"""The attempts of endpoints that are not written yet."""
+
+import time
+from collections import deque
+
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.sql.endpoints.attempts import KEPT_MAX, EndedAttempt, keep_attempts
+from shardclock_server.sql.endpoints.endpoints import EndpointName
+from shardclock_server.sql.session import Session
+from shardclock_server.webhooks.answers import Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
+
+WRITE_S = 1.0  # between two writes
+LOG_MAX = 500  # attempts of one write: with 2 KiB of each answer a megabyte
+
+
+class AttemptLog:
+    """Collect the last attempts of each endpoint, until they are written.
+
+    Of more than 20 attempts of one endpoint, the newest stay. If 500 attempts wait, the log takes no others.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[EndpointName, deque[EndedAttempt]] = {}
+        self._count = 0
+        self._next_s = float("-inf")
+
+    def __len__(self) -> int:
+        """Count the attempts."""
+        return self._count
+
+    def add(self, key: EndpointName, delivery: ClaimedDelivery, answer: Answer) -> None:
+        """Add an attempt, unless the fault of the sender kept it from the endpoint."""
+        if isinstance(answer, RetryDelivery) and answer.fault == FaultSide.SENDER:
+            return
+        waiting = self._waiting.get(key)
+        if waiting is None or len(waiting) < KEPT_MAX:
+            if self._count == LOG_MAX:
+                return
+            self._count += 1
+        if waiting is None:
+            waiting = self._waiting[key] = deque(maxlen=KEPT_MAX)
+        waiting.append(
+            EndedAttempt(
+                key,
+                delivery.timer_key,
+                delivery.failed_attempts + 1,
+                time.monotonic(),
+                410 if isinstance(answer, EndpointGone) else answer.status,
+                answer.duration_s,
+                None if isinstance(answer, Delivered) else answer.reason,
+                answer.body,
+            )
+        )
+
+    async def write(self, session: Session) -> None:
+        """Write the attempts, at most once a second; after a failure they are lost.
+
+        errors:  StoreUnavailable  no answer in time
+        """
+        now_s = time.monotonic()
+        if not self._count or now_s < self._next_s:
+            return
+        self._next_s = now_s + WRITE_S
+        ended = [attempt for waiting in self._waiting.values() for attempt in waiting]
+        self._waiting.clear()
+        self._count = 0
+        await keep_attempts(session, ended)

@@ -1,0 +1,205 @@
+"""Choose the positions at which a worker's claims read: pure decisions from the results of the last claims.
+
+Settled deliveries stay in the index until vacuum removes them, and leased deliveries stand before waiting deliveries. A
+claim that began at a lane's soonest delivery would read past all settled and leased deliveries each time. So in a known
+lane each claim begins at the end of the last claim. A search finds new lanes, and deliveries with expired leases.
+A search reads every lane from the beginning, and takes long if vacuum can't remove many settled deliveries.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from shardclock_server.sql.deliveries.claim import (
+    BEGINNING,
+    ClaimedDelivery,
+    DeliveryScan,
+    DeliveryScanResult,
+    Lane,
+    Position,
+)
+
+SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
+# A delivery is due when its firing begins, and visible when the firing commits: some milliseconds later, or a second if
+# thousands fire at once. Each claim begins at the end of the one before, so claims pass deliveries that become visible
+# late. After a claim that reads a lane to the end, the lane's position moves back: to a margin before the begin of the
+# first claim since the last end. The margin grows with the duration of recent firings. A search finds deliveries that
+# become visible even later.
+MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
+FIRINGS_KEPT_S = 5.0  # the slowest firing counts for this time
+READING_MAX_S = 5.0  # the limit of the time between the first claim since the last end and the present claim
+# While deliveries come, known lanes are read after the short pause, because a notification for each delivery would cost
+# more. Without deliveries the pause grows.
+BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
+SLOW_SEARCH_S = 0.05  # the pause after a search is ten times its duration, so the lane finder reads new lanes meanwhile
+# Without any delivery polls are this many times rarer: a notification or a hand-over comes with the next delivery.
+IDLE_POLLS = 5
+LANES_MAX = 200  # lanes with a known position; only searches read the other lanes
+
+
+@dataclass(slots=True)
+class SlowestFiring:
+    """The longest time from the begin of a recent firing to its commit, from claimed deliveries.
+
+    units:   seconds; now_s of the monotonic clock, now of Postgres's
+    """
+
+    _took_s: float = 0.0
+    _at_s: float = float("-inf")
+
+    def record(self, claimed: Sequence[ClaimedDelivery], *, now: datetime, now_s: float) -> None:
+        """Record the time from the begin of each recent firing to its delivery's insert."""
+        since = now - timedelta(seconds=FIRINGS_KEPT_S)
+        # After a failed attempt `next_attempt_at` is later than the firing, so the difference is negative.
+        took = max((it.fired_at - it.next_attempt_at for it in claimed if it.fired_at > since), default=timedelta())
+        took_s = took.total_seconds()
+        if took_s >= self._took_s or now_s > self._at_s + FIRINGS_KEPT_S:
+            self._took_s, self._at_s = max(0.0, took_s), now_s
+
+    @property
+    def margin_s(self) -> float:
+        """Return the longest time between the begin of a firing and a reading that misses its deliveries."""
+        return min(MARGIN_S + FIRINGS_LONGER * self._took_s, MARGIN_MAX_S)
+
+
+@dataclass(slots=True)
+class DeliveryPlanner:
+    """Choose the lanes and positions of the next claim, and the time of the next search.
+
+    shape:   `soon` ends the pause before a claim; `is_full`: a target has no place for another delivery; `is_idle`: the
+             last search found no delivery, and none has come since
+    units:   now_s, began_s and ended_s in seconds of the monotonic clock
+    """
+
+    soon: asyncio.Event = field(default_factory=asyncio.Event)
+    is_full: bool = False
+    is_idle: bool = False
+    _positions: dict[Lane, Position] = field(default_factory=dict)  # the lanes are in the order of their last reading
+    _pause_s: float = BUSY_PAUSE_S
+    _search_at_s: float = float("-inf")
+    _after: Lane = BEGINNING  # the begin of a search's next part
+    _searched_s: float = 0.0  # the time of the present search so far
+    _last_search_s: float = 0.0  # the time of the whole search before
+    _reading_since: dict[Lane, datetime] = field(default_factory=dict)  # the first claim since the end was read
+    _firings: SlowestFiring = field(default_factory=SlowestFiring)
+    _caught_up: set[str] = field(default_factory=set)  # targets without a due delivery after the last claim
+
+    def scan_of_known_lanes(self, scan: DeliveryScan) -> DeliveryScan | None:
+        """Add to a scan the known lanes that have places; None: no known lane has places."""
+        known = {lane: position for lane, position in self._positions.items() if scan.has_places(lane)}
+        return replace(scan, lanes=known) if known else None
+
+    def poll_s(self, busy_s: float) -> float:
+        """Return the longest pause without a notification; while there are deliveries it is `busy_s`."""
+        return IDLE_POLLS * busy_s if self.is_idle else busy_s
+
+    def pause_s(self, busy_s: float) -> float:
+        """Return the pause until the known lanes are read again without a notification."""
+        return min(self._pause_s, self.poll_s(busy_s))
+
+    def search(self, scan: DeliveryScan) -> DeliveryScan:
+        """Turn a scan into the next part of a search."""
+        return replace(scan, after=self._after)
+
+    @property
+    def is_searching(self) -> bool:
+        """Return whether the next part of a search follows at once."""
+        return self._after != BEGINNING
+
+    def search_pause_s(self, now_s: float) -> float:
+        """Return the seconds until the next search may begin."""
+        return max(0.0, self._search_at_s - now_s)
+
+    @property
+    def searches_slowly(self) -> bool:
+        """Return whether searches take so long that they find new lanes late."""
+        return max(self._searched_s, self._last_search_s) > SLOW_SEARCH_S
+
+    @property
+    def margin_s(self) -> float:
+        """Return the longest time between the begin of a firing and a reading that misses its deliveries."""
+        return self._firings.margin_s
+
+    def add_lanes(self, lanes: Mapping[Lane, Position]) -> bool:
+        """Add lanes for the next claim; return whether any lane is new."""
+        new = {lane: position for lane, position in lanes.items() if lane not in self._positions}
+        self._remember(new)
+        return bool(new)
+
+    def record(self, scan: DeliveryScan, taken: DeliveryScanResult, *, began_s: float, ended_s: float) -> bool:
+        """Record the result of a scan; return whether the next scan should follow at once."""
+        took_s = ended_s - began_s
+        if taken.claimed:
+            self._pause_s = BUSY_PAUSE_S
+        elif scan.lanes is not None:
+            self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
+        if scan.lanes is None:
+            self.is_idle = taken.is_empty
+            self._after = taken.next
+            self._end_search(took_s, ended_s)
+        self._remember(_ends_of(taken.claimed))
+        if taken.saturated:
+            self._caught_up.difference_update(it.target for it in taken.claimed)
+        else:
+            self._caught_up.update(scan.targets)
+        self._firings.record(taken.claimed, now=taken.server_time, now_s=ended_s)
+        is_whole = scan.lanes is not None or (scan.after == BEGINNING and taken.next == BEGINNING)
+        began = taken.server_time - timedelta(seconds=took_s)
+        self._end_reading(scan, began, has_ended=is_whole and not taken.saturated)
+        return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
+
+    def is_behind(self, target: str) -> bool:
+        """Return whether deliveries of a target may wait: its last claim was full, or it had no claim yet."""
+        return target not in self._caught_up
+
+    def move_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Move the positions back to deliveries that were claimed and given back unchanged."""
+        for it in deliveries:
+            lane, before = Lane(it.target, it.tenant_id), Position(it.next_attempt_at, it.timer_key - 1)
+            self._remember({lane: min(before, self._positions.get(lane, before))})
+        self.soon.set()
+
+    def free_places(self) -> None:
+        """Claim soon if a target had no place, because calls have ended."""
+        if self.is_full:
+            self.soon.set()
+
+    def fail_search(self, *, began_s: float, ended_s: float) -> None:
+        """Record that a search got no answer: the next search begins anew, after the pause of a finished search."""
+        self._after = BEGINNING
+        self._end_search(ended_s - began_s, ended_s)
+
+    def _end_reading(self, scan: DeliveryScan, began: datetime, *, has_ended: bool) -> None:
+        """Record for each lane that was read to its end the position of its next claim."""
+        margin, longest = timedelta(seconds=self._firings.margin_s), timedelta(seconds=READING_MAX_S)
+        for lane in [lane for lane in self._positions if scan.has_places(lane)]:
+            since = self._reading_since.setdefault(lane, began)
+            if has_ended:
+                self._remember({lane: Position(max(since, began - longest) - margin, 0)})
+                del self._reading_since[lane]
+
+    def _end_search(self, took_s: float, ended_s: float) -> None:
+        self._searched_s += took_s
+        if self._after == BEGINNING:
+            self._search_at_s = ended_s + max(SEARCH_GAP_S, self._searched_s / SEARCH_SHARE)
+            self._last_search_s, self._searched_s = self._searched_s, 0.0
+
+    def _remember(self, positions: dict[Lane, Position]) -> None:
+        for lane, position in positions.items():
+            self._positions.pop(lane, None)
+            self._positions[lane] = position
+        while len(self._positions) > LANES_MAX:
+            oldest = next(iter(self._positions))
+            del self._positions[oldest]
+            self._reading_since.pop(oldest, None)
+
+
+def _ends_of(claimed: list[ClaimedDelivery]) -> dict[Lane, Position]:
+    """Return the position of each lane's last delivery; `claimed` is in the order of the lanes."""
+    return {
+        Lane(target, tenant_id): Position(next_attempt_at, timer_key)
+        for (target, tenant_id), (next_attempt_at, timer_key) in {
+            (it.target, it.tenant_id): (it.next_attempt_at, it.timer_key) for it in claimed
+        }.items()
+    }

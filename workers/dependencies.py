@@ -1,0 +1,35 @@
+"""The external dependencies of a worker: the clock, jitter, the sender of webhooks, and Ray's nodes."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from shardclock_server.keepers.clock import PostgresClock
+from shardclock_server.workers.attempts import Jitter
+from shardclock_server.workers.endpoint_queue import Send
+from shardclock_server.workers.machine import Machine
+from shardclock_server.workers.run_resources import RunResources
+
+PREFETCH_MAX = 32
+
+
+def any_node_fits(needs: RunResources) -> bool:  # noqa: ARG001 - the interface
+    """Return True, because without Ray no run has to wait for another node."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Dependencies:
+    """The external dependencies of a worker, with production's defaults; a test that moves the clock replaces them.
+
+    shape:   without `send`, webhooks go over HTTP; `has_node` says whether a node has the resources of a run, also if
+             the resources are in use; up to `prefetch_max` runs of jobs begin before a process is free; with `machine`,
+             starts of jobs that need GPUs or more than this machine has are left to other workers
+    """
+
+    clock: PostgresClock = field(default_factory=PostgresClock)
+    jitter: Jitter = random.uniform
+    send: Send | None = None
+    has_node: Callable[[RunResources], bool] = any_node_fits
+    prefetch_max: int = PREFETCH_MAX
+    machine: Machine | None = None

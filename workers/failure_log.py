@@ -1,0 +1,34 @@
+"""The log of failed attempts, with tracebacks: the database keeps only the reason."""
+
+import time
+
+from structlog.typing import FilteringBoundLogger
+
+from shardclock import Failed
+from shardclock_server.workers.handler_slot import ChunkResult
+
+GAP_S = 1.0  # the time between two lines: a handler may fail thousands of times a second
+
+
+class FailureLog:
+    """Log at most one failed attempt of a handler a second."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+        self._next_at_s = 0.0
+
+    def record(self, result: ChunkResult) -> None:
+        """Log the first failed attempt of a chunk, unless another one was logged in the last second."""
+        if time.monotonic() < self._next_at_s:
+            return
+        for delivery, outcome in zip(result.chunk, result.outcomes or (), strict=False):
+            if isinstance(outcome, Failed):
+                self._next_at_s = time.monotonic() + GAP_S
+                self._log.warning(
+                    "attempt failed",
+                    timer_key=delivery.timer_key,
+                    attempt=delivery.failed_attempts + 1,
+                    reason=outcome.reason,
+                    traceback=outcome.traceback,
+                )
+                return

@@ -1,0 +1,158 @@
+"""Grant places to the shards of this machine, and receive the deliveries that they hand over.
+
+A new firing must not overtake a waiting delivery, so while claims of a target leave a backlog, shards get no places for
+this target. Claims leave granted places free, so a slow target never has more deliveries than places.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from shardclock_server.keepers.hand_over import Begins, GrantLimits, HandedOver, HandOverSocket, Kept, Taken, listen
+from shardclock_server.keepers.keeper import KeeperLoop, KeeperPart
+from shardclock_server.keepers.places import GrantedPlaces
+from shardclock_server.keepers.unconfirmed import StreamNumbers
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.handlers import Handlers
+
+IDLE_S = 1.0  # the time between two turns without a handler or a shard: a new connection ends the pause
+# Between two turns; a hand-over is followed at once by new grants of its targets. Without leased deliveries the free
+# places change rarely.
+GRANT_S, UNLEASED_S = 0.05, 0.25
+LEASE_SHARE = (
+    0.5  # the share of a claim's lease, because a delivery that is lost on its way waits for the end of its lease
+)
+
+
+class DeliveryReceiver(Protocol):
+    """The interface of `workers.deliveries.Deliveries`."""
+
+    handlers: Handlers
+
+    def __len__(self) -> int:
+        """Count the leased deliveries."""
+
+    @property
+    def may_claim(self) -> bool:
+        """Return whether the worker may claim more deliveries now."""
+
+    def is_behind(self, target: str) -> bool:
+        """Return whether deliveries of a target may wait."""
+
+    def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Take deliveries that a shard has claimed for this worker."""
+
+
+@dataclass
+class NearShard:
+    """The places that a shard was granted over one connection, and the number of its last confirmed message."""
+
+    places: GrantedPlaces = field(default_factory=GrantedPlaces)
+    stream: int = 0
+    confirmed: int = 0
+
+
+class HandOvers(KeeperPart):
+    """Listen for connections of this machine's shards."""
+
+    def __init__(self, holder: int, deliveries: DeliveryReceiver, *, lease_s: float) -> None:
+        self._holder, self._deliveries, self._lease_s = holder, deliveries, lease_s * LEASE_SHARE
+        self._grant_soon = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._shards: dict[HandOverSocket, NearShard] = {}
+        self._numbers = StreamNumbers()
+        self._stopped = False
+
+    def loops(self) -> Sequence[KeeperLoop]:
+        """Return the loop that grants places."""
+        return [KeeperLoop("hand_overs", self.turn, self._grant_soon)]
+
+    async def turn(self) -> float:
+        """Make one turn: listen, and grant free places.
+
+        units:   returns the seconds to wait before the next turn
+        """
+        self._grant_soon.clear()
+        if self._server is None and not self._stopped:
+            self._server = await listen(self._holder, self._accept)
+        self._grant(self._deliveries.handlers.targets)
+        self._confirm()
+        if not self._shards or not self._deliveries.handlers.targets:
+            return IDLE_S
+        return GRANT_S if len(self._deliveries) else UNLEASED_S
+
+    def stop(self) -> None:
+        """Grant no more places; deliveries that still come are released with the waiting deliveries."""
+        self._stopped = True
+        self._grant(self._deliveries.handlers.targets)
+        self._grant_soon.set()
+
+    async def break_off(self) -> None:
+        """Close all connections."""
+        if self._server is not None:
+            self._server.close()
+        for shard in list(self._shards):
+            shard.close()
+
+    def _accept(self) -> HandOverSocket:
+        socket = HandOverSocket(self._receive, self._remove)
+        self._shards[socket] = NearShard()
+        self._grant_soon.set()
+        return socket
+
+    def _remove(self, socket: HandOverSocket) -> None:
+        self._shards.pop(socket, None)
+        self._grant_soon.set()
+
+    def _receive(self, socket: HandOverSocket, message: Any) -> None:
+        shard = self._shards[socket]
+        if isinstance(message, Begins):
+            shard.stream = message.stream
+        elif isinstance(message, Kept):
+            shard.places.keep(message.limits)
+            self._note_granted(message.limits)
+        elif isinstance(message, HandedOver):
+            deliveries = [ClaimedDelivery._make(row) for row in message.rows]
+            counts = Counter(it.target for it in deliveries)
+            for target, count in counts.items():
+                shard.places.take(target, count)
+            self._note_granted(counts)
+            # Otherwise an earlier connection ended between the taking and its confirmation.
+            if self._numbers.take(shard.stream, message.number):
+                self._deliveries.take_over(message, deliveries)
+            self._grant(counts)
+
+    def _confirm(self) -> None:
+        for socket, shard in self._shards.items():
+            if (last := self._numbers.last(shard.stream)) > shard.confirmed:
+                shard.confirmed = last
+                socket.send(Taken(last))
+
+    def _grant(self, targets: Collection[str]) -> None:
+        """Give each shard an equal share of the places of each target."""
+        shards = [(socket, shard.places) for socket, shard in self._shards.items() if socket.is_open]
+        limits: dict[HandOverSocket, dict[str, int]] = {}
+        for target in targets if shards else ():
+            wanted = self._deliveries.handlers.grantable(target) if self._grants(target) else 0
+            for number, (socket, places) in enumerate(shards):
+                share = (wanted + number) // len(shards)
+                if _needs_message(places.open(target), share) and (limit := places.change(target, share)) is not None:
+                    limits.setdefault(socket, {})[target] = limit
+        for socket, changed in limits.items():
+            socket.send(GrantLimits(self._lease_s, changed))
+        self._note_granted(targets)
+
+    def _grants(self, target: str) -> bool:
+        return not self._stopped and self._deliveries.may_claim and not self._deliveries.is_behind(target)
+
+    def _note_granted(self, targets: Collection[str]) -> None:
+        for target in targets:
+            granted = sum(shard.places.open(target) for shard in self._shards.values())
+            self._deliveries.handlers.note_granted(target, granted)
+
+
+def _needs_message(open_now: int, share: int) -> bool:
+    """Return whether a grant differs enough from its share to be worth a message."""
+    return 2 * open_now <= share if open_now < share else 2 * open_now > 3 * share

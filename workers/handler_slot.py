@@ -1,0 +1,257 @@
+"""One process of a handler, and its calls.
+
+Deliveries are called in chunks. A handler that takes milliseconds gets one delivery with each message. A handler that
+takes microseconds gets hundreds, because a message costs more than a call. The process itself limits the handler's
+concurrency, so a chunk may be larger.
+
+If the process dies or hangs during several calls, the cause is unknown. The slot returns these deliveries as suspects.
+Each suspect is then called alone, and only an attempt during which the process dies again has failed. If a process
+without calls dies, no attempt has failed. The slot notices this death too, because one call to the process is
+always pending.
+
+A start takes seconds, because the process imports the user's code. After a failed start, or an end before the first
+call, the next start waits for a pause. Each further failure doubles the pause. During the pause this slot has no
+capacity, and the other slots of the handler continue.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from shardclock import Failed, Outcome
+from shardclock.backoff import Backoff
+from shardclock_server.sql.deliveries.claim import ClaimedDelivery
+from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.process import CallResult, HandlerProcess
+from shardclock_server.workers.user_process import NotCalled
+
+CHUNK_S = 0.02  # the target duration of a chunk
+CHUNK_MAX = 500
+GRACE_S = 1.0  # the time from the handler's own timeout to the kill of its process
+START_S = 60.0  # the time for the import of the user's code
+RESTART = Backoff(2.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """The result of a chunk.
+
+    shape:   an outcome for each delivery of `chunk`; None: all of them are suspects. `uncalled` has the deliveries that
+             were not called: the handler has become slow, or its process had ended before the call
+    """
+
+    chunk: Sequence[ClaimedDelivery]
+    outcomes: Sequence[Outcome] | None
+    each_s: float
+    began_at: datetime
+    uncalled: Sequence[ClaimedDelivery] = ()
+
+
+class HandlerSlot:
+    """Start, call and end one process of a handler; `failed` gets the reason of a failed start."""
+
+    def __init__(
+        self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, failed: Callable[[str], None]
+    ) -> None:
+        self.chunk = 1
+        self.failed_starts = 0  # in a row
+        self.is_starting = False
+        self._spec = spec
+        self._start = start
+        self._failed = failed
+        self._process: HandlerProcess | None = None
+        self._started = False
+        self._has_called = False
+        self._start_at_s = float("-inf")
+        self._watching: asyncio.Task[None] | None = None
+        self._calls = 0
+        self._deliveries = 0
+        self._alone = False
+        self._is_cut_off = False  # the socket is closed, and calls wait until Ray reports the end of the process
+
+    def __len__(self) -> int:
+        """Count the deliveries of the present calls."""
+        return self._deliveries
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there are no calls."""
+        return not self._calls
+
+    @property
+    def is_started(self) -> bool:
+        """Return whether the process is up, so that a call begins at once."""
+        return self._started
+
+    @property
+    def start_in_s(self) -> float | None:
+        """Return the seconds until a process may be started; None: a process is up or starting."""
+        if self._started or self.is_starting:
+            return None
+        return max(0.0, self._start_at_s - time.monotonic())
+
+    @property
+    def has_capacity(self) -> bool:
+        """Return whether another chunk may be called. Most handlers may have two: one called, one being settled."""
+        if not self._started or self._is_cut_off:
+            return False
+        if self._alone:
+            return not self._calls
+        if not self._spec.is_async:
+            return self._calls < (1 if self.chunk == 1 else 2)
+        if self._spec.takes_batch:
+            return self._calls < self._spec.calls_max
+        return not self._calls or self._deliveries + self.chunk <= max(self._spec.calls_max, 2 * self.chunk)
+
+    def reserve(self, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
+        """Reserve capacity for a chunk before `call`; a chunk that is `alone` excludes other calls."""
+        self._calls += 1
+        self._deliveries += len(chunk)
+        self._alone = alone
+
+    async def call(self, chunk: Sequence[ClaimedDelivery], *, now: Callable[[], datetime]) -> ChunkResult:
+        """Call the handler for each delivery of a reserved chunk; if the process has ended, make no call."""
+        try:
+            if self._process is None:
+                return ChunkResult((), (), 0.0, now(), uncalled=chunk)
+            return await self._call(self._process, chunk, began_at=now())
+        finally:
+            self._calls -= 1
+            self._deliveries -= len(chunk)
+            self._alone = False
+            if self._is_cut_off and self.is_empty:
+                self._end_idle("nothing reaches it")
+
+    def start(self) -> Coroutine[Any, Any, None]:
+        """Return the coroutine that starts the process; the slot counts as starting from this call on.
+
+        After a failed start the next start waits for a pause.
+        """
+        self.is_starting = True  # before the first turn of the coroutine's task
+        return self._start_process()
+
+    def end(self) -> None:
+        """Kill the process, even during calls."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+            self._started = self._is_cut_off = False
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+
+    async def _start_process(self) -> None:
+        try:
+            process = self._process = self._start(self._spec)
+            async with asyncio.timeout(START_S):
+                await process.ready()
+        except TimeoutError:
+            self._fail(f"it was not ready within {START_S:g} s")
+        except Exception as error:  # noqa: BLE001 - the user's code may raise any error at its import
+            self._fail(str(error) or type(error).__name__)
+        else:
+            self._started, self._has_called = True, False
+            self._watching = asyncio.create_task(self._watch_process(process))
+        finally:
+            self.is_starting = False
+
+    async def _call(
+        self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], *, began_at: datetime
+    ) -> ChunkResult:
+        began_s, had_called = time.monotonic(), self._has_called
+        self._has_called = True
+        try:
+            answer = await self._answer(process, chunk)
+        except NotCalled:
+            # No attempt has failed. The other calls of this process get the reason of its end.
+            if self._process is process:
+                self._is_cut_off, self._has_called = True, had_called
+            return ChunkResult((), (), 0.0, began_at, uncalled=chunk)
+        except TimeoutError:
+            why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
+            return self._lose(process, chunk, why, began_s, began_at)
+        except Exception as error:  # noqa: BLE001 - the deliveries must get an outcome after any error
+            return self._lose(process, chunk, Failed(str(error) or type(error).__name__), began_s, began_at)
+        count = len(answer.outcomes)
+        self.failed_starts = 0
+        self.chunk = next_chunk(self.chunk, answer.took_s, count)
+        return ChunkResult(chunk[:count], answer.outcomes, answer.took_s / count, began_at, uncalled=chunk[count:])
+
+    async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
+        """Wait for the answer of a process.
+
+        In a crowded process the calls before this chunk may take up to their own timeout, so the wait is twice as long.
+        Between the halves of this wait the process must answer a ping, because one async call may block the event loop
+        for all calls.
+
+        errors:  TimeoutError  the process hangs
+        """
+        turns = 2 if self._is_crowded else 1
+        call = asyncio.ensure_future(process.call(chunk))
+        try:
+            for turn in range(1, turns + 1):
+                ended, _ = await asyncio.wait([call], timeout=self._spec.policy.timeout_s + GRACE_S)
+                if ended:
+                    return await call
+                if turn < turns:
+                    async with asyncio.timeout(GRACE_S):
+                        await process.ready()
+            raise TimeoutError
+        finally:
+            call.cancel()
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Return whether calls wait in the process because its limit of concurrency is reached."""
+        if not self._spec.is_async:
+            return self._calls > 1
+        return (self._calls if self._spec.takes_batch else self._deliveries) > self._spec.calls_max
+
+    def _lose(
+        self,
+        process: HandlerProcess,
+        chunk: Sequence[ClaimedDelivery],
+        why: Failed,
+        began_s: float,
+        began_at: datetime,
+    ) -> ChunkResult:
+        killed_for_another = self._process is not process
+        if not killed_for_another:
+            self.end()
+        self.chunk = 1
+        took_s = time.monotonic() - began_s
+        if killed_for_another or self._deliveries > 1:
+            return ChunkResult(chunk, None, took_s, began_at)
+        return ChunkResult(chunk, [why], took_s, began_at)
+
+    def _fail(self, why: str) -> None:
+        self.end()
+        self.is_starting = False
+        self.failed_starts += 1
+        self._start_at_s = time.monotonic() + RESTART.pause_s(self.failed_starts)
+        self._failed(why)
+
+    async def _watch_process(self, process: HandlerProcess) -> None:
+        """Handle the end of a process without calls; during calls, the errors of these calls handle the end."""
+        try:
+            await process.gone()
+        except Exception as error:  # noqa: BLE001 - no other task watches the process
+            if self._process is not process or not self.is_empty:
+                return
+            self._end_idle(str(error))
+
+    def _end_idle(self, how: str) -> None:
+        """End a process without calls; if the process never had a call, count a failed start."""
+        if self._has_called:
+            self.end()
+        else:
+            self._fail(f"it ended before its first call: {how}")
+
+
+def next_chunk(size: int, took_s: float, deliveries: int) -> int:
+    """Return the size of the next chunk, at most twice the last size, after `deliveries` calls in `took_s`."""
+    each_s = took_s / max(1, deliveries)
+    return max(1, min(CHUNK_MAX, size * 2, int(CHUNK_S / max(each_s, 1e-6))))

@@ -1,0 +1,49 @@
+"""Decide when a notification of a due start leads to a poll: at once, or after a delay if polls had no result.
+
+A due start can be blocked: its job has a run or is in the pause after a run, or no process is free. Without delay each
+notification would lead to another poll for the blocked start.
+"""
+
+GAP_S = 0.005  # the gap after the first poll without result; each further poll without result doubles the gap
+
+
+class NotificationThrottle:
+    """Limit the rate of polls that notifications start.
+
+    units:   seconds of the monotonic clock; a notification waits at most `most_s`, the interval of polls
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._pause_s = 0.0
+        self._opens_at_s = float("-inf")
+        self._is_notified = False  # for the next poll
+        self._is_polling = False
+        self._was_notified = False  # for the present poll
+
+    def notify(self, now_s: float) -> float | None:
+        """Add a notification; return the delay of its poll.
+
+        shape:   None: no new timer is needed. Either an earlier notification has a timer, or `record` returns the time
+                 of another poll when the present poll, which may have read too early for this notification, has ended
+        """
+        if self._is_notified:
+            return None
+        self._is_notified = True
+        return None if self._is_polling else max(0.0, self._opens_at_s - now_s)
+
+    def begin(self) -> None:
+        """Record the begin of a poll."""
+        self._was_notified, self._is_notified, self._is_polling = self._was_notified or self._is_notified, False, True
+
+    def record(self, *, found: bool, now_s: float) -> float | None:
+        """Record the result of a poll; return the time of the next poll, if a notification came during this poll."""
+        if found:
+            self._pause_s = 0.0
+        elif self._was_notified:
+            self._pause_s = min(self._most_s, max(GAP_S, 2 * self._pause_s))
+        else:
+            self._pause_s /= 2
+        self._was_notified = self._is_polling = False
+        self._opens_at_s = now_s + self._pause_s
+        return self._opens_at_s if self._is_notified else None

@@ -1,0 +1,44 @@
+"""Tasks of calls that are under way, which no other task awaits."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+OnFault = Callable[[BaseException], None]
+
+
+class TaskSet:
+    """Hold the tasks of calls until they end.
+
+    Each failure of a target is an outcome. So an exception of a task is a fault of the worker, and `on_fault` gets the
+    exception. Otherwise the deliveries of the task would stay without an outcome for as long as the worker lives.
+    """
+
+    def __init__(self, on_fault: OnFault) -> None:
+        self._on_fault = on_fault
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Count the tasks."""
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[asyncio.Task[None]]:
+        """List the tasks."""
+        return iter(self._tasks)
+
+    def begin(self, call: Coroutine[Any, Any, None]) -> None:
+        """Begin a call in a new task."""
+        task = asyncio.create_task(call)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+
+    async def break_off(self) -> None:
+        """Cancel all tasks, and wait for their ends."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_fault(error)
