@@ -26,7 +26,7 @@ from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
 
-# With this pause, the worker claims nothing after its first search.
+# With this pause, the worker claims after its registration, and after the first delivery that is handed over.
 PATIENT = QUICK.model_copy(update={"delivery_poll_s": 60.0})
 OTHER = 12
 
@@ -113,11 +113,16 @@ async def test_deliveries_beyond_the_places_are_notified_and_claimed(dsn: str, s
     async with working(dsn, Processes(), spec_of(concurrency=4), settings=PATIENT) as worker, near(shard, worker) as it:
         places = await it.places()
         await add_timers(dsn, places + 5, target=f"'{HANDLER}'")
-        await it.fire()
+        claims: list[int] = []
 
+        async def look() -> None:
+            claims.extend(row["claims"] for row in await deliveries(dsn))
+
+        await it.fire(look)
+
+        assert sorted(claims) == [0] * 5 + [1] * places
         assert it.notified[-1] == 5
-        await eventually(lambda: worker.stats.counts()["delivered"] == places)
-        assert [row["claims"] for row in await deliveries(dsn)] == [0] * 5
+        await eventually(lambda: worker.stats.handed_over == places)
 
 
 async def test_a_delivery_to_a_worker_that_ended_during_the_firing_is_free_at_once(
