@@ -57,6 +57,15 @@ MissedRuns = Annotated[
         help="The rule for missed occurrences: fire_once (one firing for all), fire_all or skip.",
     ),
 ]
+MissedByPause = Annotated[
+    str | None,
+    typer.Option(
+        "--missed",
+        metavar="RULE",
+        help="The rule for the occurrences that a schedule missed during the pause: policy (its own rule), skip,"
+        " fire_once or fire_all. Default: policy.",
+    ),
+]
 OnConflict = Annotated[
     str | None,
     typer.Option(

@@ -14,6 +14,7 @@ from shardclock_server.cli.options import (
     All,
     Key,
     MaybeTenant,
+    MissedByPause,
     Name,
     Reason,
     Tenant,
@@ -38,6 +39,7 @@ from shardclock_server.sql.clients.verbs import (
     run_timer,
 )
 from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.schedule import missed_choice_of
 
 
 @takes_filter
@@ -92,14 +94,15 @@ def resume(
     all_timers: All = False,
     given: GivenFilter = NO_FILTER,
     yes: Yes = False,
+    missed: MissedByPause = None,
     as_json: Json = False,
 ) -> int:
     """Resume a paused timer, or many; a timer that fell due during the pause is due at once."""
-    wanted = filter_of(tenant, given)
+    wanted, choice = filter_of(tenant, given), missed_choice_of(missed, called="--missed")
     which = one_or_many(timer_key, name, wanted, every=all_timers)
     if isinstance(which, TimerRef):
-        return change_one(which, resume_timer, RESUMED, as_json=as_json)
-    change = ChangeKind(("PAUSED",), resume_timers)
+        return change_one(which, partial(resume_timer, missed=choice), RESUMED, as_json=as_json)
+    change = ChangeKind(("PAUSED",), partial(resume_timers, missed=choice))
     return change_many(which, change, Wording("resume", "resumed"), yes=yes, as_json=as_json)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from shardclock_server.sql.clients.history import UpcomingTimer
 from shardclock_server.timers.occurrence import WITHOUT_END, ScheduledOccurrence, ScheduleRule
 from shardclock_server.timers.preview import PreviewedOccurrence, preview_from
-from shardclock_server.timers.schedule import Missed, first_of, following, last_number, parse_schedule
+from shardclock_server.timers.schedule import Following, Missed, first_of, following, last_number, parse_schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,21 @@ def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
         return UpcomingOccurrences(current, due=0, after=current)
     # A client may have moved this occurrence past later ones, which then count as missed. `following` treats the missed
     # occurrences as a shard does when it fires this one.
-    step = following(rule, current, repetitions=last, now=current.due_date, missed=Missed(plan.missed))
+    step = _step(rule, current, plan, repetitions=last, now=current.due_date)
     second, last = step.next, last_number(last, step.skipped)
+    if not step.fires and second is not None:
+        return next_due_of(_after_skip(plan, second, last), moment)
+    return _next_due_after(rule, current, second, last, moment)
+
+
+def _next_due_after(
+    rule: ScheduleRule,
+    current: ScheduledOccurrence,
+    second: ScheduledOccurrence | None,
+    last: int,
+    moment: datetime,
+) -> UpcomingOccurrences:
+    """Count the occurrences of a rule up to a moment, from the current one on, which fires before the second."""
     if second is None or second.due_date > moment:
         return UpcomingOccurrences(current, due=1, after=second)
     more, after = rule.after(second, moment)
@@ -59,6 +72,24 @@ def _next_due_with_run(plan: UpcomingTimer, kept_due_date: datetime, moment: dat
         return UpcomingOccurrences(run, due=0, after=run)
     ahead = next_due_of(_without_run(plan, kept_due_date), moment)
     return UpcomingOccurrences(run, 1 + ahead.due, ahead.after)
+
+
+def count_missed(plan: UpcomingTimer, now: datetime) -> int:
+    """Count the occurrences of a paused schedule that have fallen due, as a resume with `fire_all` would fire them.
+
+    errors:  InvalidTimer  the rule can't be read, or never occurs: a shard will pause the timer
+    """
+    if plan.schedule is None:
+        return 0
+    if plan.kept_due_date is not None:
+        run = int(plan.due_date < now)
+        return run and run + count_missed(_without_run(plan, plan.kept_due_date), now)
+    rule = parse_schedule(plan.schedule, plan.zone)
+    current, last = _current_occurrence(rule, plan)
+    if current.due_date >= now:
+        return 0
+    missed = 1 + rule.after(current, now - datetime.resolution).missed
+    return missed if last == WITHOUT_END else min(missed, last - current.number + 1)
 
 
 def preview_of(plan: UpcomingTimer, schedule: str, now: datetime, *, count: int) -> list[PreviewedOccurrence]:
@@ -80,13 +111,35 @@ def _iterate_preview(
         plan = _without_run(plan, plan.kept_due_date)
     current, last = _current_occurrence(rule, plan)
     fired_at = max(now, current.due_date)
-    step = following(rule, current, repetitions=last, now=fired_at, missed=Missed(plan.missed))
+    step = _step(rule, current, plan, repetitions=last, now=fired_at)
     if step.fires:
         yield from preview_from(rule, current, since=min(now, current.due_date), count=1)
     if step.next is not None:
         last = last_number(last, step.skipped)
         left = count if last == WITHOUT_END else min(count, last - step.next.number + 1)
         yield from preview_from(rule, step.next, since=current.due_date, count=left)
+
+
+def _step(
+    rule: ScheduleRule, current: ScheduledOccurrence, plan: UpcomingTimer, *, repetitions: int, now: datetime
+) -> Following:
+    """Decide about the current occurrence as a shard does, with the choice of a resume if there is one."""
+    missed, missed_before = Missed(plan.missed), plan.missed_before
+    return following(rule, current, repetitions=repetitions, now=now, missed=missed, missed_before=missed_before)
+
+
+def _after_skip(plan: UpcomingTimer, following_one: ScheduledOccurrence, last: int) -> UpcomingTimer:
+    """Return the plan after a skip that a resume has chosen: the first occurrence after the resume is the next one."""
+    number, due_date, anchor, anchor_number = following_one
+    return replace(
+        plan,
+        due_date=due_date,
+        occurrence=number,
+        anchor=anchor,
+        anchor_occurrence=anchor_number,
+        repetitions=last,
+        missed_before=None,
+    )
 
 
 def _without_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:

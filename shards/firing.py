@@ -50,6 +50,7 @@ def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
         repetitions=timer.repetitions,
         now=now,
         missed=Missed(timer.missed),
+        missed_before=timer.missed_before,
     )
     return Firing(timer, *after, period=rule.fixed_period)
 

@@ -193,7 +193,7 @@ grant execute on function
     shardclock.check_due_date, shardclock.check_zone, shardclock.parse_delay, shardclock.shift_length,
     shardclock.delay_from_now, shardclock.later, shardclock.to_utc, shardclock.clock_of, shardclock.named_clock,
     shardclock.agreed_zone, shardclock.check_client_timer, shardclock.keys_of_clients, shardclock.target_of_client,
-    shardclock.cancel_rows, shardclock.pause_rows, shardclock.resume_rows,
+    shardclock.cancel_rows, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice,
     shardclock.rule_refusal, shardclock.repeat_refusal, shardclock.cron_refusal, shardclock.period_refusal,
     shardclock.frequency_refusal, shardclock.never_occurs, shardclock.judged_moment, shardclock.at_sign_refusal, shardclock.brackets_refusal,
     shardclock.zone_refusal, shardclock.judged_duration, shardclock.shown, shardclock.cron_number,
@@ -299,7 +299,7 @@ grant execute on function shardclock.reset_group to shardclock_shard;
 
 -- `operate` changes the timers of jobs and processes with its caller's rights, so that the record names the caller.
 grant execute on function
-    shardclock.operate_timer, shardclock.pause_rows, shardclock.resume_rows, shardclock.move_timers,
+    shardclock.operate_timer, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice, shardclock.move_timers,
     shardclock.log_of, shardclock.pending_key, shardclock.check_one_timer, shardclock.ended_as,
     shardclock.check_due_date, shardclock.delay_from_now, shardclock.parse_delay, shardclock.plain_length,
     shardclock.judged_duration, shardclock.shown,

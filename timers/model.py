@@ -66,9 +66,11 @@ class ClaimedTimer:
     """Hold the columns that a shard needs to fire a timer.
 
     A schedule without `anchor_occurrence` has no first date yet.
-    `starts_job`: the target is a job. `tenant_id` is a schedule's tenant, None for a plain timer. `version` is the
-    `xmin` of the row that was read: a write for another version is fenced. `request_number` numbers the requests of
-    this process to Postgres: the answer to a later request is newer. Clocks can't order the answers.
+    `missed_before`: the moment of the resume that chose `missed` for the occurrences due before it; None: `missed` is
+    the schedule's own policy. `starts_job`: the target is a job. `tenant_id` is a schedule's tenant, None for a plain
+    timer. `version` is the `xmin` of the row that was read: a write for another version is fenced. `request_number`
+    numbers the requests of this process to Postgres: the answer to a later request is newer. Clocks can't order the
+    answers.
     """
 
     timer_key: int
@@ -76,6 +78,7 @@ class ClaimedTimer:
     schedule: str | None
     zone: str
     missed: str
+    missed_before: datetime | None
     anchor: datetime | None
     anchor_occurrence: int | None
     occurrence: int

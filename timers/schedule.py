@@ -30,6 +30,15 @@ class Missed(StrEnum):
     SKIP = "skip"
 
 
+class MissedChoice(StrEnum):
+    """Choose the policy of one resume for the occurrences that were missed during the pause."""
+
+    POLICY = "policy"
+    SKIP = "skip"
+    FIRE_ONCE = "fire_once"
+    FIRE_ALL = "fire_all"
+
+
 class Following(NamedTuple):
     """Hold the decision about the current occurrence, the number of skipped occurrences, and the next one (or None).
 
@@ -55,6 +64,20 @@ def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
     return parse_cron(text, default_zone) if looks_like_cron(text) else parse_repeat(text, default_zone)
 
 
+def missed_choice_of(text: str | None, *, called: str = "missed") -> MissedChoice:
+    """Read the choice of a resume; None is the schedule's own policy.
+
+    errors:  InvalidTimer  there is no such choice
+    """
+    if text is None:
+        return MissedChoice.POLICY
+    if text not in set(MissedChoice):
+        *others, last = MissedChoice
+        why = f"{shortened(text)} is unknown: use {', '.join(others)} or {last}"
+        raise InvalidTimer(f"{called} {why}", code=invalid("missed"))
+    return MissedChoice(text)
+
+
 def first_of(rule: ScheduleRule, created: datetime, *, number: int = 1) -> ScheduledOccurrence:
     """Find the first occurrence of a schedule made at `created`.
 
@@ -76,12 +99,17 @@ def following(
     repetitions: int,
     now: datetime,
     missed: Missed = Missed.FIRE_ONCE,
+    missed_before: datetime | None = None,
 ) -> Following:
     """Decide whether the current occurrence fires, and find the next one.
 
     fire_once: the current occurrence fires once, for all occurrences that are due by now. fire_all: the current
     occurrence fires, and the next occurrence follows, due or not. skip: all occurrences that are late by more than
     MISSED_AFTER are skipped; if the current occurrence is not that late, fire_once applies.
+
+    With `missed_before`, the moment of a resume, the policy is the resume's choice and holds for the occurrences due
+    before that moment, the current one among them: `fire_once` fires once for these alone, and `skip` skips all of
+    them. The next occurrence is then due at that moment or later, and can be due before now.
 
     Rn counts firings, as in Camunda 8. A skipped occurrence is not a firing, so each skipped occurrence raises the last
     number by one.
@@ -93,10 +121,14 @@ def following(
     """
     if missed == Missed.FIRE_ALL:
         return Following(fires=True, skipped=0, next=_within(repetitions, rule.next(current)))
-    fires = missed == Missed.FIRE_ONCE or now - current.due_date <= MISSED_AFTER
+    fires = missed == Missed.FIRE_ONCE or (missed_before is None and now - current.due_date <= MISSED_AFTER)
     if fires and repetitions != WITHOUT_END and current.number >= repetitions:
         return Following(fires=True, skipped=0, next=None)
-    skipped, after = rule.after(current, now if fires else now - MISSED_AFTER - datetime.resolution)
+    if missed_before is not None:
+        until = missed_before - datetime.resolution
+    else:
+        until = now if fires else now - MISSED_AFTER - datetime.resolution
+    skipped, after = rule.after(current, until)
     skipped += not fires
     return Following(fires, skipped, next=_within(last_number(repetitions, skipped), after))
 

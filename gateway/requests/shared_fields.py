@@ -17,6 +17,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import parse_duration
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import MissedChoice
 
 PROCESSES_LISTED_MAX = 1_000  # the limit of listed instances, and of listed tasks
 BUSINESS_KEY_CHARS_MAX = 255
@@ -31,6 +32,19 @@ class ReasonRequest(BaseModel):
 
     reason: str | None = Field(
         None, max_length=1_000, description="the reason, kept in the record", examples=["order was paid"]
+    )
+
+
+class ResumeRequest(BaseModel):
+    """The rule of a resume for the occurrences that were missed during the pause."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    missed: MissedChoice = Field(
+        MissedChoice.POLICY,
+        examples=["skip"],
+        description="the rule for the occurrences that a schedule missed during the pause: policy (its own rule), skip,"
+        " fire_once or fire_all",
     )
 
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from shardclock.api.codes import MORE_MATCH, REFUSED, UNAVAILABLE
+from shardclock.api.codes import MORE_MATCH, REFUSED, UNAVAILABLE, invalid
 from shardclock_server.gateway.access import BulkWriter
 from shardclock_server.gateway.answers.timers import BulkAnswer, TimersCountedAnswer
 from shardclock_server.gateway.fields import read_model
@@ -28,6 +28,7 @@ from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
 from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.schedule import MissedChoice
 
 CHANGED_MAX = 100_000  # timers changed by one request
 TOKEN_S = 600
@@ -36,7 +37,7 @@ CHOSEN = {"filter": {"name_prefix": "order-"}}
 EXAMPLES = {
     "cancel": {**CHOSEN, "reason": "the shop is closed"},
     "pause": {**CHOSEN, "reason": "the shop is closed"},
-    "resume": CHOSEN,
+    "resume": {**CHOSEN, "missed": "skip"},
     "shift": {**CHOSEN, "shift": "PT1H"},
 }
 
@@ -62,6 +63,12 @@ class BulkChangeRequest(BaseModel):
     )
     shift: str | None = Field(
         None, examples=["PT1H"], description="for shift: the duration by which the timers are moved"
+    )
+    missed: MissedChoice = Field(
+        MissedChoice.POLICY,
+        examples=["skip"],
+        description="for resume: the rule for the occurrences that schedules missed during the pause: policy (the rule"
+        " of each schedule), skip, fire_once or fire_all",
     )
 
 
@@ -132,7 +139,8 @@ async def change_counted(
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"
+    # The choice for missed occurrences is left out, so that it can be made after the count: it selects no timers.
+    return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed'})}"
 
 
 async def _run(gateway: Gateway, caller: Caller, bulk: BulkChange, limit: "_MatchLimit", *, dry_run: bool) -> None:
@@ -158,6 +166,8 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
         raise InvalidTimer(f"shift {shortened(asked.shift)} is for the verb shift; leave it out")
     if asked.reason is not None and verb not in ("cancel", "pause"):
         raise InvalidTimer(f"reason {shortened(asked.reason)} is for cancel and pause; leave it out")
+    if asked.missed is not MissedChoice.POLICY and verb != "resume":
+        raise InvalidTimer(f"missed {shortened(asked.missed)} is for resume; leave it out", code=invalid("missed"))
     chosen = ("PENDING", "PAUSED") if asked.filter.state is None else (asked.filter.state.upper(),)
     match verb:
         case "cancel":
@@ -165,7 +175,8 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
         case "pause":
             return ChangeKind(tuple(it for it in chosen if it == "PENDING"), partial(pause_timers, reason=asked.reason))
         case "resume":
-            return ChangeKind(tuple(it for it in chosen if it == "PAUSED"), resume_timers)
+            resume = partial(resume_timers, missed=asked.missed)
+            return ChangeKind(tuple(it for it in chosen if it == "PAUSED"), resume)
     if asked.shift is None:
         raise InvalidTimer('shift is missing: say how far, such as {"shift":"PT1H"}')
     by = destination_of({"shift": asked.shift})

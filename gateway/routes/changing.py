@@ -25,6 +25,7 @@ from shardclock_server.sql.clients.history import TimerState, find_timer, lock_t
 from shardclock_server.sql.clients.verbs import Shift, TimerRef, operate_timer
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.schedule import MissedChoice
 
 ANY = "*"
 
@@ -119,6 +120,7 @@ async def operate_own(
     verb: str,
     to: datetime | Duration | Shift | None,
     reason: str | None,
+    missed: MissedChoice,
 ) -> str:
     """Change a timer of a job or a process in the caller's tenant.
 
@@ -127,7 +129,7 @@ async def operate_own(
     """
     timer = await find_own(session, which, caller)
     refuse_tenant_key(caller, timer.target)
-    return await operate_timer(session, which, verb=verb, to=to, reason=reason)
+    return await operate_timer(session, which, verb=verb, to=to, reason=reason, missed=missed)
 
 
 def _due_of(changed: ChangedTimer, outcomes: VerbOutcomes) -> list[datetime | None]:

@@ -35,6 +35,7 @@ from shardclock_server.gateway.requests.shared_fields import (
     PAID,
     TIMERS_PAGE,
     ReasonRequest,
+    ResumeRequest,
     TimersFilter,
     find_shown,
 )
@@ -60,6 +61,7 @@ from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.schedule import MissedChoice
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100
@@ -100,6 +102,9 @@ class OperateRequest(BaseModel):
     )
     zone: str | None = Field(None, examples=["Europe/Berlin"], description="the time zone of a local due date")
     reason: str | None = Field(None, max_length=1_000, description="for pause: the reason, kept in the record")
+    missed: MissedChoice = Field(
+        MissedChoice.POLICY, strict=False, description="for resume: the rule for missed occurrences, as for a timer"
+    )
 
 
 class TimersQuery(TimersFilter):
@@ -345,7 +350,7 @@ def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         """Pause, resume or reschedule a timer of a job or a process. A job's timer needs a key for all tenants."""
         asked = await read_model(request, OperateRequest)
         to = operator_destination(asked.verb, asked.model_dump())
-        change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason)
+        change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason, missed=asked.missed)
         return await change_own(request, caller, which, change, OPERATED[asked.verb], body=asked)
 
 
@@ -353,10 +358,17 @@ def _add_resume_and_run(path: str, which_of: Callable[..., TimerRef], suffix: st
     """Add the routes that resume one timer or make it due now, for one way to address it."""
     which_is = Annotated[TimerRef, Depends(which_of)]
 
-    @router.post(f"{path}/resume", operation_id=f"resume_timer{suffix}", response_model=ChangedAnswer)
+    @router.post(
+        f"{path}/resume",
+        operation_id=f"resume_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(ResumeRequest, is_needed=False, example={"missed": "skip"}),
+    )
     async def resume(which: which_is, request: Request, caller: Writer) -> Response:
         """Resume a paused timer; a timer that fell due during the pause is due at once."""
-        return await change_own(request, caller, which, resume_timer, RESUMED)
+        asked = await read_model(request, ResumeRequest)
+        change = partial(resume_timer, missed=asked.missed)
+        return await change_own(request, caller, which, change, RESUMED, body=asked)
 
     @router.post(f"{path}/run", operation_id=f"run_timer{suffix}", response_model=ChangedAnswer)
     async def run(which: which_is, request: Request, caller: Writer) -> Response:

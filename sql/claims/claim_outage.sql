@@ -23,7 +23,8 @@
 --        bigint (the number of skipped occurrences of the schedules fired here), left_by_outage bigint (the number of
 --        taken timers that an outage left), ramp_per_s integer or null (this shard's part of the ramp), next_tenant
 --        text (the next scan's :after_tenant), timer_key bigint, due_date timestamptz, schedule text, zone text, missed
---        text, anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job
+--        text, missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job
 --        boolean, tenant_id text or null, version xid
 -- locks: the taken rows, for the statement; leaves out rows that other transactions have locked, and gives up after
 --        0.1 s (55P03) if a row was locked between the read and the lock

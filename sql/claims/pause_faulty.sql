@@ -10,7 +10,7 @@ with unlocked as materialized (
 paused as (
     update shardclock.timers t
     set paused_due_date = t.due_date, due_date = '9999-12-31 23:59:59.999998+00',
-        changed_at = clock_timestamp(), claimed_by = null, claimed_until = null
+        changed_at = clock_timestamp(), missed_once = null, claimed_by = null, claimed_until = null
     where t.timer_key = (select unlocked.timer_key from unlocked) and t.claimed_by = :holder and t.xmin = :version
     returning t.*
 )

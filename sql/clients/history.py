@@ -1,6 +1,6 @@
 """Show one timer, pending or ended, and read its records."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -42,7 +42,10 @@ class TimerState:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingTimer:
-    """The next occurrence of a pending or paused timer; from `late_since` on this occurrence is late."""
+    """The next occurrence of a pending or paused timer; from `late_since` on this occurrence is late.
+
+    `missed_before`: the moment of the resume that chose `missed` for the occurrences due before it, or None.
+    """
 
     due_date: datetime
     schedule: str | None
@@ -54,6 +57,7 @@ class UpcomingTimer:
     repetitions: int
     missed: str
     late_since: datetime
+    missed_before: datetime | None = None
 
     @property
     def is_unplanned(self) -> bool:
@@ -88,6 +92,15 @@ async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | No
     """
     row = await session.row("read_upcoming", **asdict(which))
     return UpcomingTimer(*row) if row else None
+
+
+async def read_overdue_pauses(session: Session, timer_keys: Sequence[int]) -> list[UpcomingTimer]:
+    """Read the paused schedules of clients that have fallen due, among these timers.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/read_overdue_pauses.sql
+    """
+    return [UpcomingTimer(*row) for row in await session.rows("read_overdue_pauses", timer_keys=timer_keys)]
 
 
 async def records_of(session: Session, which: TimerRef, *, limit: int = 20) -> list[LogRecord]:

@@ -13,6 +13,7 @@ from shardclock.api.codes import REFUSED
 from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
 from shardclock_server.timers.duration import Duration
 from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import MissedChoice
 
 # SQLSTATEs of errors that the request's values don't cause: a schedule has no date yet, or the role lacks a right.
 _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
@@ -66,13 +67,15 @@ async def pause_timer(session: Session, which: TimerRef, *, reason: str | None =
     return await _state(session, "pause_timer", which, reason=reason)
 
 
-async def resume_timer(session: Session, which: TimerRef) -> str:
+async def resume_timer(session: Session, which: TimerRef, *, missed: str = MissedChoice.POLICY) -> str:
     """Resume a paused timer; return PENDING, or how the timer ended.
 
-    errors:  as `cancel_timer`
+    `missed` is the rule for the occurrences that a schedule missed during the pause.
+
+    errors:  as `cancel_timer`, and InvalidTimer for an unknown rule
     source:  sql/functions/timers/resume_timer.sql
     """
-    return await _state(session, "resume_timer", which)
+    return await _state(session, "resume_timer", which, missed=missed)
 
 
 async def run_timer(session: Session, which: TimerRef, *, operation: str | None = None) -> str:
@@ -109,14 +112,20 @@ async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Dur
 
 
 async def operate_timer(
-    session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, reason: str | None = None
+    session: Session,
+    which: TimerRef,
+    *,
+    verb: str,
+    to: datetime | Duration | Shift | None,
+    reason: str | None = None,
+    missed: str = MissedChoice.POLICY,
 ) -> str:
     """Change a timer of a job or a process; return PAUSED, PENDING or RESCHEDULED, or how the timer ended.
 
     errors:  as `reschedule_timer`, and StatementRefused for a timer of a client
     source:  sql/functions/timers/operate_timer.sql
     """
-    return await _state(session, "operate_timer", which, verb=verb, **_moment(to), reason=reason)
+    return await _state(session, "operate_timer", which, verb=verb, **_moment(to), reason=reason, missed=missed)
 
 
 async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
@@ -137,13 +146,14 @@ async def pause_timers(session: Session, timer_keys: Sequence[int], *, reason: s
     return await _changed(session, "pause_timers", timer_keys, reason=reason)
 
 
-async def resume_timers(session: Session, timer_keys: Sequence[int]) -> int:
+async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: str = MissedChoice.POLICY) -> int:
     """Resume the paused timers of the given keys, in one transaction; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
+             InvalidTimer      an unknown rule for missed occurrences
     source:  sql/functions/timers/resume_timers.sql
     """
-    return await _changed(session, "resume_timers", timer_keys)
+    return await _changed(session, "resume_timers", timer_keys, missed=missed)
 
 
 async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *, operation: str) -> int:

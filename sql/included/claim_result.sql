@@ -4,8 +4,8 @@
         null::timestamptz as server_time, null::bigint as fired, null::bigint as deliveries, null::text as lags,
         null::record[] as handed, null::boolean as saturated, null::bigint as skipped, null::bigint as left_by_outage,
         null::integer as ramp_per_s, null::text as next_tenant,
-        c.timer_key, c.due_date, c.schedule, c.zone, c.missed, c.anchor, c.anchor_occurrence, c.occurrence,
-        c.repetitions, c.starts_job, c.tenant_id, c.version
+        c.timer_key, c.due_date, c.schedule, c.zone, c.missed, c.missed_before, c.anchor, c.anchor_occurrence,
+        c.occurrence, c.repetitions, c.starts_job, c.tenant_id, c.version
     from claimed c
     order by c.due_date
 )
@@ -27,5 +27,5 @@ select
     ),
     (select me.ramp_per_s from me),
     (select following.tenant_id from following),
-    null, null, null, null, null, null, null, null, null, null, null, null
+    null, null, null, null, null, null, null, null, null, null, null, null, null
 from done

@@ -18,6 +18,7 @@ fired as (
             and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
         ) is not true
         -- A claim fires a schedule only if the row has its period: a shard computes the next occurrence of other rules.
+        -- A row with missed_once has no period.
         and (t.schedule is null or t.period_us is not null)
     returning t.*
 ),
@@ -55,10 +56,7 @@ claimed as (
             and (t.schedule is null or t.period_us is not null)
         )
     returning
-        t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
-        t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
-        t.target like 'job:%' as starts_job,
-        case when t.schedule is not null then t.tenant_id end as tenant_id, t.xmin as version
+        -- include: leased_timer.sql
 ),
 -- include: recur.sql
 -- include: deliver_and_measure.sql

@@ -2,7 +2,8 @@
 recurred as (
     insert into shardclock.timers (
         process_instance_key, element_instance_key, due_date, anchor, anchor_occurrence, occurrence, repetitions,
-        tenant_id, timer_type, target, zone, missed, target_element_id, name, schedule, payload, changed_at, period_us
+        tenant_id, timer_type, target, zone, missed, target_element_id, name, schedule, payload, changed_at, period_us,
+        missed_once
     )
     select
         r.process_instance_key, r.element_instance_key, r.next_due_date, r.next_anchor, r.next_anchor_occurrence,
@@ -17,7 +18,9 @@ recurred as (
         r.tenant_id, r.timer_type, r.target, r.zone, r.missed, r.target_element_id, r.name, r.schedule, r.payload,
         -- An occurrence that was missed during a pause is late only from the moment of the resume.
         case when l.since > r.next_due_date then l.since end,
-        r.next_period_us
+        case when r.missed_once is null or l.since <= r.next_due_date then r.next_period_us end,
+        -- The choice of a resume is for the occurrences that were due before the resume.
+        case when l.since > r.next_due_date then r.missed_once end
     from recurring r
     cross join lateral (select shardclock.late_since(r.due_date, r.created_at, r.changed_at, r.occurrence)) as l (since)
     where r.next_due_date is not null

@@ -30,6 +30,9 @@ create table shardclock.timers (
     -- Occurrence n of a repeat is due at anchor + (n - anchor_occurrence) periods.
     anchor_occurrence bigint default 0,
     missed text,
+    -- The choice of a resume. In force while the row is due before changed_at, the moment of the resume; otherwise without
+    -- effect.
+    missed_once text,
     -- A paused timer keeps its due date here; its `due_date` is the end of time, which no shard ever reaches.
     paused_due_date timestamptz,
     -- When a client last set the due date (moved, resumed or ran the timer); null if the timer was only scheduled. For a
@@ -124,6 +127,9 @@ comment on column shardclock.timers.zone is
     'The IANA zone in which months, days and cron are counted; null: UTC.';
 comment on column shardclock.timers.missed is
     'The rule for missed occurrences: fire_once (one firing for all of them), fire_all, or skip; null: fire_once.';
+comment on column shardclock.timers.missed_once is
+    'The rule for the occurrences that a pause has missed, as the resume chose: fire_once, fire_all or skip; the occurrences '
+    'after the resume follow the column missed. Null: all follow that column.';
 comment on column shardclock.timers.paused_due_date is
     'The due date of a paused timer; its due_date is the end of time. Null: the timer is not paused.';
 comment on column shardclock.timers.changed_at is
@@ -151,7 +157,7 @@ create trigger check_changed_timer
 after update of
     timer_key, process_instance_key, element_instance_key, due_date, created_at, anchor, anchor_occurrence,
     paused_due_date, kept_due_date, period_us, changed_at, occurrence, repetitions, tenant_id, timer_type, target, zone, missed,
-    target_element_id, name, schedule, payload
+    missed_once, target_element_id, name, schedule, payload
 on shardclock.timers
 for each row execute function shardclock.check_timer();
 

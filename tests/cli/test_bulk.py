@@ -20,7 +20,7 @@ from shardclock_server.sql.clients.search import find_keys
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count
-from tests.support.factories import add_timers, query, value
+from tests.support.factories import add_schedule, add_timers, query, value
 from tests.support.program import Shell
 
 MANY = 2_500
@@ -379,3 +379,15 @@ def test_a_nonsensical_command_is_refused_before_any_statement(
     capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
 ) -> None:
     assert_refused(Shell(DOWN, capsys)(*command), *words)
+
+
+def test_a_resume_of_all_records_its_choice_for_missed_occurrences_in_the_audit(shell: Shell) -> None:
+    asyncio.run(add_schedule(shell.dsn))
+    shell("pause", "--all", "--yes")
+
+    assert shell("resume", "--all", "--missed", "skip", "--yes", "--json").json["changed"] == 1
+
+    (act, _) = shell("audit", "--json").json
+    assert (act["verb"], act["parameters"]["missed"]) == ("resume", "skip")
+    chosen = "select missed_once from shardclock.timers"
+    assert asyncio.run(value(shell.dsn, chosen)) == "skip"

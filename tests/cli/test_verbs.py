@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from unittest import mock
 
@@ -12,7 +13,18 @@ from shardclock.backoff import Backoff
 from shardclock_server.cli import verbs
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
-from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_code, assert_refused, count, end_all
+from tests.support.cli_asserts import (
+    BAD_INPUT,
+    DONE,
+    DOWN,
+    NOT_DONE,
+    NOT_THERE,
+    assert_code,
+    assert_refused,
+    count,
+    end_all,
+)
+from tests.support.factories import add_schedule
 from tests.support.program import Shell
 
 VERBS: list[list[Any]] = [
@@ -241,3 +253,13 @@ def test_a_lost_answer_to_a_shift_is_reported_with_the_way_out(shell: Shell) -> 
         done = shell("reschedule", key, "--shift", "PT1H")
 
     assert_refused(done, "connection lost", "look at the timer before you send it again", code=NOT_THERE)
+
+
+def test_a_resume_chooses_the_rule_for_the_missed_occurrences(shell: Shell) -> None:
+    key = asyncio.run(add_schedule(shell.dsn))
+    shell("pause", key)
+
+    assert_refused(shell("resume", key, "--missed", "never"), "--missed 'never' is unknown", "fire_all", code=BAD_INPUT)
+    assert shell("resume", key, "--missed", "fire_all", "--json").json == {"state": "PENDING"}
+
+    assert shell("show", key, "--json").json["records"][0]["detail"]["missed"] == "fire_all"

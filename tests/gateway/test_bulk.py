@@ -11,7 +11,7 @@ from shardclock_server.gateway.answers.answer import moment_text
 from shardclock_server.gateway.routes.lines import LineAnswer
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
 from shardclock_server.sql.session import StoreUnavailable
-from tests.support.factories import pending_rows, value
+from tests.support.factories import add_schedule, pending_rows, query, value
 from tests.support.gateways import NDJSON, Api
 
 HOUR = {"delay": "PT1H"}
@@ -174,6 +174,8 @@ async def test_paused_timers_are_resumed_together(dsn: str, api: Api) -> None:
     [
         ("cancel", {"shift": "PT1H"}, ["shift 'PT1H'"]),
         ("resume", {"reason": "x"}, ["reason 'x'"]),
+        ("cancel", {"missed": "skip"}, ["missed 'skip' is for resume"]),
+        ("resume", {"missed": "never"}, ["missed 'never'"]),
         ("shift", {}, ["shift is missing"]),
         ("shift", {"shift": "later"}, ["shift 'later'"]),
         ("cancel", {"filter": {"colour": "red"}}, ["filter.colour"]),
@@ -216,3 +218,18 @@ async def test_a_header_that_the_route_does_not_support_is_refused(dsn: str, api
     heeding = ["timers", *of_processes] if name == "Idempotency-Key" else ["timers"]
     heeded = tuple(f"/v1/{resource}" for resource in heeding)
     assert not [path for path in declared if "bulk" in path or not path.startswith(heeded)]
+
+
+async def test_a_resume_of_many_takes_a_choice_for_the_missed_occurrences_after_the_count(dsn: str, api: Api) -> None:
+    await add_schedule(dsn)
+    token = (await api.post("/v1/timers/bulk/pause?dry_run=true")).json["token"]
+    await api.post(f"/v1/timers/bulk/pause?token={token}")
+    token = (await api.post("/v1/timers/bulk/resume?dry_run=true")).json["token"]
+
+    done = await api.post(f"/v1/timers/bulk/resume?token={token}", {"missed": "skip"})
+
+    assert done.json["changed"] == 1
+    (row,) = await pending_rows(dsn)
+    assert (row["paused_due_date"], row["missed"], row["missed_once"]) == (None, None, "skip")
+    (act,) = await query(dsn, "select parameters ->> 'missed' as missed from shardclock.audit where verb = 'resume'")
+    assert act["missed"] == "skip"

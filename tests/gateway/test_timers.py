@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from shardclock_server.gateway.routes import changing
-from tests.support.factories import HolderClient, add_holder, value
+from tests.support.factories import HolderClient, add_holder, add_schedule, pending_rows, value
 from tests.support.gateways import Api
 
 HOUR = {"delay": "PT1H"}
@@ -295,3 +295,18 @@ async def test_an_etag_of_an_ended_timer_changes_no_new_timer_of_its_name(api: A
 
 async def test_a_key_of_thousands_of_digits_is_not_found(api: Api) -> None:
     (await api.get(f"/v1/timers/{'9' * 5_000}")).assert_problem("not_found", 404)
+
+
+async def test_a_resume_takes_a_choice_for_the_missed_occurrences(dsn: str, api: Api) -> None:
+    await add_schedule(dsn)
+    path = "/v1/timers/by-name/beat"
+    await api.post(f"{path}/pause")
+
+    refused = await api.post(f"{path}/resume", {"missed": "never"})
+    refused.assert_problem("refused", 422, "missed 'never'", "policy", "skip")
+    assert (await api.post(f"{path}/resume", {"missed": "skip"})).json["state"] == "PENDING"
+
+    (row,) = await pending_rows(dsn)
+    assert row["missed_once"] == "skip"
+    newest = (await api.get(f"{path}/records")).json["records"][0]
+    assert (newest["intent"], newest["detail"]["missed"]) == ("RESUMED", "skip")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shardclock_server.service.next_due import preview_of
+from shardclock_server.service.next_due import count_missed, preview_of
 from shardclock_server.sql.clients.history import UpcomingTimer
 
 
@@ -74,3 +74,21 @@ def test_a_preview_marks_a_change_of_the_clock() -> None:
     assert notes[0] is None
     assert notes[1] is not None
     assert "which the clock skips" in notes[1]
+
+
+def test_a_paused_schedule_has_missed_the_occurrences_that_are_due_before_now() -> None:
+    hourly = plan("R/PT1H", "2026-01-01T08:00")
+
+    counts = [count_missed(hourly, moment(now)) for now in ("2026-01-01T08:00", "2026-01-01T08:01", "2026-01-01T11:00")]
+    assert counts == [0, 1, 3]
+    assert count_missed(replace(hourly, repetitions=5), moment("2026-01-02T08:00")) == 2
+    later = plan("R/PT1H", "2026-01-01T10:00")
+    run = replace(later, due_date=moment("2026-01-01T08:00"), kept_due_date=later.due_date, anchor_occurrence=5)
+    assert count_missed(run, moment("2026-01-01T10:30")) == 2, "the run on request, and the kept date"
+
+
+@pytest.mark.parametrize(("missed", "numbers"), [("skip", [8, 9]), ("fire_once", [4, 8]), ("fire_all", [4, 5])])
+def test_the_preview_of_a_resumed_schedule_follows_the_choice(missed: str, numbers: list[int]) -> None:
+    resumed = replace(plan("R/PT1H", "2026-01-01T08:00", missed=missed), missed_before=moment("2026-01-01T11:30"))
+
+    assert [number for number, _ in previewed(resumed, "2026-01-01T11:31", count=2)] == numbers

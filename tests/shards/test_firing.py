@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,13 +24,13 @@ def repeat(
     schedule: str = "R/PT1M", occurrence: int = 3, *, repetitions: int = WITHOUT_END, missed: str = "fire_once"
 ) -> ClaimedTimer:
     return ClaimedTimer(
-        1, due(occurrence), schedule, "UTC", missed, ANCHOR, 0, occurrence, repetitions, False, None, 0, 1
+        1, due(occurrence), schedule, "UTC", missed, None, ANCHOR, 0, occurrence, repetitions, False, None, 0, 1
     )
 
 
 def unplanned(schedule: str, occurrence: int = 1, zone: str = "UTC") -> ClaimedTimer:
     return ClaimedTimer(
-        1, ANCHOR, schedule, zone, "fire_once", ANCHOR, None, occurrence, WITHOUT_END, False, None, 0, 1
+        1, ANCHOR, schedule, zone, "fire_once", None, ANCHOR, None, occurrence, WITHOUT_END, False, None, 0, 1
     )
 
 
@@ -74,7 +75,7 @@ def test_what_is_too_late_is_skipped_if_that_is_wanted() -> None:
 def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
     eight = datetime(2026, 3, 28, 7, tzinfo=UTC)
     timer = ClaimedTimer(
-        1, eight, "0 8 * * *", "Europe/Berlin", "fire_once", eight, 6, 6, WITHOUT_END, False, None, 0, 1
+        1, eight, "0 8 * * *", "Europe/Berlin", "fire_once", None, eight, 6, 6, WITHOUT_END, False, None, 0, 1
     )
     summer = datetime(2026, 3, 29, 6, tzinfo=UTC)
 
@@ -151,3 +152,18 @@ def test_nothing_is_left_over_when_all_fired() -> None:
     sent = [plain(key) for key in (1, 2)]
 
     assert leftover(sent, Fired(ANCHOR, ANCHOR, frozenset([1, 2]), ())) == Leftover(early=[], unexplained=[])
+
+
+@pytest.mark.parametrize(
+    ("missed", "fires", "skipped", "next_number"),
+    [("skip", False, 7, 10), ("fire_once", True, 6, 10), ("fire_all", True, 0, 4)],
+)
+def test_a_resumes_choice_decides_about_the_occurrences_before_the_resume_alone(
+    missed: str, *, fires: bool, skipped: int, next_number: int
+) -> None:
+    # The resume came with occurrence 10, which it has not missed; now 15 is due.
+    timer = replace(repeat(missed=missed), missed_before=due(10))
+
+    assert firing_of(timer, due(15)) == Firing(
+        timer, fires=fires, skipped=skipped, next=nth(next_number), period=MINUTE
+    )

@@ -30,7 +30,7 @@ def locked() -> LockedTimers:
 def timer(timer_key: int) -> ClaimedTimer:
     due_date = datetime(2026, 1, 1, tzinfo=UTC)
     return ClaimedTimer(
-        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, False, None, version=7, request_number=1
+        timer_key, due_date, None, "UTC", "fire_once", None, None, 0, 1, 1, False, None, version=7, request_number=1
     )
 
 

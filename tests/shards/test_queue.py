@@ -26,7 +26,7 @@ def timer(
 ) -> ClaimedTimer:
     due_date = EPOCH + timedelta(seconds=due_s)
     return ClaimedTimer(
-        timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, starts_job, tenant_id, 7, request_number
+        timer_key, due_date, None, "UTC", "fire_once", None, None, 0, 1, 1, starts_job, tenant_id, 7, request_number
     )
 
 

@@ -289,7 +289,7 @@ async def ends(task: asyncio.Task[T]) -> T:
 
 def plain(timer_key: int, due_date: datetime = ANCHOR) -> ClaimedTimer:
     """Make a timer without a schedule, as a claim returns it."""
-    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, False, None, 0, 1)
+    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, None, 0, 1, 1, False, None, 0, 1)
 
 
 def seconds(number: float) -> timedelta:

@@ -212,15 +212,22 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
         return await self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
 
     async def resume(
-        self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None
+        self,
+        *,
+        timer_key: int | None = None,
+        name: str | None = None,
+        missed: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Changed:
         """Resume a paused timer; a timer that fell due during the pause is due at once.
 
-        errors:  as in `cancel`
+        `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
+        `fire_all` or `policy`, the schedule's own rule, which is the default.
+
+        errors:  as in `cancel`, and Refused for an unknown rule
         """
-        return await self._sender.ask(
-            Changed, ask.once("POST", ask.timer_path(timer_key, name, "resume"), {}, idempotency_key)
-        )
+        path = ask.timer_path(timer_key, name, "resume")
+        return await self._sender.ask(Changed, ask.once("POST", path, {"missed": missed}, idempotency_key))
 
     async def run(
         self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None

@@ -213,15 +213,22 @@ class Client(Many, Log, Operating):
         return self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
 
     def resume(
-        self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None
+        self,
+        *,
+        timer_key: int | None = None,
+        name: str | None = None,
+        missed: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Changed:
         """Resume a paused timer; a timer that fell due during the pause is due at once.
 
-        errors:  as in `cancel`
+        `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
+        `fire_all` or `policy`, the schedule's own rule, which is the default.
+
+        errors:  as in `cancel`, and Refused for an unknown rule
         """
-        return self._sender.ask(
-            Changed, ask.once("POST", ask.timer_path(timer_key, name, "resume"), {}, idempotency_key)
-        )
+        path = ask.timer_path(timer_key, name, "resume")
+        return self._sender.ask(Changed, ask.once("POST", path, {"missed": missed}, idempotency_key))
 
     def run(
         self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None

@@ -79,19 +79,26 @@ class Many:
         state: str | None = None,
         reason: str | None = None,
         shift: Length | None = None,
+        missed: str | None = None,
         **chosen: Unpack[TimerQuery],
     ) -> Bulk:
         """Count all timers that a verb would change (cancel, pause, resume or shift); the result's `commit` changes
         them.
 
         A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state`
-        is pending or paused.
+        is pending or paused. `missed` is for resume: the rule for the occurrences that schedules missed during the
+        pause.
 
         errors:  Refused    a parameter does not belong to the verb
                  MoreMatch  more timers match than one request changes
         """
         path = f"{ask.TIMERS}/bulk/{ask.segment(verb)}"
-        body: dict[str, object] = {"filter": {**chosen, "state": state}, "reason": reason, "shift": shift}
+        body: dict[str, object] = {
+            "filter": {**chosen, "state": state},
+            "reason": reason,
+            "shift": shift,
+            "missed": missed,
+        }
         request = ask.act(path, body, is_repeatable=True, dry_run=True)
         return Bulk(self._sender, path, body, self._sender.ask(TimersCounted, request))
 

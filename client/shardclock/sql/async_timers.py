@@ -103,13 +103,18 @@ class AsyncTimers:
         which = TimerReference(timer_key, name, self._tenant)
         return await self._change(which, ask.change("pause", which, reason=reason), PAUSED)
 
-    async def resume(self, *, timer_key: int | None = None, name: str | None = None) -> Changed:
+    async def resume(
+        self, *, timer_key: int | None = None, name: str | None = None, missed: str | None = None
+    ) -> Changed:
         """Resume a paused timer; a timer that fell due during the pause is due at once.
 
-        errors:  as in `cancel`
+        `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
+        `fire_all` or `policy`, the schedule's own rule, which is the default.
+
+        errors:  as in `cancel`, and Refused for an unknown rule
         """
         which = TimerReference(timer_key, name, self._tenant)
-        return await self._change(which, ask.change("resume", which), RESUMED)
+        return await self._change(which, ask.change("resume", which, missed=missed), RESUMED)
 
     async def run(
         self, *, timer_key: int | None = None, name: str | None = None, operation: str | None = None

@@ -98,13 +98,16 @@ class Timers:
         which = TimerReference(timer_key, name, self._tenant)
         return self._change(which, ask.change("pause", which, reason=reason), PAUSED)
 
-    def resume(self, *, timer_key: int | None = None, name: str | None = None) -> Changed:
+    def resume(self, *, timer_key: int | None = None, name: str | None = None, missed: str | None = None) -> Changed:
         """Resume a paused timer; a timer that fell due during the pause is due at once.
 
-        errors:  as in `cancel`
+        `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
+        `fire_all` or `policy`, the schedule's own rule, which is the default.
+
+        errors:  as in `cancel`, and Refused for an unknown rule
         """
         which = TimerReference(timer_key, name, self._tenant)
-        return self._change(which, ask.change("resume", which), RESUMED)
+        return self._change(which, ask.change("resume", which, missed=missed), RESUMED)
 
     def run(self, *, timer_key: int | None = None, name: str | None = None, operation: str | None = None) -> Changed:
         """Make a pending timer due now; a schedule fires once more, and its other dates stay unchanged.

@@ -81,6 +81,14 @@ begin atomic
                 'invalid_missed',
                 format('missed %L is unknown: use fire_once, fire_all or skip', left(t.missed, 60))
             ]
+        when t.missed_once not in ('fire_once', 'fire_all', 'skip') or num_nonnulls(t.missed_once, t.period_us) = 2
+            then array[
+                'invalid_row',
+                format(
+                    'missed_once %L is the choice of a resume: call shardclock.resume_timer, which clears period_us, too',
+                    left(t.missed_once, 60)
+                )
+            ]
         when octet_length(t.payload::text) > 65536
             then array[
                 'invalid_payload',
@@ -109,10 +117,13 @@ begin atomic
                 )
             ]
         when t.schedule is null
-            and (t.repetitions <> 1 or t.occurrence <> 1 or num_nonnulls(t.anchor, t.kept_due_date, t.period_us) > 0)
+            and (
+                t.repetitions <> 1 or t.occurrence <> 1
+                or num_nonnulls(t.anchor, t.kept_due_date, t.period_us, t.missed_once) > 0
+            )
             then array[
                 'invalid_row',
-                'repetitions, occurrence, anchor, kept_due_date and period_us are for a schedule: '
+                'repetitions, occurrence, anchor, kept_due_date, period_us and missed_once are for a schedule: '
                 'leave them out, or give the schedule'
             ]
         when t.period_us is not null and (t.period_us >= 1 and t.occurrence >= t.anchor_occurrence - 1) is not true

@@ -32,6 +32,7 @@ begin atomic
             name = coalesce(t.name, 'schedule-' || t.timer_key),
             -- If the clock was set back, occurrences that have fired must not be planned again.
             anchor = greatest((select c.at from clock c), case when t.occurrence > 1 then t.created_at end),
+            missed_once = null,
             anchor_occurrence = null,
             period_us = null,
             repetitions = -1,

@@ -1,4 +1,5 @@
--- Changes one timer, found by its key or its name. If the timer ended before the lock of its row, searches again.
+-- Changes one timer, found by its key or its name. If the timer ended before the lock of its row, searches again. The
+-- reason of a run is its operation, and the reason of a resume is its choice for missed occurrences, or null.
 --
 -- in:    verb text, timer_key bigint, name text, tenant_id text, reason text
 -- out:   text
@@ -22,8 +23,8 @@ begin
         case verb
             when 'cancel' then perform shardclock.cancel_timers(array[key], reason);
             when 'pause' then perform shardclock.pause_timers(array[key], reason);
-            when 'resume' then perform shardclock.resume_timers(array[key]);
-            when 'run' then perform shardclock.run_timers(array[key], reason); -- of a run, its operation
+            when 'resume' then perform shardclock.resume_timers(array[key], coalesce(reason, 'policy'));
+            when 'run' then perform shardclock.run_timers(array[key], reason);
         end case;
         if found then
             return case verb

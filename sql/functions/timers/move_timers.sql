@@ -41,6 +41,7 @@ begin atomic
                     then coalesce(new_due, shardclock.later(t.paused_due_date, shift, t.zone))
             end,
             changed_at = case when t.paused_due_date is null then clock_timestamp() else t.changed_at end,
+            missed_once = null,
             claimed_by = null,
             claimed_until = null
         where t.timer_key = any (array(select old.timer_key from old))

@@ -1,5 +1,5 @@
 -- in:    verb text, timer_key bigint, name text, tenant_id text, due_date timestamptz, delay text, shift text, reason
---        text
+--        text, missed text
 -- out:   text
 -- locks: the timer
 -- index: timers_pkey or timers_by_name_prefix
@@ -11,7 +11,8 @@ create or replace function shardclock.operate_timer(
     due_date timestamptz default null,
     delay text default null,
     shift text default null,
-    reason text default null
+    reason text default null,
+    missed text default 'policy'
 )
 returns text
 language plpgsql
@@ -20,6 +21,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 declare
+    choice constant text := shardclock.missed_choice(missed);
     key bigint;
     t shardclock.timers;
 begin
@@ -32,6 +34,10 @@ begin
         raise exception 'verb % has % of due_date, delay and shift: reschedule needs exactly one, pause and resume none',
             quote_literal(verb), num_nonnulls(due_date, delay, shift)
             using errcode = 'invalid_parameter_value', constraint = 'invalid_verb';
+    end if;
+    if verb <> 'resume' and choice is not null then
+        raise exception 'missed % is for resume; leave it out', quote_literal(choice)
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_missed';
     end if;
     if due_date is not null then
         perform shardclock.check_due_date(due_date, 'due_date', due_date::text);
@@ -47,7 +53,7 @@ begin
         end if;
         case verb
             when 'pause' then perform shardclock.pause_rows(array[key], reason, true);
-            when 'resume' then perform shardclock.resume_rows(array[key], true);
+            when 'resume' then perform shardclock.resume_rows(array[key], true, choice);
             else perform shardclock.move_timers(
                 array[key],
                 case when delay is null then due_date else shardclock.delay_from_now(delay, t.zone, 'delay') end,
@@ -82,6 +88,7 @@ due_date: for reschedule: the new due date. Give exactly one of due_date, delay 
 delay: for reschedule: an ISO 8601 duration from now
 shift: for reschedule: an ISO 8601 duration from the present due date, with a minus sign to move backwards
 reason: for pause: kept in the record
+missed: for resume: the rule for missed occurrences, as for resume_timer
 returns: PAUSED, PENDING or RESCHEDULED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
 errors: 22023 for a wrong argument, in a sentence that names the argument; 55000 for a timer of a client, and for a schedule that has no date yet
 example: select shardclock.operate_timer('pause', name => 'job:nightly', reason => 'month-end close');

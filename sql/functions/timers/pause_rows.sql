@@ -12,7 +12,7 @@ begin atomic
         -- The pause ends the claim, so that a shard with the timer in its memory can't fire it any more.
         update shardclock.timers t
         set paused_due_date = t.due_date, due_date = '9999-12-31 23:59:59.999998+00',
-            changed_at = clock_timestamp(), claimed_by = null, claimed_until = null
+            changed_at = clock_timestamp(), missed_once = null, claimed_by = null, claimed_until = null
         where t.timer_key = any (timer_keys)
             and t.paused_due_date is null
             and shardclock.is_of_system(t.target) = of_system

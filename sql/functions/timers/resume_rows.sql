@@ -1,16 +1,27 @@
--- in:    timer_keys bigint[], of_system boolean
+-- The choice of a resume is stored only if it has an effect: for a schedule that is overdue or not planned yet. Null is
+-- the schedule's own rule. A row with a choice has no period, so that a shard fires it, and not a claim.
+--
+-- in:    timer_keys bigint[], of_system boolean, missed_once text
 -- out:   setof bigint
 -- locks: the timers
 -- index: timers_pkey, one probe for each key
 -- needs: is_of_system, log_of
-create or replace function shardclock.resume_rows(timer_keys bigint[], of_system boolean)
+create or replace function shardclock.resume_rows(timer_keys bigint[], of_system boolean, missed_once text)
 returns setof bigint
 language sql
 set enable_seqscan = off
 begin atomic
     with resumed as (
         update shardclock.timers t
-        set due_date = t.paused_due_date, paused_due_date = null, changed_at = clock_timestamp()
+        set due_date = t.paused_due_date,
+            paused_due_date = null,
+            changed_at = clock_timestamp(),
+            missed_once = case
+                when t.schedule is not null
+                    and (t.paused_due_date < clock_timestamp() or t.anchor_occurrence is null)
+                    then resume_rows.missed_once
+            end,
+            period_us = case when resume_rows.missed_once is null then t.period_us end
         where t.timer_key = any (timer_keys)
             and t.paused_due_date is not null
             and shardclock.is_of_system(t.target) = of_system
@@ -18,7 +29,9 @@ begin atomic
     )
     select (r.timer).timer_key
     from resumed r
-    cross join lateral shardclock.log_of(r.timer, 'RESUMED', (r.timer).due_date, '{}');
+    cross join lateral shardclock.log_of(
+        r.timer, 'RESUMED', (r.timer).due_date, jsonb_build_object('missed', resume_rows.missed_once)
+    );
 end;
 
 comment on function shardclock.resume_rows is

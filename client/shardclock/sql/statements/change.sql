@@ -18,7 +18,9 @@ select json_build_object('state', case
     when a.verb = 'pause'
         then shardclock.pause_timer(a.timer_key, a.name, a.tenant_id, reason => a.asked ->> 'reason')
     when a.verb = 'resume'
-        then shardclock.resume_timer(a.timer_key, a.name, a.tenant_id)
+        then shardclock.resume_timer(
+            a.timer_key, a.name, a.tenant_id, missed => coalesce(a.asked ->> 'missed', 'policy')
+        )
     when a.verb = 'run'
         then shardclock.run_timer(a.timer_key, a.name, a.tenant_id, operation => a.asked ->> 'operation')
     when a.verb = 'move'
