@@ -18,16 +18,18 @@ from shardclock_server.gateway.console.access import Changer, Manager, Viewer, s
 from shardclock_server.gateway.console.addresses import url_of
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import Filter, done, filter_of, form_of
+from shardclock_server.gateway.console.pages.timers import MISSED_CHOICES
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.console.strip import strip_of
-from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import with_slashes
-from shardclock_server.gateway.requests.shared_fields import ReasonRequest
+from shardclock_server.gateway.requests.shared_fields import ReasonRequest, ResumeRequest
 from shardclock_server.gateway.routes.changing import change_found, change_rule, operate_own
-from shardclock_server.gateway.routes.timers import OperateRequest, RescheduleRequest, explain_at, read_story
+from shardclock_server.gateway.routes.timers import FAR, OperateRequest, RescheduleRequest, explain_at, read_story
 from shardclock_server.service.filters import moment_of
 from shardclock_server.service.job_runs import TARGET_OF_JOB
+from shardclock_server.service.missed_count import MissedCount, sum_missed
 from shardclock_server.service.moves import destination_of, move, operator_destination
 from shardclock_server.service.next_due import preview_of
 from shardclock_server.service.single_change import ChangedTimer, UnknownTimer
@@ -107,6 +109,8 @@ async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, 
         records=_nearest(timeline.records, moment),
         delivery=timeline.delivery,
         strip=strip_of(firings),
+        missed=await _missed(gateway, caller, timer, timeline),
+        missed_choices=MISSED_CHOICES,
         payload=payload[:PAYLOAD_CHARS_SHOWN],
         payload_chars=len(payload),
         **_rule(timer, timeline),
@@ -126,6 +130,16 @@ async def _firings(session: Session, timer: TimerState) -> Sequence[PastFiring]:
     if timer.schedule is None or timer.name is None:
         return ()
     return (await read_firings(session, timer.tenant_id, [timer.name])).get(timer.name, ())
+
+
+async def _missed(gateway: Gateway, caller: Caller, timer: TimerState, timeline: Timeline) -> MissedCount | None:
+    """Count the occurrences that a paused schedule has missed; None: it is no paused schedule."""
+    if timer.state != "PAUSED" or timer.schedule is None or timeline.plan is None:
+        return None
+    work = partial(sum_missed, [timeline.plan], timeline.now, are_all=True)
+    if timeline.now - timer.due_date > FAR:
+        return await gateway.previews.run(caller.tenant_id, work)
+    return work()
 
 
 def _nearest(records: Sequence[LogRecord], moment: datetime) -> list[LogRecord]:
@@ -161,7 +175,7 @@ async def operate(request: Request, gateway: CurrentGateway, caller: Manager, wh
     """Pause, resume or reschedule a timer of a job or a process."""
     asked = await form_of(request, OperateRequest)
     to = operator_destination(asked.verb, asked.model_dump())
-    change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason)
+    change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason, missed=asked.missed)
     return _done(request, which, await change_found(gateway, caller, which, change, OPERATED[asked.verb]))
 
 
@@ -177,10 +191,17 @@ def _verb(
     return change
 
 
+async def resume(request: Request, gateway: CurrentGateway, caller: Changer, which: Which) -> Response:
+    """Resume a paused timer, with a choice for the missed occurrences."""
+    form = await form_of(request, ResumeRequest)
+    change = partial(resume_timer, missed=form.missed)
+    return _done(request, which, await change_found(gateway, caller, which, change, RESUMED))
+
+
 VERBS = {
     "cancel": _verb(lambda reason: partial(cancel_timer, reason=reason), CANCELED),
     "pause": _verb(lambda reason: partial(pause_timer, reason=reason), PAUSED),
-    "resume": _verb(lambda _: resume_timer, RESUMED),
+    "resume": resume,
     "run": _verb(lambda _: partial(run_timer, operation=secrets.token_hex(8)), RUN),
     "move": move_timer,
     "operate": operate,

@@ -1,6 +1,8 @@
 """Find timers by a filter in the URL, and change all timers that match the filter."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
@@ -20,15 +22,24 @@ from shardclock_server.gateway.requests.recording import note_body
 from shardclock_server.gateway.requests.shared_fields import TimersFilter
 from shardclock_server.gateway.routes.bulk import BulkChangeRequest, BulkFilter, change_counted, count_timers
 from shardclock_server.gateway.routes.timers import STATES, TimersQuery, find_page
+from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.clients.search import Page
+from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import MissedChoice
 
 SHOWN_MAX = 50
 NO_TIMERS = Page([], next=None)
 CHANGED = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "shift": "moved"}
 LABELS = {"cancel": "Cancel", "pause": "Pause", "resume": "Resume", "shift": "Move"}
 ORDERS = (("", "usual"), ("change", "last change"))
+MISSED_CHOICES = (
+    ("policy", "policy: the schedule's own rule"),
+    ("skip", "skip: none fires, go on with the next date"),
+    ("fire_once", "fire_once: one firing for all"),
+    ("fire_all", "fire_all: each one fires, in order"),
+)
 CHANGEABLE = ("pending", "paused")
 CHANGED_STATES = {"cancel": "pending or paused", "pause": "pending", "resume": "paused", "shift": "pending or paused"}
 
@@ -48,12 +59,13 @@ class ChangeForm(BulkFilter):
 
     reason: str | None = Field(None, max_length=1_000)
     shift: str | None = None
+    missed: MissedChoice = MissedChoice.POLICY
     token: str | None = None
 
     def request(self) -> BulkChangeRequest:
         """Convert it to the body of the API's request."""
         chosen = BulkFilter(**self.filter_fields())
-        return BulkChangeRequest(filter=chosen, reason=self.reason, shift=self.shift)
+        return BulkChangeRequest(filter=chosen, reason=self.reason, shift=self.shift, missed=self.missed)
 
     def filter_fields(self) -> dict[str, Any]:
         """Return the given fields of the filter."""
@@ -135,8 +147,19 @@ def _add_bulk_route(verb: str) -> None:
             count=count,
             form=form,
             chosen=form.filter_fields(),
+            missed=await _missed_of(gateway, caller, form) if verb == "resume" else None,
+            missed_choices=MISSED_CHOICES,
             live=False,
         )
+
+
+async def _missed_of(gateway: Gateway, caller: Caller, form: ChangeForm) -> MissedCount:
+    """Count the occurrences that the paused schedules of a filter have missed."""
+    async with gateway.pool.session(caller.tenants) as session:
+        only_schedules = replace(form.request().filter.filter_of(caller), only_schedules=True)
+        plans, are_all = await read_missed(session, only_schedules)
+        now = await read_clock(session)
+    return await gateway.previews.run(caller.tenant_id, partial(sum_missed, plans, now, are_all=are_all))
 
 
 for _verb in CHANGED:

@@ -113,3 +113,41 @@ def test_a_strip_has_a_bar_for_each_firing_and_the_oldest_comes_first() -> None:
     assert dict(strip.paths) == {"punctual": "M137 24v-4", "late": "M142 24v-24", "skipped": "M147 24v-24"}
     assert strip.label == "last 3 firings: 1 on time, 1 late, 1 skipped"
     assert strip_of([]).paths == []
+
+
+async def test_the_resume_of_a_schedule_shows_the_missed_occurrences_and_takes_a_choice(
+    dsn: str, api: Api, browser: Browser
+) -> None:
+    await add_schedule(dsn, "R/PT1H", "now() - interval '210 minutes'", anchor="now() - interval '270 minutes'")
+    pending = await browser.get("/timers/by-name/beat")
+    await api.post("/v1/timers/by-name/beat/pause")
+
+    paused = await browser.get("/timers/by-name/beat?at=")  # another URL than that of the cached page
+    assert "missed during the pause" not in pending.main
+    assert "4 occurrences were missed during the pause" in paused.main
+    assert '<option value="fire_all">' in paused.text
+    done = await browser.submit("/timers/by-name/beat/resume", {"missed": "fire_all"})
+
+    assert "PENDING" in (await browser.follow(done)).text
+    assert [row["missed_once"] for row in await pending_rows(dsn)] == ["fire_all"]
+
+
+async def test_the_resume_of_many_schedules_counts_their_missed_occurrences_and_takes_one_choice(
+    dsn: str, api: Api, browser: Browser
+) -> None:
+    for name in ("a", "b"):
+        await add_schedule(
+            dsn, "R/PT1H", "now() - interval '90 minutes'", anchor="now() - interval '150 minutes'", name=f"'{name}'"
+        )
+        await api.post(f"/v1/timers/by-name/{name}/pause")
+    chosen = {"only_schedules": "true", "state": "paused"}
+
+    counted = await browser.submit("/timers/bulk/resume?dry_run=true", chosen)
+    assert "2 paused timers match" in counted.main
+    assert "4 occurrences were missed during the pause" in counted.main
+    (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
+    await browser.submit("/timers/bulk/resume", {**chosen, "missed": "skip", "token": token})
+
+    assert [row["missed_once"] for row in await pending_rows(dsn)] == ["skip", "skip"]
+    acts = await query(dsn, "select parameters ->> 'missed' as missed from shardclock.audit where verb = 'resume'")
+    assert [row["missed"] for row in acts] == ["skip"]
