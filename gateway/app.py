@@ -165,6 +165,17 @@ async def show_first_page(request: Request) -> Response:
 
 
 @asynccontextmanager
+async def _waiting(dsn: Dsn | str) -> AsyncIterator[tuple[TimerEnds, InstanceEnds, TaskWaiters]]:
+    """Serve the callers that wait for the end of a timer or an instance, or for a task, during a block."""
+    async with (
+        aclosing(TimerEnds(dsn)) as timer_ends,
+        aclosing(InstanceEnds(dsn)) as instance_ends,
+        aclosing(TaskWaiters(dsn)) as task_waiters,
+    ):
+        yield timer_ends, instance_ends, task_waiters
+
+
+@asynccontextmanager
 async def _opened(
     settings: GatewaySettings, dsn: Dsn | str, stats: RequestStats, *, needs_keys: bool
 ) -> AsyncIterator[Gateway]:
@@ -181,9 +192,7 @@ async def _opened(
         deleting_old_responses(pool),
         notifying(dsn, notify_of_signals, to="engines", timeout_s=settings.gateway_timeout_s) as signal_notifications,
         notifying(dsn, notify_of_due_timers, to="shards", timeout_s=settings.gateway_timeout_s) as due_notifications,
-        aclosing(TimerEnds(dsn)) as timer_ends,
-        aclosing(InstanceEnds(dsn)) as instance_ends,
-        aclosing(TaskWaiters(dsn)) as task_waiters,
+        _waiting(dsn) as (timer_ends, instance_ends, task_waiters),
         aclosing(WorkThread("models", doing="have models read here")) as models,
         aclosing(WorkThread("previews", doing="preview schedules here")) as previews,
         pool_of(application="shardclock gateway keys", size=1) as key_pool,

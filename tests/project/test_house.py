@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import PACKAGE_NAMES, ROOT
 from tests.support.durations import LONG_FILES, TAKES_S
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -18,6 +18,9 @@ CLIENT = "shardclock-client"
 PYTHON = "Programming Language :: Python :: 3."
 TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 TEST_LINES_MAX = 400  # a longer file is hard to read, and pytest-xdist gives a file to one worker
+
+# Python 3.12.0 and 3.12.1 crash while they compile 19 nested blocks: each item of a `with` is one, its body has more.
+WITH_ITEMS_MAX = 17
 
 # Old words of the project; terms of the field have replaced them, and docs/architecture.md has the glossary.
 REPLACED_WORDS = {
@@ -59,6 +62,19 @@ def test_the_listed_long_files_exist() -> None:
     named = LONG_FILES | TAKES_S.keys()
 
     assert sorted(name for name in named if not (ROOT / "tests" / name).is_file()) == []
+
+
+def test_no_with_statement_has_more_items_than_each_python_compiles() -> None:
+    files = [path for name in (*PACKAGE_NAMES, "client") for path in (ROOT / name).rglob("*.py")]
+    texts = {path: path.read_text() for path in files}
+    many = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, text in texts.items()
+        if "with (" in text
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.With | ast.AsyncWith) and len(node.items) > WITH_ITEMS_MAX
+    ]
+    assert many == []
 
 
 @cache
