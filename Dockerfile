@@ -1,5 +1,5 @@
 # One image for everything that runs: Ray's head and workers, boot, exporters, the migration, and the command line.
-# docker build --tag shardclock:0.1.0 .
+# docker build --tag shardclock:1.0.0 .
 
 FROM python:3.11.13-slim-bookworm AS builder
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1

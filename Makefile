@@ -25,7 +25,7 @@ CHAOS = $(BIN)/python -m chaos $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(SEED
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium iproute2 helm docs dashboards lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium iproute2 helm docs dashboards wheels lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -134,6 +134,9 @@ docs: setup ## write docs/sql.md from the SQL functions' comments, docs/openapi.
 
 dashboards: setup ## write Grafana's JSON from the dashboards' spec in k8s/monitoring/dashboards
 	$(BIN)/python -m k8s.monitoring.dashboards
+
+wheels: setup ## build both distributions into dist/, with the same bytes for the same commit
+	@$(BIN)/python -m tools.wheels
 
 lock: ## resolve the dependencies again, at their newest, into requirements.lock (UPGRADE= keeps the versions that it has)
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

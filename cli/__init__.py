@@ -6,8 +6,10 @@ Exit codes: 0 done, or done before (such as an endpoint that was disabled alread
 a timer that had fired already, a job that does not exist, a failed demo); 2 bad input or settings; 3 no answer from
 Postgres or Ray; 4 the schema needs `shardclock migrate`; 5 the command has run, and its answer could not be written.
 
-    app        the program
-    commands   the commands by name, imported on demand
+    program    runs a command; an error ends it with one line
+    app        the program as Typer builds it
+    version    the version of the program
+    commands   the commands by name, imported on demand, with their `summaries`
     exits      errors and their exit codes
     options    the options that several commands share
     output     tables, JSON and messages
@@ -41,7 +43,7 @@ def main() -> NoReturn:
                 from shardclock_server.cluster.host_process import start_local_host_ahead
 
                 start_local_host_ahead()
-            from shardclock_server.cli.app import run
+            from shardclock_server.cli.program import run
 
             run()
     finally:

@@ -1,56 +1,136 @@
-"""The commands by name. A command is imported on demand: importing all of them took a third of a command's time."""
+"""The commands by name. A command is imported on demand: importing all of them took a third of a command's time.
+
+Typer has a copy of click within itself, and only this copy's own parts take it, so the help is written by its methods.
+"""
 
 from collections.abc import Iterator, Mapping
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from shardclock_server.cli.recording import record_verbs
 
-# In the order of `shardclock --help`. Each value names a module of `cli`, and in it a function or a group of commands.
-COMMANDS: Mapping[str, str] = {
-    "up": "run:up",
-    "gateway": "run:gateway",
-    "demo": "run:demo",
-    "migrate": "run:migrate",
-    "exporter": "run:exporter",
-    "dsn": "database:dsn",
-    "psql": "database:psql",
-    "scale": "scaling:scale",
-    "forecast": "scaling:forecast",
-    "ramp": "ramp:ramp",
-    "switch": "handover:switch",
-    "leave": "handover:leave",
-    "hold": "hold:hold",
-    "release": "hold:release",
-    "schedule": "schedule:schedule",
-    "preview": "inspect:preview",
-    "list": "inspect:list_",
-    "show": "inspect:show",
-    "explain": "explain:explain",
-    "cancel": "verbs:cancel",
-    "reschedule": "reschedule:reschedule",
-    "pause": "verbs:pause",
-    "resume": "verbs:resume",
-    "run-now": "verbs:run_now",
-    "operate": "operate:operate",
-    "deploy": "processes:deploy",
-    "tail": "status:tail",
-    "status": "status:status",
-    "targets": "targets:targets",
-    "audit": "audit:audit",
-    "consumers": "consumers:consumers",
-    "dead-letters": "dead_letters:dead_letters",
-    "deliveries": "deliveries:deliveries",
-    "endpoints": "endpoints:endpoints",
-    "jobs": "jobs:jobs",
-    "keys": "keys:keys",
-    "processes": "processes:processes",
-    "schedules": "schedules:schedules",
-    "tasks": "tasks:tasks",
-    "tenants": "tenants:tenants",
+class Place(NamedTuple):
+    """The place of a command: a module of `cli`, and in it a function or a group of commands."""
+
+    name: str
+    summary: str  # the first sentence of its help, so that the help of the program imports no command
+
+
+# In the order of `shardclock --help`.
+COMMANDS: Mapping[str, Place] = {
+    "up": Place("run:up", "Run the cluster until Ctrl-C or SIGTERM; then give back all claims."),
+    "gateway": Place(
+        "run:gateway",
+        "Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs Postgres alone, and any number may run.",
+    ),
+    "demo": Place(
+        "run:demo",
+        "Fire 5,000 timers, or a file's, on a temporary cluster, kill a shard and a worker, and check every record.",
+    ),
+    "migrate": Place("run:migrate", "Bring the database's schema up to date."),
+    "exporter": Place(
+        "run:exporter",
+        "Serve this node's metrics until Ctrl-C or SIGTERM: the reports of its shards, and measurements of the tables.",
+    ),
+    "dsn": Place(
+        "database:dsn", "Print the DSN, with its password, of the configured database or of the embedded Postgres."
+    ),
+    "psql": Place(
+        "database:psql", "Open psql on the database; if the embedded Postgres is the database, start it first."
+    ),
+    "scale": Place(
+        "scaling:scale",
+        "Show or set the number of shards, workers or engines, or the bounds in which shards follow the forecast.",
+    ),
+    "forecast": Place(
+        "scaling:forecast",
+        "Show the timers that fall due in each of the next 15 minutes, and the capacity of the live shards.",
+    ),
+    "ramp": Place("ramp:ramp", "Show or set the rate at which timers fire that an outage left overdue."),
+    "switch": Place(
+        "handover:switch", "Give the lead to another cluster on this database, when its shards and engines are ready."
+    ),
+    "leave": Place(
+        "handover:leave",
+        "Move this host's shards to other nodes before the host leaves; a Kubernetes preStop hook runs this.",
+    ),
+    "hold": Place(
+        "hold:hold", "Stop all firing, deliveries and processes until `release`; new timers are accepted and stored."
+    ),
+    "release": Place(
+        "hold:release",
+        "Release a database on hold; this installation becomes the owner of a copy or of a foreign database.",
+    ),
+    "schedule": Place("schedule:schedule", "Schedule one timer, or a file of timers."),
+    "preview": Place(
+        "inspect:preview",
+        "Show the next dates of a schedule, with notes at dates that a change of the clock moves; needs no database.",
+    ),
+    "list": Place(
+        "inspect:list_",
+        "List timers: pending timers soonest first, paused timers by key, or ended timers newest first.",
+    ),
+    "show": Place("inspect:show", "Show one timer and its last records."),
+    "explain": Place(
+        "explain:explain", "Explain from recorded rows why a timer or schedule fired at its moment, or did not fire."
+    ),
+    "cancel": Place("verbs:cancel", "Cancel a pending timer, or many; fail if a timer has fired already."),
+    "reschedule": Place(
+        "reschedule:reschedule", "Move a pending timer, or many with --shift; fail if a timer has fired already."
+    ),
+    "pause": Place("verbs:pause", "Pause a pending timer, or many timers, until a resume."),
+    "resume": Place(
+        "verbs:resume", "Resume a paused timer, or many; a timer that fell due during the pause is due at once."
+    ),
+    "run-now": Place("verbs:run_now", "Make a pending timer due now; a schedule runs once more, and keeps its dates."),
+    "operate": Place(
+        "operate:operate",
+        "Pause, resume or reschedule a timer of a job or a process; the other commands refuse these timers.",
+    ),
+    "deploy": Place(
+        "processes:deploy",
+        "Deploy the processes of a BPMN model. Each process gets a new version, unless the file is unchanged.",
+    ),
+    "tail": Place("status:tail", "Follow the command log, each record once."),
+    "status": Place(
+        "status:status",
+        "Show shards, holders and nodes; pending, paused and overdue timers; the lag; and the timers of an outage.",
+    ),
+    "targets": Place(
+        "targets:targets",
+        "List the targets of timers: the log, handlers, jobs and endpoints, with their deliveries and dead letters.",
+    ),
+    "audit": Place("audit:audit", "List the audit records of operators' changes, newest first."),
+    "consumers": Place(
+        "consumers:consumers",
+        "List the groups that read the log, with the lag of each; the subcommands change one group.",
+    ),
+    "dead-letters": Place(
+        "dead_letters:dead_letters",
+        "List the deliveries that were given up; the subcommands redrive or discard dead letters.",
+    ),
+    "deliveries": Place(
+        "deliveries:deliveries", "List the pending deliveries; the subcommands show, retry and cancel one."
+    ),
+    "endpoints": Place(
+        "endpoints:endpoints",
+        "List the endpoints, the receivers of webhooks; the subcommands add, test and change endpoints.",
+    ),
+    "jobs": Place(
+        "jobs:jobs", "List the jobs of the app; the subcommands show, run, cancel, disable and configure one job."
+    ),
+    "keys": Place("keys:keys", "List the keys of the HTTP API; the subcommands add, rotate and revoke one key."),
+    "processes": Place(
+        "processes:processes", "List deployed processes; the subcommands start, show, signal and cancel instances."
+    ),
+    "schedules": Place("schedules:schedules", "List schedules with their last firings; show one."),
+    "tasks": Place("tasks:tasks", "List the open user tasks; the subcommands show, claim and complete one task."),
+    "tenants": Place(
+        "tenants:tenants",
+        "List the tenants with limits of their own; the subcommands show, set and remove the limits of one tenant.",
+    ),
 }
 # The argument `-1` of `ramp` or `scale` is a wrong number, not an unknown option. psql checks its options itself.
 PRINTING = frozenset({"list", "show", "explain", "preview", "tail", "status", "targets", "audit", "forecast", "psql"})
@@ -77,7 +157,7 @@ def only_prints(words: list[str]) -> bool:
 
 
 class Commands(TyperGroup):
-    """The group of all commands; only its help imports all of them, to print their summaries."""
+    """The group of all commands; its help needs none of their modules."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -86,6 +166,11 @@ class Commands(TyperGroup):
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names of the commands, without importing any."""
         return list(self.commands)
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """Write the name and the summary of each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.summary) for name, place in COMMANDS.items()])
 
 
 class _Loaded(Mapping[str, Any]):
@@ -96,7 +181,7 @@ class _Loaded(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            self._loaded[name] = _load(name, COMMANDS[name])
+            self._loaded[name] = _load(name, COMMANDS[name].name)
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -108,6 +193,8 @@ class _Loaded(Mapping[str, Any]):
 
 def _load(name: str, place: str) -> Any:
     """Build one command, or one group of commands, inside an otherwise empty program, as Typer requires."""
+    from shardclock_server.cli.recording import record_verbs  # imports the session
+
     part = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     part.callback()(_is_group)
     found = resolve_name(f"shardclock_server.cli.{place}")

@@ -18,8 +18,7 @@ from rich.text import Text
 from shardclock.jsonb import stored_json
 from shardclock.log import LogRecord
 
-# Exit codes without a refusal; `shardclock.api.codes` has the other ones.
-DONE, ANSWER_LOST = 0, 5
+DONE = 0
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # Fields that the database returns as JSON text; they are printed as JSON.
 JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result", "parameters")

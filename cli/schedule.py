@@ -26,9 +26,10 @@ from shardclock_server.cli.options import (
     option_names,
     rule_of,
 )
-from shardclock_server.cli.output import ANSWER_LOST, DONE, Json, err, print_json, print_note, print_table
+from shardclock_server.cli.output import DONE, Json, err, print_json, print_note, print_table
 from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import TIMEOUT_S, with_session
+from shardclock_server.cli.streams import ANSWER_LOST
 from shardclock_server.keepers.collector import collecting_seldom
 from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
 from shardclock_server.service.lines import ImportBroken

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 STDOUT, STDERR = 1, 2
+ANSWER_LOST = 5  # the exit code of a lost answer; `shardclock.api.codes` has the codes of refusals
 
 
 class AnswerLost(Exception):

@@ -1,5 +1,7 @@
 """Programs that write generated files, run by `make docs`; tests compare each file with its program's output.
 
+`wheels` builds the distributions, for `make wheels`.
+
 sql_reference  docs/sql.md, from the comments of the SQL functions
 openapi        docs/openapi.json, from the routes of the HTTP API
 bpmn_page      docs/bpmn-elements.md, from the models of tests/engine/models

@@ -14,24 +14,53 @@ from shardclock_server.cli.exits import CODES_BY_CLASS
 from tests.support.program import Shell
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
-COMMAND_MODULES = {place.partition(":")[0] for place in COMMANDS.values()}
+COMMAND_MODULES = {place.name.partition(":")[0] for place in COMMANDS.values()}
+OURS = "shardclock_server.cli."
 LOADED = """
 import sys
 from shardclock_server.cli import main
 try:
     main()
 finally:
-    print(*[name for name in sys.modules if name.startswith("shardclock_server.cli.")], file=sys.stderr)
+    print(*sys.modules, file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize(("words", "loaded"), [(["list", "--help"], {"inspect"}), (["--version"], set())])
-def test_a_command_imports_no_other_command(words: list[str], loaded: set[str]) -> None:
+def _loaded_by(*words: str) -> set[str]:
+    """Run a command in a fresh process, and return the modules that it has loaded."""
     done = subprocess.run([sys.executable, "-c", LOADED, *words], check=True, capture_output=True, text=True)
+    return set(done.stderr.split())
 
-    modules = {name.removeprefix("shardclock_server.cli.") for name in done.stderr.split()}
+
+def test_a_command_imports_no_other_command() -> None:
+    modules = {name.removeprefix(OURS) for name in _loaded_by("list", "--help")}
+
     assert {"app", "commands"} <= modules
-    assert modules & COMMAND_MODULES == loaded
+    assert modules & COMMAND_MODULES == {"inspect"}
+
+
+@pytest.mark.parametrize(("word", "own"), [("--version", set()), ("--help", {"app", "commands"})])
+def test_the_version_and_the_help_load_no_command_and_no_large_library(word: str, own: set[str]) -> None:
+    modules = _loaded_by(word)
+
+    assert {name.removeprefix(OURS) for name in modules if name.startswith(OURS)} == {
+        "program",
+        "streams",
+        "version",
+        *own,
+    }
+    assert not {"asyncpg", "pydantic", "ray", "rich", "shardclock", "uvicorn"} & modules
+    assert "typer" not in modules or own
+
+
+def test_the_program_s_help_has_the_summary_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(NOWHERE, capsys)
+    page = " ".join(shell("--help").out.split())
+
+    for name, place in COMMANDS.items():
+        assert f" {name} {place.summary}" in page
+        own = " ".join(shell(name, "--help", COLUMNS="9999").out.split())
+        assert f" {place.summary} " in own, name
 
 
 def test_an_unknown_command_is_refused_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -52,4 +53,5 @@ def test_without_the_server_the_error_names_the_missing_distribution(tmp_path: P
     )
 
     assert done.returncode == 0, done.stderr
-    assert "no server that brings it is installed here: install the distribution shardclock 0.1.0" in done.stdout
+    wanted = f"install the distribution shardclock {version('shardclock-client')}"
+    assert f"no server that brings it is installed here: {wanted}" in done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,28 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PACKAGE_NAMES, ROOT
-from tests.support.distributions import pip, wheel_of
-
-INSTALL_S = 60
+from tests.support.distributions import INSTALL_S, MADE_AT, pip
+from tools.wheels import build_wheels, copy_sources
 
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the sources of the distributions: setuptools leaves a build folder there, and packs it the next time."""
-    tree = tmp_path_factory.mktemp("wheel") / "tree"
-    for name in (*PACKAGE_NAMES, "shardclock_server", "client"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-        shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tree)
-    return tree
+    """Copy the sources of the distributions."""
+    return copy_sources(tmp_path_factory.mktemp("wheel") / "tree")
 
 
 @pytest.fixture(scope="session")
 def wheels(tree: Path) -> dict[str, Path]:
     """Build the wheels of the server and of the client."""
-    return {"client": wheel_of(tree / "client"), "server": wheel_of(tree)}
+    return build_wheels(tree, tree / "dist", epoch=MADE_AT)
 
 
 @pytest.fixture

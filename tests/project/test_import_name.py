@@ -23,7 +23,6 @@ SOURCES = sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*.py"
 DOTTED = re.compile(rf"({'|'.join(PACKAGE_NAMES)})\.([a-z_]+)(?:\.\w+)*")
 SUSPECT = re.compile(rf"""(?:import|from) +(?:{"|".join(PACKAGE_NAMES)})\b|["']{DOTTED.pattern}["']""")
 SHIPPED = {".py", ".sql", ".css", ".html", ".js"}
-NOTICE = "NOTICE"  # the licences of files of other projects
 
 
 def test_each_package_has_a_link_and_the_import_name_has_nothing_else() -> None:
@@ -64,7 +63,7 @@ def _is_module(text: str) -> bool:
 @pytest.mark.slow
 def test_the_wheel_brings_one_package_with_the_sql_the_page_and_the_types(wheels: dict[str, Path]) -> None:
     kept = {path.relative_to(ROOT) for name in PACKAGE_NAMES for path in (ROOT / name).rglob("*")}
-    shipped = {f"{NAME}/{path.as_posix()}" for path in kept if path.suffix in SHIPPED or path.name == NOTICE}
+    shipped = {f"{NAME}/{path.as_posix()}" for path in kept if path.suffix in SHIPPED}
     assert _files_of(wheels["server"]) == {*shipped, f"{NAME}/__init__.py", f"{NAME}/py.typed"}
 
 

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 BUILD_S = 120
+INSTALL_S = 60
+MADE_AT = "1800000000"  # the time of the files in a wheel, in seconds since 1970
 
 
 def wheel_of(tree: Path) -> Path:

@@ -13,6 +13,7 @@ from shardclock_server.gateway.console.caching import PageRoute
 from shardclock_server.gateway.console.pages import timers
 from shardclock_server.gateway.console.routes import PAGES
 from shardclock_server.gateway.routes.timers import find_page
+from tests.support import ROOT
 from tests.support.console import XSS, Browser, browsing
 from tests.support.factories import query
 from tests.support.gateways import Api, serving
@@ -46,7 +47,7 @@ async def test_static_files_are_kept_for_ever_by_their_hash(browser: Browser) ->
 
 
 def test_the_vendored_file_is_the_published_one() -> None:
-    notice = (assets.FOLDER / "NOTICE").read_text()
+    notice = (ROOT / "NOTICE").read_text()
     stated = re.search(r"sha256: (\w{64})", notice)
     assert stated is not None
     assert hashlib.sha256((assets.FOLDER / "idiomorph.min.js").read_bytes()).hexdigest() == stated[1]
