@@ -44,6 +44,10 @@ def up(
         str | None,
         typer.Option("--app", metavar="MODULES", help="The modules with your handlers, separated by commas."),
     ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option("--python", metavar="PROGRAM", help="The Python of the environment with your handlers."),
+    ] = None,
     local: Annotated[
         bool | None,
         typer.Option(
@@ -59,7 +63,7 @@ def up(
     from shardclock_server.cluster.host_process import local_host_ahead
 
     logs.configure()
-    settings = load_settings(shards=shards, app=app, local=local)
+    settings = load_settings(shards=shards, app=app, python=python, local=local)
     has_ray = find_spec("ray") is not None
     if not has_ray and settings.ray_address is not None:
         raise InvalidSettings(NO_RAY)
@@ -79,8 +83,9 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
     from shardclock_server.cluster.running import TEND_S, running_cluster
     from shardclock_server.cluster.scratch import remove_abandoned
 
-    modules = modules_of(settings.app)
-    found = find_app(modules, Path.cwd()) if modules else None
+    # Another Python has other packages: the process that imports the app looks for them there.
+    modules = modules_of(settings.app) if settings.python is None else settings.app or ""
+    found = find_app(modules, Path.cwd(), python=settings.python) if modules or settings.python else None
     if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):
         raise AppRefused(lacks)
     for path in remove_abandoned():

@@ -40,16 +40,23 @@ class WorkerActor(Life):
 
     def __init__(self, config: WorkerConfig, cluster_id: str, actor_name: str) -> None:
         logs.configure()
-        app, resource = config.app, config.settings.worker_resource
+        app = config.app
+        resource = config.settings.worker_resource
+        given: dict[str, Any] = {
+            "modules": app.modules,
+            "directory": app.directory,
+            "resource": resource,
+            "python": app.python,
+        }
         super().__init__(
             Worker(
                 _incarnation(WORKER, cluster_id, actor_name, config.settings.identity),
                 config.settings,
                 app.handlers,
                 _dsn_here(),
-                start=partial(RayHandlerProcess, modules=app.modules, directory=app.directory, resource=resource),
+                start=partial(RayHandlerProcess, **given),
                 jobs=app.jobs,
-                start_run=partial(RayRunProcess, modules=app.modules, directory=app.directory, resource=resource),
+                start_run=partial(RayRunProcess, **given),
                 dependencies=Dependencies(has_node=partial(has_node, resource=resource)),
             )
         )

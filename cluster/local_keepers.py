@@ -71,9 +71,9 @@ def _worker(of: KeeperConfig, incarnation: Incarnation) -> LongRunning:
         of.settings.worker,
         app.handlers,
         dsn_of_node(),
-        start=partial(LocalHandlerProcess, modules=app.modules, directory=app.directory),
+        start=partial(LocalHandlerProcess, modules=app.modules, directory=app.directory, python=app.python),
         jobs=app.jobs,
-        start_run=partial(LocalRunProcess, modules=app.modules, directory=app.directory),
+        start_run=partial(LocalRunProcess, modules=app.modules, directory=app.directory, python=app.python),
         dependencies=Dependencies(machine=Machine.here()),
     )
 

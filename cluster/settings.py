@@ -108,6 +108,9 @@ class Settings(BaseModel):
     app: Annotated[str, written_as(*MODULES)] | None = Field(
         None, description="the modules that declare handlers, with commas between them"
     )
+    python: str | None = Field(
+        None, min_length=1, description="the Python of the processes of handlers and jobs; none: the Python of `up`"
+    )
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     local: bool = Field(False, description="whether the keepers run as processes of this machine, without Ray")
     standby: bool = Field(True, description="whether local keepers stand by beside a Ray of our own")

@@ -27,7 +27,7 @@ processes.
     handler_slot        one process of a handler, and its calls
     process             the worker's interface to a handler's process
     user_process        the part of this interface that handlers and runs share, over a `call_socket`; the process is
-                        a child of Ray (`ray_process`) or of the worker (`local_process`)
+                        a child of Ray (`ray_process`), of Ray's actor (`ray_child`) or of the worker (`local_process`)
     machine             the CPUs and the memory for the processes of user code, without Ray
 
     process_exit        the sentence about the end of a process (pure)
@@ -42,6 +42,7 @@ processes.
 
     runs                runs of jobs; `run_resources` has the resources that a run reserves
     app                 the user's modules, which `shardclock.executor.describe` imports in a separate process
+    interpreter         the Python of these processes, which may have an environment of its own
     python_environment  the environment variables of the processes of user code
 
     stepped             the worker for tests that move the clock; `in_process` calls handlers in the test's own process

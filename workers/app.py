@@ -1,9 +1,7 @@
 """The user's app: modules with handlers and jobs. A separate process imports the app; the worker never does."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -13,7 +11,7 @@ from typing import Any, Self
 from shardclock import installed_apps
 from shardclock_server.jobs.spec import InvalidJob, JobSpec, check_rule
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.python_environment import for_our_python
+from shardclock_server.workers.interpreter import Interpreter, UnfitInterpreter
 from shardclock_server.workers.settings import WorkerSettings
 
 IMPORT_S = 60.0
@@ -28,13 +26,15 @@ class AppRefused(Exception):
 class App:
     """The modules of an app, and the handlers and jobs that they declare.
 
-    shape:   `modules` has commas between the names; `directory` is searched for the modules, too
+    shape:   `modules` has commas between the names; `directory` is searched for the modules, too. `python` is the
+             Python of its processes; None: the Python of the worker
     """
 
     modules: str
     directory: str
     handlers: tuple[HandlerSpec, ...]
     jobs: tuple[JobSpec, ...] = ()
+    python: Interpreter | None = None
 
     def to_json(self) -> str:
         """Serialize the app for another process."""
@@ -44,7 +44,8 @@ class App:
     def from_json(cls, text: str) -> Self:
         """Parse the text of `to_json`."""
         described = json.loads(text)
-        return cls(described["modules"], described["directory"], _handlers_of(described), _jobs_of(described))
+        python = Interpreter(**described["python"]) if described["python"] else None
+        return cls(described["modules"], described["directory"], _handlers_of(described), _jobs_of(described), python)
 
 
 NO_APP = App("", "", ())
@@ -63,16 +64,20 @@ def modules_of(named: str | None) -> str:
     return named or ",".join(installed_apps())
 
 
-def find_app(modules: str, directory: Path) -> App:
+def find_app(modules: str, directory: Path, *, python: str | None = None) -> App:
     """Import an app in a separate process, and return the app with its handlers and jobs.
 
-    errors:  AppRefused  the app can't be imported, declares nothing, or has an invalid declaration
+    shape:   without `modules` the app has the modules that the packages name which are installed for `python`
+    errors:  AppRefused  the app can't be imported, declares nothing, or is declared invalidly; or `python` is unfit
     """
-    command = [sys.executable, "-P", "-m", "shardclock.executor.describe", modules, str(directory)]
     try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, env=for_our_python(os.environ), timeout=IMPORT_S, check=False
-        )
+        named = Interpreter.named(python) if python is not None else None
+    except UnfitInterpreter as error:
+        raise AppRefused(str(error)) from None
+    runs = named or Interpreter.ours()
+    command = runs.command("shardclock.executor.describe", modules, str(directory))
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=runs.environment(), timeout=IMPORT_S, check=False)
     except subprocess.TimeoutExpired:
         raise AppRefused(
             f"app {modules!r} was not imported within {IMPORT_S:g} s: does it work or wait while it is imported?"
@@ -81,7 +86,8 @@ def find_app(modules: str, directory: Path) -> App:
         described = json.loads(done.stdout)
         if "refused" in described:
             raise AppRefused(described["refused"])
-        return App(modules, str(directory), _handlers_of(described), _checked(_jobs_of(described)))
+        jobs = _checked(_jobs_of(described))
+        return App(described["modules"], str(directory), _handlers_of(described), jobs, named)
     except InvalidJob as refusal:
         raise AppRefused(str(refusal)) from None
     except (ValueError, KeyError, TypeError) as error:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from contextlib import suppress
 from subprocess import DEVNULL, Popen
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 from shardclock.executor.threads import in_a_thread
 from shardclock.reason import one_line
 from shardclock_server.workers.call_socket import LOST_S, CallSocket
+from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.process_exit import describe_exit_code
-from shardclock_server.workers.python_environment import for_our_python
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
 CLOSED_S = 1.0  # the time from the close of the socket to the end of the process
@@ -26,7 +25,9 @@ class LocalProcess:
     thread that started it ends, so the worker's event loop must run in that thread.
     """
 
-    def __init__(self, kind: str, *order: str, owner: str, num_cpus: float | None) -> None:
+    def __init__(
+        self, kind: str, *order: str, owner: str, num_cpus: float | None, python: Interpreter | None = None
+    ) -> None:
         self.owner = owner
         self._loop = asyncio.get_running_loop()
         self._exit_reason: asyncio.Future[str] = self._loop.create_future()
@@ -35,7 +36,8 @@ class LocalProcess:
         self._socket.setblocking(False)
         try:
             with child_end:
-                self._child = _started(kind, child_end.fileno(), *order, threads=max(1, int(num_cpus or 1)))
+                threads = max(1, int(num_cpus or 1))
+                self._child = _started(python or Interpreter.ours(), kind, child_end.fileno(), *order, threads=threads)
         except OSError:
             self._socket.close()
             raise
@@ -126,8 +128,8 @@ class LocalProcess:
                 kill(self._child.pid, signal.SIGKILL)
 
 
-def _started(kind: str, descriptor: int, *order: str, threads: int) -> Popen[bytes]:
+def _started(python: Interpreter, kind: str, descriptor: int, *order: str, threads: int) -> Popen[bytes]:
     # Ray limits the threads of numerical libraries, too. Otherwise each process would use all processors.
-    environment = {"OMP_NUM_THREADS": str(threads)} | for_our_python(os.environ)
-    command = [sys.executable, "-P", "-m", "shardclock.executor", kind, str(descriptor), *order]
+    environment = {"OMP_NUM_THREADS": str(threads)} | python.environment()
+    command = python.command("shardclock.executor", kind, str(descriptor), *order)
     return Popen(command, stdin=DEVNULL, pass_fds=[descriptor], process_group=0, env=environment)

@@ -10,7 +10,9 @@ from shardclock.executor.actors import HandlerActor
 from shardclock.executor.handlers import Envelope
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.local_process import LocalProcess
+from shardclock_server.workers.ray_child import ChildActor
 from shardclock_server.workers.ray_process import RayProcess, start_actor
 from shardclock_server.workers.user_process import UserProcess
 
@@ -78,11 +80,22 @@ class RayHandlerProcess(HandlerUserProcess):
     With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
     """
 
-    def __init__(self, spec: HandlerSpec, *, modules: str, directory: str, resource: str | None = None) -> None:
+    def __init__(
+        self,
+        spec: HandlerSpec,
+        *,
+        modules: str,
+        directory: str,
+        resource: str | None = None,
+        python: Interpreter | None = None,
+    ) -> None:
         policy = spec.policy
         actor = start_actor(
-            HandlerActor,
-            *(modules, directory, spec.target, spec.calls_max, policy.priority),
+            *(
+                (HandlerActor, modules, directory, spec.target, spec.calls_max, policy.priority)
+                if python is None
+                else (ChildActor, python, _order(spec, modules, directory), "handler", policy.num_cpus)
+            ),
             calls_max=spec.calls_max,
             num_cpus=policy.num_cpus,
             memory_mib=policy.memory_mib,
@@ -94,10 +107,14 @@ class RayHandlerProcess(HandlerUserProcess):
 class LocalHandlerProcess(HandlerUserProcess):
     """A handler's process as a child of the worker."""
 
-    def __init__(self, spec: HandlerSpec, *, modules: str, directory: str) -> None:
-        policy = spec.policy
-        order = ("handler", modules, directory, str(policy.priority), spec.target, str(spec.calls_max))
-        super().__init__(LocalProcess(*order, owner="handler", num_cpus=policy.num_cpus))
+    def __init__(self, spec: HandlerSpec, *, modules: str, directory: str, python: Interpreter | None = None) -> None:
+        order = _order(spec, modules, directory)
+        super().__init__(LocalProcess(*order, owner="handler", num_cpus=spec.policy.num_cpus, python=python))
+
+
+def _order(spec: HandlerSpec, modules: str, directory: str) -> tuple[str, ...]:
+    """Return the arguments of `shardclock.executor`, without the descriptor of the socket."""
+    return ("handler", modules, directory, str(spec.policy.priority), spec.target, str(spec.calls_max))
 
 
 def envelope_of(it: ClaimedDelivery) -> Envelope:

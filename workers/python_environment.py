@@ -20,8 +20,16 @@ FOR_ANOTHER_PYTHON = frozenset(
 
 
 def for_our_python(environment: Mapping[str, str]) -> dict[str, str]:
-    """Remove the variables that change the interpreter; PYTHONPATH comes after the installed libraries."""
+    """Return the variables for a child with this process's Python."""
+    return for_python(sysconfig.get_path("purelib"), environment)
+
+
+def for_python(library: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Remove the variables that change the interpreter; PYTHONPATH comes after the installed libraries.
+
+    shape:   `library` is the folder of the libraries of the child's Python
+    """
     kept = {name: value for name, value in environment.items() if name not in FOR_ANOTHER_PYTHON}
     if given := kept.get("PYTHONPATH"):
-        kept["PYTHONPATH"] = os.pathsep.join([sysconfig.get_path("purelib"), given])
+        kept["PYTHONPATH"] = os.pathsep.join([it for it in (library, given) if it])
     return kept

@@ -8,10 +8,9 @@ from typing import Any
 
 import structlog
 
-from shardclock.executor.actors import UserActor
 from shardclock_server.workers.call_socket import CallSocket, connected
 from shardclock_server.workers.process_exit import describe_ray_error, ray_saw_end
-from shardclock_server.workers.user_process import ProcessDied
+from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
 # The share of a Ray resource that one process reserves: a node that offers 1 can have ten thousand processes.
 LEAST_SHARE = 0.0001
@@ -19,7 +18,7 @@ EXTRA_CALLS = 2  # calls that an actor serves in addition to the user's calls: `
 
 
 def start_actor(
-    actor: type[UserActor],
+    actor: Any,
     *given: object,
     calls_max: int,
     num_cpus: float | None,
@@ -98,5 +97,8 @@ class RayProcess:
         try:
             return await reference
         except ray.exceptions.RayError as error:  # the memory monitor's error is no RayActorError
+            if isinstance(told := getattr(error, "cause", None), ProcessDied | NotCalled):
+                self.kill()  # the actor of a child lives on, with the resources that it reserves
+                raise told from None
             text = str(error)
             raise ProcessDied(describe_ray_error(text, owner=self.owner), may_live=not ray_saw_end(text)) from error

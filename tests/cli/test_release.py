@@ -319,7 +319,7 @@ def test_up_on_hold_writes_its_shards_and_handlers_only_after_the_release(
 
     monkeypatch.setattr("shardclock_server.cli.preparation.HOLD_POLL_S", 0.0)
     monkeypatch.setattr("shardclock_server.cli.run._stop_event", lambda: stop)
-    monkeypatch.setattr("shardclock_server.cli.run.find_app", lambda *_: App("orders", ".", (spec_of(),)))
+    monkeypatch.setattr("shardclock_server.cli.run.find_app", lambda *_, **__: App("orders", ".", (spec_of(),)))
     monkeypatch.setattr("shardclock_server.cluster.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
 
     # When that `up` runs

@@ -141,7 +141,7 @@ async def test_processes_without_ray_import_it_and_nothing_of_the_server(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(project / "lib"))
-    app = {"modules": "jobs,workers.app", "directory": str(project)}
+    app: dict[str, Any] = {"modules": "jobs,workers.app", "directory": str(project)}
     handler = LocalHandlerProcess(spec_of("told", is_async=False), **app)
     runs = LocalRunProcess(RunResources(), **app)
     try:

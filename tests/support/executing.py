@@ -1,7 +1,8 @@
 """Act as a worker with real executors: python -m tests.support.executing KIND PLACE.
 
-KIND is `local` or `ray`: all scenarios run with executors that were started in this way. Ray runs in this
-separate process, because it leaves hooks in its process. The answer on stdout is one JSON object, by scenario.
+KIND is `local`, `ray`, or `child`, a child of Ray's actor: all scenarios run with executors that were started in this
+way. Ray runs in this separate process, because it leaves hooks in its process. The answer on stdout is one JSON object,
+by scenario.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from shardclock_server.cluster.ray_cluster import prepare_environment, start_ray
 from shardclock_server.cluster.scratch import Scratch, short_place
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.workers.handler import HandlerSpec
+from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.process import HandlerProcess, LocalHandlerProcess, RayHandlerProcess
 from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.runs.process import LocalRunProcess, RayRunProcess, RunProcess
@@ -178,8 +180,11 @@ def _order(job: str) -> RunOrder:
 
 
 async def _main(kind: str, place: Path) -> dict[str, object]:
-    handlers: Callable[..., Any] = RayHandlerProcess if kind == "ray" else LocalHandlerProcess
-    of_runs: Callable[..., Any] = RayRunProcess if kind == "ray" else LocalRunProcess
+    handlers: Callable[..., Any] = LocalHandlerProcess if kind == "local" else RayHandlerProcess
+    of_runs: Callable[..., Any] = LocalRunProcess if kind == "local" else RayRunProcess
+    if kind == "child":
+        # The same Python, but named: so Ray's actor starts it below itself.
+        handlers, of_runs = (partial(it, python=Interpreter.ours()) for it in (handlers, of_runs))
     start = partial(handlers, modules="app_of_executors", directory=str(place))
     scenarios: dict[str, Awaitable[object]] = {
         "calls": calls(start),
@@ -210,5 +215,5 @@ if __name__ == "__main__":
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     kind, where = sys.argv[1], Path(sys.argv[2])
-    with raying() if kind == "ray" else nullcontext():
+    with nullcontext() if kind == "local" else raying():
         json.dump(asyncio.run(_main(kind, where)), answer)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 BOUND_S = 240.0
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("ray", marks=pytest.mark.ray)])
+@pytest.fixture(scope="module", params=["local", *(pytest.param(it, marks=pytest.mark.ray) for it in ("ray", "child"))])
 def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Run all scenarios with one kind of executors."""
     place = tmp_path_factory.mktemp("executors")

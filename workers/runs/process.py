@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from shardclock import CallOutcome, ReportSnapshot, RunOrder
 from shardclock.executor.actors import RunActor
+from shardclock_server.workers.interpreter import Interpreter
 from shardclock_server.workers.local_process import LocalProcess
+from shardclock_server.workers.ray_child import ChildActor
 from shardclock_server.workers.ray_process import RayProcess, start_actor
 from shardclock_server.workers.run_resources import RunResources
 from shardclock_server.workers.user_process import NotCalled, ProcessDied, StartedProcess, UserProcess
@@ -110,10 +112,21 @@ class RayRunProcess(RunUserProcess):
     With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
     """
 
-    def __init__(self, needs: RunResources, *, modules: str, directory: str, resource: str | None = None) -> None:
+    def __init__(
+        self,
+        needs: RunResources,
+        *,
+        modules: str,
+        directory: str,
+        resource: str | None = None,
+        python: Interpreter | None = None,
+    ) -> None:
         actor = start_actor(
-            RunActor,
-            *(modules, directory, needs.priority),
+            *(
+                (RunActor, modules, directory, needs.priority)
+                if python is None
+                else (ChildActor, python, _order(needs, modules, directory), "run", needs.num_cpus)
+            ),
             calls_max=CALLS_MAX,
             num_cpus=needs.num_cpus,
             num_gpus=needs.num_gpus,
@@ -126,9 +139,14 @@ class RayRunProcess(RunUserProcess):
 class LocalRunProcess(RunUserProcess):
     """A run's process as a child of the worker."""
 
-    def __init__(self, needs: RunResources, *, modules: str, directory: str) -> None:
-        order = ("runs", modules, directory, str(needs.priority))
-        super().__init__(LocalProcess(*order, owner="run", num_cpus=needs.num_cpus))
+    def __init__(self, needs: RunResources, *, modules: str, directory: str, python: Interpreter | None = None) -> None:
+        order = _order(needs, modules, directory)
+        super().__init__(LocalProcess(*order, owner="run", num_cpus=needs.num_cpus, python=python))
+
+
+def _order(needs: RunResources, modules: str, directory: str) -> tuple[str, ...]:
+    """Return the arguments of `shardclock.executor`, without the descriptor of the socket."""
+    return ("runs", modules, directory, str(needs.priority))
 
 
 def has_node(needs: RunResources, *, resource: str | None = None) -> bool:

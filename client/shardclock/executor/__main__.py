@@ -14,8 +14,8 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from shardclock.executor.call_server import Answer, Serving
-from shardclock.executor.frames import FAILED, GREETING, framed
+from shardclock.executor.call_server import Answer, CallServer, Serving
+from shardclock.executor.frames import FAILED, GREETING, LISTEN, framed
 from shardclock.executor.handlers import HandlerExecutor
 from shardclock.executor.parent import end_at_once, end_with_parent, prefer_for_oom_kill
 from shardclock.executor.runs import RunExecutor
@@ -31,7 +31,24 @@ READ_S = 10.0  # the time for the worker to read a refusal
 
 
 class _ServingParent(Serving):
-    """Answer the calls of the worker that has started this process, and end together with the worker."""
+    """Answer the calls of the process that has started this one, and end together with it.
+
+    That process is the worker, or an actor of Ray, which asks for the address at which the worker reaches this process.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer)
+        self._server = CallServer(answer)
+
+    def take(self, number: int, body: bytes) -> None:
+        """Begin a call, or listen for the worker."""
+        if body != LISTEN:
+            super().take(number, body)
+            return
+        self._begin(self._listen(number))
+
+    async def _listen(self, number: int) -> None:
+        self.write(number, (await self._server.listen() or "").encode())
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """End the process: its worker is gone."""

@@ -10,7 +10,8 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from shardclock.executor.frames import FAILED, GREETING, IS_ALIVE, Messages
 from shardclock.reason import reason_of
@@ -76,7 +77,10 @@ class Serving(Messages):
         if body == IS_ALIVE:
             self.write(number, IS_ALIVE)
             return
-        call = asyncio.get_running_loop().create_task(self._call(number, body))
+        self._begin(self._call(number, body))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        call = asyncio.get_running_loop().create_task(work)
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)
 

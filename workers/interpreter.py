@@ -1,0 +1,121 @@
+"""The Python of the processes of the user's code: the server's own, or the Python of another environment.
+
+Another environment needs the client's distribution alone, in the server's version
+(docs/decisions/0090-user-code-in-its-own-environment.md).
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Self
+
+from shardclock_server.workers.python_environment import for_python
+
+CLIENT = "shardclock-client"
+OLDEST = (3, 11)
+LOOK_S = 30.0
+# Until it knows the version, this program has only the syntax and the modules of all Pythons, also of old ones.
+# The current directory is taken off the path: a module of the user must not replace one of these.
+LOOK = f"""
+import sys
+sys.path[:] = [path for path in sys.path if path]
+import json
+found = {{"python": list(sys.version_info[:2]), "client": None, "library": ""}}
+if sys.version_info >= {OLDEST}:
+    import sysconfig
+    from importlib.metadata import PackageNotFoundError, version
+    found["library"] = sysconfig.get_path("purelib")
+    try:
+        found["client"] = version("{CLIENT}")
+    except PackageNotFoundError:
+        pass
+sys.stdout.write(json.dumps(found))
+"""
+
+
+class UnfitInterpreter(Exception):
+    """The named Python can't run the user's code; the message is a sentence with the reason and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python: the path of its program, and the folder of its installed packages."""
+
+    program: str
+    library: str
+
+    @classmethod
+    def ours(cls) -> Self:
+        """Return the Python of this process."""
+        return cls(sys.executable, sysconfig.get_path("purelib"))
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Find the Python of another environment, by its path or by its name in PATH, and check it.
+
+        errors:  UnfitInterpreter  there is no such program, it is no Python or too old, or it has no fitting client
+        """
+        found = shutil.which(name)
+        if found is None:
+            raise UnfitInterpreter(
+                f"--python {name!r} is no program; name the Python of the environment with your code, such as"
+                " /srv/shop/.venv/bin/python"
+            )
+        program = os.path.abspath(found)  # noqa: PTH100 - `resolve` would follow the link out of the environment
+        seen = _look(program)
+        _check(program, tuple(seen["python"]), seen["client"])
+        return cls(program, seen["library"])
+
+    def command(self, module: str, *words: str) -> list[str]:
+        """Return the command that runs a module of the client."""
+        return [self.program, "-P", "-m", module, *words]
+
+    def environment(self) -> dict[str, str]:
+        """Return this process's environment without the variables that are meant for another Python."""
+        return for_python(self.library, os.environ)
+
+
+def _look(program: str) -> dict[str, Any]:
+    command, environment = [program, "-c", LOOK], for_python("", os.environ)
+    try:
+        printed = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=LOOK_S,
+            check=False,
+        ).stdout
+        found = json.loads(printed.splitlines()[-1])
+        return {name: found[name] for name in ("python", "client", "library")}
+    except subprocess.TimeoutExpired:
+        why = f"it does not answer within {LOOK_S:g} s"
+    except OSError as error:
+        why = error.strerror or str(error)
+    except (IndexError, ValueError, KeyError, TypeError):
+        why = "it is no Python, or a broken one"
+    raise UnfitInterpreter(
+        f"--python {program!r} can't be used: {why}; name the Python of the environment with your code"
+    )
+
+
+def _check(program: str, python: Sequence[int], client: str | None) -> None:
+    ours = version(CLIENT)
+    if tuple(python) < OLDEST:
+        is_, least = ".".join(map(str, python)), ".".join(map(str, OLDEST))
+        raise UnfitInterpreter(
+            f"--python {program!r} is Python {is_}, and the client needs {least} or newer; make your environment with a"
+            " newer one"
+        )
+    if client != ours:
+        has = f"has {CLIENT} {client}, and this server needs {ours}" if client else f"lacks {CLIENT}"
+        raise UnfitInterpreter(
+            f"--python {program!r} {has}; install it there: `{program} -m pip install {CLIENT}=={ours}`"
+        )
