@@ -1,0 +1,1 @@
+"""A shop, as an example of an app."""
