@@ -25,7 +25,7 @@ CHAOS = $(BIN)/python -m chaos $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(SEED
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium iproute2 helm docs dashboards wheels lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium oidc-provider iproute2 helm docs dashboards wheels lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -117,6 +117,11 @@ pgbouncer: ## install Debian's pgbouncer, in front of which tests show that a po
 
 chromium: ## install Debian's chromium, in which tests open the console's pages (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends chromium
+
+oidc-provider: ## install the OpenID provider at which tests of the console sign in (needs npm; without it they are skipped)
+	@mkdir -p $(HOME)/.cache/shardclock/oidc-provider
+	@cp tests/support/oidc_provider/package*.json $(HOME)/.cache/shardclock/oidc-provider
+	npm ci --prefix $(HOME)/.cache/shardclock/oidc-provider --ignore-scripts --no-audit --no-fund --loglevel=error
 
 iproute2: ## install Debian's iproute2, with which tests make hosts of their own and cut them off (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends iproute2

@@ -26,7 +26,9 @@ def audit(
     actor: Annotated[
         str | None,
         typer.Option(
-            "--actor", metavar="NAME", help="Only records of this API key (its name or prefix) or this database role."
+            "--actor",
+            metavar="NAME",
+            help="Only records of this API key (its name or prefix), person (name or subject) or database role.",
         ),
     ] = None,
     limit: Annotated[
@@ -54,5 +56,6 @@ def audit(
 
 
 def _row(act: AuditRecord) -> tuple[object, ...]:
-    actor = act.role if act.key_prefix is None else f"{act.key_prefix} ({act.key_name})"
+    identifier = act.key_prefix or act.subject
+    actor = act.role if identifier is None else f"{identifier} ({act.key_name})"
     return act.recorded_at, actor, act.address, act.tenant_id, act.verb, act.parameters, act.outcome

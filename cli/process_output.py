@@ -9,6 +9,7 @@ from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.output import DONE, Verbatim, print_json, print_note, print_table
 from shardclock_server.service import tasks
 from shardclock_server.service.processes import local_variables_of, variables_of
+from shardclock_server.service.timeline import writer_of
 from shardclock_server.sql.processes.instances import FoundStep, WholeInstance
 from shardclock_server.sql.processes.tasks import FoundTask, WholeTask
 
@@ -121,7 +122,7 @@ def _signal_of(signal: dict[str, Any]) -> str:
     said = f": {signal['sentence']}" if "sentence" in signal else ""
     names = f" {', '.join(signal['variables'])}" if signal.get("variables") else ""
     by = f" by {signal['by']}" if "by" in signal else ""
-    by += f" (API key {signal['key_prefix']})" if "key_prefix" in signal else ""
+    by += f" ({writer_of(signal['key_prefix'])})" if "key_prefix" in signal else ""
     return f"{signal['kind']}{names}{at}{by}{said}{' (stale)' if signal.get('stale') else ''}"
 
 

@@ -40,7 +40,7 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "gateway": GatewaySettings,
 }
 # Never written into an environment: secrets, and paths that each process gets anew.
-NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "metrics_socket"})
+NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "gateway_oidc_secret", "metrics_socket"})
 # The first setting must be less than the second; the third entry is the consequence of a violation.
 RELATIONS = (
     ("poll_s", "horizon_s", "or a timer falls due before it is claimed"),

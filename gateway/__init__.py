@@ -8,6 +8,7 @@ A gateway decides only the HTTP side: the caller, the size and form of a body, a
     app          build the application from its parts
     routes       the endpoints of the API
     console      the pages for people
+    oidc         the sign-in of people at an identity provider
     upkeep       background tasks of a gateway
     gateway      the parts of one gateway, shared by its requests
     access       authenticate the caller and check its scope

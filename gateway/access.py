@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
-from shardclock.api.codes import NOT_ALLOWED, REFUSED
+from shardclock.api.codes import REFUSED
 from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
 from shardclock_server.gateway.requests.callers import Caller
@@ -25,7 +25,7 @@ from shardclock_server.gateway.requests.recording import (
 from shardclock_server.service.audit import DONE
 from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.sql.audit.acts import record_act
-from shardclock_server.sql.served import Tenants
+from shardclock_server.sql.served import Tenants, author_of
 from shardclock_server.sql.session import Session
 
 IF_MATCH = "If-Match"
@@ -89,8 +89,8 @@ def refuse_tenant_key(caller: Caller, target: str) -> None:
 
     errors:  Problem  the key is a tenant's, and the target is a job's
     """
-    if target.startswith(TARGET_OF_JOB) and not caller.is_operator:
-        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
+    if target.startswith(TARGET_OF_JOB):
+        caller.require_operator()
 
 
 def operating(scope: str) -> Callable[..., Caller]:
@@ -111,9 +111,7 @@ def admit_operator(request: Request, caller: Caller, scope: str) -> None:
     errors:  Problem  the scope is missing, or the key is a tenant's
     """
     caller.require(scope)
-    if not caller.is_operator:
-        shown = f"the key {caller.key}…"
-        raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a key that was made with --all-tenants")
+    caller.require_operator()
     begin_record(request, caller, tenant_id=None)
 
 
@@ -128,8 +126,8 @@ async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterat
              StatementRefused  the record can't be written, so the change was rolled back
     """
     begun = record_of(request)
-    key_prefix = (begun and begun.key_prefix) or ""
-    async with gateway_of(request).pool.session(tenants, key_prefix=key_prefix) as session, session.transaction():
+    author = "" if begun is None else author_of(begun.key_prefix, begun.subject, begun.key_name)
+    async with gateway_of(request).pool.session(tenants, key_prefix=author) as session, session.transaction():
         yield session
         act = record_of(request)
         if act is None:

@@ -28,11 +28,12 @@ from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 from shardclock_server.gateway.limits.quotas import Quotas
 from shardclock_server.gateway.limits.unsent import UnsentBytes, UnsentLimit
 from shardclock_server.gateway.limits.work_thread import WorkThread
+from shardclock_server.gateway.oidc.single_sign_on import SingleSignOn
 from shardclock_server.gateway.reference import page
 from shardclock_server.gateway.reference.openapi import openapi_of
 from shardclock_server.gateway.requests.callers import Anyone, KeyHolders
 from shardclock_server.gateway.requests.headers import HeadAsGet, UniqueHeaders
-from shardclock_server.gateway.requests.key_lookups import SESSIONS, KeyLookups
+from shardclock_server.gateway.requests.key_lookups import API_KEYS, SESSIONS, KeyLookups
 from shardclock_server.gateway.requests.paths import PreservedSlashes
 from shardclock_server.gateway.requests.queries import known_query
 from shardclock_server.gateway.requests.recording import Recorded
@@ -196,12 +197,13 @@ async def _opened(
         aclosing(WorkThread("models", doing="have models read here")) as models,
         aclosing(WorkThread("previews", doing="preview schedules here")) as previews,
         pool_of(application="shardclock gateway keys", size=1) as key_pool,
-        aclosing(KeyLookups(key_pool)) as lookups,
+        aclosing(KeyLookups(key_pool, API_KEYS)) as lookups,
         aclosing(KeyLookups(key_pool, SESSIONS)) as sessions,
         aclosing(LogChanges(pool)) as changes,
         measuring(health_pool) as measurements,
     ):
-        callers = KeyHolders(lookups, sessions) if needs_keys else Anyone()
+        registration = settings.registration
+        callers = KeyHolders(lookups, sessions, settings.gateway_url, registration) if needs_keys else Anyone()
         held_most = connections_of(settings) // HELD_SHARE
         held = ConcurrencyLimit(held_most, doing="wait at this gateway or follow the log", way_out=NO_WAIT, closes=True)
         gateway = Gateway(
@@ -211,6 +213,7 @@ async def _opened(
             combiner=combiner,
             callers=callers,
             viewers=callers,
+            single_sign_on=None if registration is None else SingleSignOn(registration),
             quotas=quotas,
             signal_notifications=signal_notifications,
             due_notifications=due_notifications,

@@ -16,6 +16,7 @@ from shardclock_server.gateway.limits.quotas import Quotas
 from shardclock_server.gateway.limits.unsent import UnsentBytes
 from shardclock_server.gateway.limits.usage import TenantUsage
 from shardclock_server.gateway.limits.work_thread import WorkThread
+from shardclock_server.gateway.oidc.single_sign_on import SingleSignOn
 from shardclock_server.gateway.requests.callers import Callers, Viewers
 from shardclock_server.gateway.settings import GatewaySettings
 from shardclock_server.gateway.waits.changes import LogChanges
@@ -68,6 +69,7 @@ class Gateway:
     combiner: Combiner
     callers: Callers
     viewers: Viewers  # of the console
+    single_sign_on: SingleSignOn | None  # None: people sign in with keys only
     quotas: Quotas
     signal_notifications: NotificationSender  # to engines
     due_notifications: NotificationSender  # to shards

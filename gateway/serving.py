@@ -75,6 +75,7 @@ async def serve(
              UnfitSchema  the database has another version of the schema
     """
     needs_keys = needs_keys_of(settings)
+    registration = settings.registration
     await _require_store(dsn, tell)
     app = make_app(settings, dsn, needs_keys=needs_keys)
     config = config_of(app, settings)
@@ -97,6 +98,7 @@ async def serve(
     tell(
         f"HTTP API at {url}, console at {console}"
         + ("" if needs_keys else ", without API keys: for all on this machine")
+        + (f"; people sign in at {registration.host}, which needs {registration.redirect_uri}" if registration else "")
     )
     maintaining = asyncio.create_task(_maintain_repeatedly(maintain), name="maintaining")
     try:
@@ -137,9 +139,16 @@ def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.C
 def needs_keys_of(settings: GatewaySettings) -> bool:
     """Return whether each request needs an API key.
 
-    errors:  CannotServe  keys are turned off, and other machines could reach the gateway
+    errors:  CannotServe  keys are turned off, and other machines could reach the gateway or people shall sign in
     """
     is_local = is_loopback(settings.gateway_host)
+    if settings.gateway_oidc_issuer is not None:
+        if settings.gateway_keys is False:
+            raise CannotServe(
+                "SHARDCLOCK_GATEWAY_OIDC_ISSUER asks people to sign in, and SHARDCLOCK_GATEWAY_KEYS is false: each"
+                " caller could do everything without a sign-in; leave one of them out"
+            )
+        return True
     if settings.gateway_keys is False and not is_local:
         raise CannotServe(
             f"SHARDCLOCK_GATEWAY_HOST {settings.gateway_host} can be reached from elsewhere, and"

@@ -3,8 +3,10 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from shardclock_server.gateway.oidc.grants import GroupGrants, read_grants
+from shardclock_server.gateway.oidc.registration import ClientRegistration, is_safe_url
 from shardclock_server.sql.tenants.tenants import Limits
 from shardclock_server.webhooks.addresses import listed, networks_of
 from shardclock_server.webhooks.endpoint import EndpointRules
@@ -43,6 +45,29 @@ class GatewaySettings(BaseModel):
     )
     gateway_keys: bool | None = Field(
         None, description="whether each request needs an API key; none: yes, except on a loopback address"
+    )
+    gateway_oidc_issuer: str | None = Field(
+        None,
+        max_length=255,
+        description="the identity provider at which people sign in to the console; none: only keys",
+    )
+    gateway_oidc_client_id: str | None = Field(
+        None, min_length=1, max_length=255, description="the client that the identity provider has for the gateways"
+    )
+    gateway_oidc_secret: SecretStr | None = Field(
+        None, min_length=1, description="the secret of this client; none, and no file: a public client"
+    )
+    gateway_oidc_secret_file: Path | None = Field(None, description="the file with this secret, read for each sign-in")
+    gateway_oidc_groups: str = Field(
+        "", description="the scopes and tenants of groups: ops=operate@*; shop=read,write@shop"
+    )
+    gateway_oidc_groups_claim: str = Field(
+        "groups", min_length=1, max_length=255, description="the claim with a person's groups"
+    )
+    gateway_oidc_scopes: str = Field(
+        "openid profile email",
+        pattern=r"^openid( [\x21-\x7e]+)*$",
+        description="the scopes that the gateway requests; some providers need one for the groups",
     )
     gateway_tls_cert: Path | None = Field(None, description="the file with the TLS certificate; none: plain HTTP")
     gateway_tls_key: Path | None = Field(None, description="the file with the TLS private key")
@@ -112,6 +137,55 @@ class GatewaySettings(BaseModel):
         5.0, gt=0, le=60, description="the wait for an answer of Postgres, before the gateway answers 503"
     )
     gateway_body_s: float = Field(10.0, gt=0, description="the time in which a request's body must arrive")
+
+    @field_validator("gateway_oidc_issuer")
+    @classmethod
+    def _issuer_is_safe(cls, issuer: str | None) -> str | None:
+        if issuer is not None and (not is_safe_url(issuer) or "?" in issuer):
+            raise ValueError("it must be an https address without a query, or an http address of this machine")
+        return issuer
+
+    @field_validator("gateway_oidc_groups")
+    @classmethod
+    def _groups_are_readable(cls, groups: str) -> str:
+        if groups:
+            read_grants(groups)
+        return groups
+
+    @property
+    def registration(self) -> ClientRegistration | None:
+        """The gateway's registration at the identity provider; None: people sign in with keys only.
+
+        errors:  CannotServe  settings are missing, or contradict each other
+        """
+        if self.gateway_oidc_issuer is None:
+            return None
+        if self.gateway_oidc_client_id is None or not self.gateway_oidc_groups or self.gateway_url is None:
+            raise CannotServe(
+                "SHARDCLOCK_GATEWAY_OIDC_ISSUER needs SHARDCLOCK_GATEWAY_OIDC_CLIENT_ID, SHARDCLOCK_GATEWAY_OIDC_GROUPS"
+                " and SHARDCLOCK_GATEWAY_URL: set all four"
+            )
+        if not is_safe_url(self.gateway_url):
+            raise CannotServe(
+                f"SHARDCLOCK_GATEWAY_URL {self.gateway_url} must be an https address for"
+                " SHARDCLOCK_GATEWAY_OIDC_ISSUER: the answer of the identity provider must not travel in clear text"
+            )
+        if self.gateway_oidc_secret is not None and self.gateway_oidc_secret_file is not None:
+            raise CannotServe(
+                "SHARDCLOCK_GATEWAY_OIDC_SECRET and SHARDCLOCK_GATEWAY_OIDC_SECRET_FILE both give the secret; leave one"
+                " of them out"
+            )
+        secret = self.gateway_oidc_secret
+        return ClientRegistration(
+            self.gateway_oidc_issuer,
+            self.gateway_oidc_client_id,
+            f"{self.gateway_url.rstrip('/')}/console/sign-in/callback",
+            GroupGrants(read_grants(self.gateway_oidc_groups)),
+            self.gateway_oidc_scopes,
+            self.gateway_oidc_groups_claim,
+            None if secret is None else secret.get_secret_value(),
+            self.gateway_oidc_secret_file,
+        )
 
     @property
     def root_path(self) -> str:

@@ -1,4 +1,4 @@
-"""Sign in to the console: exchange an API key for a session, find its key again, and end it.
+"""Sign in to the console: begin a session for an API key or a person, find its holder again, and end it.
 
 A session's token is `scs_` and 32 random bytes. The browser has the token in a cookie, and the database its SHA-256.
 """
@@ -11,8 +11,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from shardclock_server.sql.keys.keys import ApiKey
-from shardclock_server.sql.keys.sessions import begin_session, end_session, keys_of_sessions
+from shardclock_server.sql.keys.sessions import (
+    Person,
+    SessionHolder,
+    begin_person_session,
+    begin_session,
+    end_session,
+    find_sessions,
+)
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
 
@@ -34,24 +40,26 @@ def is_token(text: str) -> bool:
     return TOKEN.fullmatch(text) is not None
 
 
-async def begin(session: Session, key: ApiKey) -> SignIn:
-    """Begin a session for an API key.
+async def begin(session: Session, holder: SessionHolder) -> SignIn:
+    """Begin a session for an API key or a person.
 
     errors:  StoreUnavailable  the outcome is unknown: begin another session
     """
     token = f"scs_{urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).decode().rstrip('=')}"
-    lifetime = Duration(0, 0, LIFETIME)
-    return SignIn(await begin_session(session, key.key_id, _digest(token), lifetime=lifetime), token)
+    digest, lifetime = _digest(token), Duration(0, 0, LIFETIME)
+    if isinstance(holder, Person):
+        return SignIn(await begin_person_session(session, holder, digest, lifetime=lifetime), token)
+    return SignIn(await begin_session(session, holder.key_id, digest, lifetime=lifetime), token)
 
 
-async def keys_of(session: Session, tokens: Sequence[str]) -> list[ApiKey | None]:
-    """Find the keys of these sessions in one statement.
+async def holders_of(session: Session, tokens: Sequence[str]) -> list[SessionHolder | None]:
+    """Find the holders of these sessions in one statement.
 
-    shape:   one key per token, in order; None: the session or its key has ended
+    shape:   one holder per token, in order; None: the session or its key has ended
     errors:  StoreUnavailable  no answer in time
     """
     digests = [_digest(token) for token in tokens]
-    found = await keys_of_sessions(session, digests)
+    found = await find_sessions(session, digests)
     return [found.get(digest) for digest in digests]
 
 

@@ -20,6 +20,7 @@ from shardclock_server.sql.clients.history import (
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.cluster.leadership import RampRate, read_ramp
 from shardclock_server.sql.deliveries.find import DeliveryState, find_delivery
+from shardclock_server.sql.served import PERSON
 from shardclock_server.sql.session import Session
 
 
@@ -93,10 +94,15 @@ def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, mome
     return skipped if skipped and last.due_date < moment <= skipped.recorded_at else last
 
 
+def writer_of(key_prefix: str) -> str:
+    """Word the author that the log keeps as the prefix of an API key."""
+    return key_prefix.removeprefix(PERSON) if key_prefix.startswith(PERSON) else f"the API key {key_prefix}"
+
+
 def author_of(detail: dict[str, object]) -> str:
     """Name the author and the reason of a change, as far as they are recorded."""
     key_prefix, reason = detail.get("key_prefix"), detail.get("reason")
-    by = detail.get("by") if key_prefix is None else f"the API key {key_prefix}"
+    by = detail.get("by") if key_prefix is None else writer_of(str(key_prefix))
     return (f" by {by}" if by else "") + (f" ({reason})" if reason else "")
 
 

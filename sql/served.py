@@ -6,9 +6,18 @@ The policies of sql/roles.sql read these values if the session has the gateway's
 import asyncpg
 
 Tenants = frozenset[str]
+PERSON = "person "
 NO_TENANTS: Tenants = frozenset()
 ALL_TENANTS: Tenants = frozenset({"\n"})  # no tenant can have this name
 _HAS_POLICIES = "select exists (select from pg_catalog.pg_policies p where p.schemaname = 'shardclock')"
+
+
+def author_of(key_prefix: str | None, subject: str | None, name: str | None) -> str:
+    """Write the author of a change as the log keeps it: the prefix of an API key, or `person` and the person's name.
+
+    A prefix has eight letters and digits, so a person's name can't look like one. "" is for neither.
+    """
+    return key_prefix or ("" if subject is None else f"{PERSON}{name}")
 
 
 class Served:
@@ -25,7 +34,7 @@ class Served:
         self._has_policies = True  # without policies the server needs no values
 
     def choose(self, tenants: Tenants, key_prefix: str) -> None:
-        """Set the tenants of the next statements, and the prefix of the caller's API key; "" for no key."""
+        """Set the tenants of the next statements, and their author (`author_of`)."""
         self.tenants = tenants
         self._key_prefix = key_prefix
 

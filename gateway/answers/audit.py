@@ -21,9 +21,13 @@ class ActAnswer(Answer):
     )
     interface: str = Field(examples=["api"], description="api, cli or console")
     key_prefix: str | None = Field(
-        examples=["k7v2m4qa"], description="the prefix of the API key; null: no key was needed"
+        examples=["k7v2m4qa"], description="the prefix of the API key; null: a person, or no key was needed"
     )
-    key_name: str | None = Field(examples=["operations"])
+    key_name: str | None = Field(examples=["operations"], description="the name of the API key, or the person's name")
+    subject: str | None = Field(
+        examples=[None],
+        description="the person's identifier at the identity provider; null: no person has signed in",
+    )
     tenant_id: str | None = Field(
         examples=["acme"], description="the tenant of the change; null: the whole installation"
     )

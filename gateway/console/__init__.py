@@ -8,6 +8,7 @@ is sent back to a page with the message (303).
     pages        one module for each family of pages
     access       find the viewer by its session cookie, and check scopes and the origin of a change
     signing_in   exchange an API key for a session; sign out; choose the tenant and the theme
+    single_sign_on  sign in at the identity provider
     failures     the page that answers a refusal, a missing page or an error
     caching      answer equal requests within a second with one rendered page
     live         tell open pages that something has changed, by server-sent events

@@ -12,10 +12,10 @@ from starlette.requests import Request
 
 from shardclock.api.codes import NOT_ALLOWED
 from shardclock_server.gateway.access import admit, admit_bulk, admit_operator
-from shardclock_server.gateway.console.addresses import host_of
 from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.requests.callers import OWN_SITES, Caller
 from shardclock_server.gateway.requests.headers import header_of
+from shardclock_server.gateway.requests.origins import is_own_origin
 from shardclock_server.gateway.requests.paths import refuse_unreadable_path
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.queries import known_query
@@ -46,19 +46,12 @@ async def require_own_page(request: Request) -> None:
         return
     if origin is None:
         raise Problem(NOT_ALLOWED, "Origin is missing: a change in the console comes from a page in a browser")
-    if not _is_own(request, origin):
+    if not is_own_origin(request.headers, gateway_of(request).settings.gateway_url):
         raise Problem(
             NOT_ALLOWED,
             f"Origin {shortened(origin)} is not the console's; behind a proxy set SHARDCLOCK_GATEWAY_URL to the address"
             " that browsers use",
         )
-
-
-def _is_own(request: Request, origin: str) -> bool:
-    hosts = {(header_of(request.headers, "Host") or "").lower()}
-    if (url := gateway_of(request).settings.gateway_url) is not None:
-        hosts.add(host_of(url))
-    return host_of(origin) in hosts - {""}
 
 
 async def signed_in(request: Request) -> Caller:

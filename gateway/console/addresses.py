@@ -1,24 +1,13 @@
 """Build the console's URLs: they begin with the path under which a proxy serves the gateway."""
 
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 
+from shardclock_server.gateway.requests.origins import split_url
+
 ROOT = "/console"
 HOME = "/"
-
-
-def split_url(text: str) -> SplitResult:
-    """Split a URL that a request has given; an invalid URL, such as `http://[::1`, has no parts."""
-    try:
-        return urlsplit(text)
-    except ValueError:
-        return urlsplit("")
-
-
-def host_of(url: str) -> str:
-    """Return the host and the port of a URL, in lower case; "" if there is none."""
-    return split_url(url).netloc.lower()
 
 
 def base_of(request: Request) -> str:

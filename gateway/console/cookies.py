@@ -21,8 +21,13 @@ def is_https(request: Request) -> bool:
     return HTTPS in (request.url.scheme, (url or "").partition(":")[0])
 
 
-def set_cookie(request: Request, response: Response, name: str, value: str, *, lasts_s: int) -> None:
-    """Set a cookie that only the console's own pages send back, and that no script can read."""
+def set_cookie(
+    request: Request, response: Response, name: str, value: str, *, lasts_s: int, follows_links: bool = False
+) -> None:
+    """Set a cookie that no script can read, and that only the console's own pages send back.
+
+    `follows_links`: the browser also sends the cookie when it follows a link or a redirect of another site.
+    """
     response.set_cookie(
         name,
         quote(value),
@@ -30,7 +35,7 @@ def set_cookie(request: Request, response: Response, name: str, value: str, *, l
         path=base_of(request),
         secure=is_https(request),
         httponly=True,
-        samesite="strict",
+        samesite="lax" if follows_links else "strict",
     )
 
 

@@ -7,10 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shardclock_server.gateway.console.access import SignInNeeded, signed_in
-from shardclock_server.gateway.console.addresses import base_of, path_of, split_url
+from shardclock_server.gateway.console.addresses import base_of, path_of
 from shardclock_server.gateway.console.shell import page, respond
 from shardclock_server.gateway.console.signing_in import sign_in_redirect
 from shardclock_server.gateway.requests.callers import Caller
+from shardclock_server.gateway.requests.origins import split_url
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.recording import SAFE_METHODS
 from shardclock_server.sql.session import StoreUnavailable

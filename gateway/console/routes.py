@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from starlette.routing import Route
 
-from shardclock_server.gateway.console import assets, live, signing_in
+from shardclock_server.gateway.console import assets, live, signing_in, single_sign_on
 from shardclock_server.gateway.console.addresses import HOME, ROOT
 from shardclock_server.gateway.console.pages import (
     audit,
@@ -28,7 +28,9 @@ FAMILIES = (
     tasks, processes, instances, cluster, tenants,
 )  # fmt: skip
 PAGES = tuple(it.router for it in FAMILIES)
-ROUTERS: tuple[APIRouter, ...] = (*PAGES, signing_in.router, live.router, assets.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    *PAGES, signing_in.router, single_sign_on.router, live.router, assets.router
+)  # fmt: skip
 PATHS = frozenset(
     route.path.removeprefix(ROOT) or HOME for router in PAGES for route in router.routes if isinstance(route, Route)
 )

@@ -70,7 +70,7 @@ def page(
     is_personal = values.pop("personal", False)
     paths = request.app.state.console_paths
     shared = {
-        "caller": caller if is_personal else replace(caller, key=None, name=None),
+        "caller": caller if is_personal else replace(caller, key=None, name=None, subject=None),
         "links": links_for(caller, paths),
         "can": partial(allows, caller.scopes),
         "is_live": values.pop("live", status == HTTPStatus.OK),

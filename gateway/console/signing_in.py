@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from shardclock.api.codes import NOT_ALLOWED, REFUSED
 from shardclock_server.gateway.console.access import signed_in
-from shardclock_server.gateway.console.addresses import ROOT, host_of, url_of, within
+from shardclock_server.gateway.console.addresses import ROOT, url_of, within
 from shardclock_server.gateway.console.cookies import THEME, THEMES, drop_cookie, set_cookie
 from shardclock_server.gateway.console.forms import form_of
 from shardclock_server.gateway.console.shell import page, respond
@@ -23,8 +23,10 @@ from shardclock_server.gateway.requests.callers import (
     is_loopback,
     is_tenant,
 )
+from shardclock_server.gateway.requests.origins import host_of
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service import sign_ins
+from shardclock_server.sql.keys.sessions import SessionHolder
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.timers.model import NAME_RULE
 from shardclock_server.timers.refusal import shortened
@@ -64,11 +66,25 @@ class ThemeForm(BaseModel):
 
 
 @router.get(SIGN_IN)
-async def show_sign_in(request: Request, to: Annotated[str, Query(max_length=4_000)] = "/") -> Response:
-    """Show the sign-in page; a gateway without keys has none."""
-    if not isinstance(gateway_of(request).viewers, KeyHolders):
+async def show_sign_in(
+    request: Request, to: Annotated[str, Query(max_length=4_000)] = "/", signed_out: bool = False
+) -> Response:
+    """Show the sign-in page; a gateway without keys has none. After a person's sign-out it leads to the provider's."""
+    gateway = gateway_of(request)
+    if not isinstance(gateway.viewers, KeyHolders):
         return RedirectResponse(within(request, to), HTTPStatus.SEE_OTHER)
-    return respond(request, "sign_in.html", {"title": "Sign in", "to": to}, status=HTTPStatus.OK)
+    leaves = await gateway.single_sign_on.sign_out_url() if signed_out and gateway.single_sign_on else None
+    return sign_in_page(request, to, leaves=leaves)
+
+
+def sign_in_page(
+    request: Request, to: str, *, error: str | None = None, status: int = HTTPStatus.OK, leaves: str | None = None
+) -> Response:
+    """Render the sign-in page, with the sentence of a refusal, or with the URL of the provider's sign-out."""
+    single_sign_on = gateway_of(request).single_sign_on
+    provider = single_sign_on.registration.host if single_sign_on else None
+    values = {"title": "Sign in", "to": to, "error": error, "provider": provider, "leaves": leaves}
+    return respond(request, "sign_in.html", values, status=status)
 
 
 @router.post(SIGN_IN)
@@ -81,13 +97,20 @@ async def sign_in(request: Request) -> Response:
         _require_safe(request)
         key = await gateway.viewers.key_of(form.key.get_secret_value())
     except Problem as problem:
-        values = {"title": "Sign in", "to": form.to, "error": str(problem)}
-        return respond(request, "sign_in.html", values, status=problem.code.status)
-    async with gateway.pool.session(NO_TENANTS) as session:
-        signed = await sign_ins.begin(session, key)
+        return sign_in_page(request, form.to, error=str(problem), status=problem.code.status)
     response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)
-    set_cookie(request, response, SESSION_COOKIE, signed.token, lasts_s=int(sign_ins.LIFETIME.total_seconds()))
+    await begin_session(request, response, key)
     return response
+
+
+async def begin_session(request: Request, response: Response, holder: SessionHolder) -> None:
+    """Begin a session, and give the browser its token.
+
+    errors:  StoreUnavailable  the outcome is unknown: the person signs in again
+    """
+    async with gateway_of(request).pool.session(NO_TENANTS) as session:
+        signed = await sign_ins.begin(session, holder)
+    set_cookie(request, response, SESSION_COOKIE, signed.token, lasts_s=int(sign_ins.LIFETIME.total_seconds()))
 
 
 def _require_safe(request: Request) -> None:
@@ -113,11 +136,15 @@ def _require_safe(request: Request) -> None:
 async def sign_out(request: Request) -> Response:
     """End the session."""
     gateway, token = gateway_of(request), request.cookies.get(SESSION_COOKIE, "")
+    caller = await gateway.viewers.viewer_of(request.headers, request.cookies)
     if isinstance(gateway.viewers, KeyHolders) and sign_ins.is_token(token):
         async with gateway.pool.session(NO_TENANTS) as session:
             await sign_ins.end(session, token)
         gateway.viewers.sessions.forget(token)
-    response = RedirectResponse(url_of(request, SIGN_IN), HTTPStatus.SEE_OTHER)
+    is_person = caller is not None and caller.subject is not None
+    response = RedirectResponse(
+        url_of(request, SIGN_IN, signed_out="true" if is_person else None), HTTPStatus.SEE_OTHER
+    )
     for name in (SESSION_COOKIE, TENANT_COOKIE):
         drop_cookie(request, response, name)
     return response
@@ -126,15 +153,19 @@ async def sign_out(request: Request) -> Response:
 @router.get("/account")
 async def show_account(request: Request, caller: Annotated[Caller, Depends(signed_in)], to: str = "/") -> Response:
     """Show the caller's key and rights, and the choice of tenant and theme."""
-    return page(request, caller, "account.html", title="Account", to=to, live=False, personal=True)
+    options = [(name, name) for name in caller.choices or ()]
+    return page(
+        request, caller, "account.html", title="Account", to=to, tenant_options=options, live=False, personal=True
+    )
 
 
 @router.post("/tenant")
 async def choose_tenant(request: Request, caller: Annotated[Caller, Depends(signed_in)]) -> Response:
-    """Choose the tenant of the next pages; an operator's key may act for each tenant."""
+    """Choose the tenant of the next pages; an operator may act for each tenant."""
     form = await form_of(request, TenantForm)
-    if not caller.is_operator:
-        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
+    if caller.choices is not None and form.tenant not in caller.choices:
+        caller.require_operator()
+        raise Problem(NOT_ALLOWED, f"tenant {shortened(form.tenant)} is none of yours; choose one of the list")
     if not is_tenant(form.tenant):
         raise Problem(REFUSED, f"tenant {shortened(form.tenant)} is refused: it must be {NAME_RULE}")
     response = RedirectResponse(within(request, form.to), HTTPStatus.SEE_OTHER)

@@ -7,6 +7,7 @@ bodies         read a body, with limits
 shared_fields  fields that several routes share
 paths          keys and names in paths
 queries        check that a query has known parameters, each once
+origins        compare the page that a browser names with the gateway's addresses
 headers        check that each supported header comes once; answer HEAD as GET
 malformed      explain why bytes are no HTTP request
 idempotency    answer a repeated request without doing it twice

@@ -1,5 +1,7 @@
 """Identify the caller of a request: the tenant of its API key, and the rights of the key.
 
+People sign in to the console with a key or at an identity provider; their groups then give them tenants and rights.
+
 A gateway without keys trusts the tenant that a request names; this gateway listens on loopback only.
 """
 
@@ -13,13 +15,16 @@ from urllib.parse import unquote, urlsplit
 from starlette.datastructures import Headers
 
 from shardclock.api.codes import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED
+from shardclock_server.gateway.oidc.registration import ClientRegistration
 from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.key_lookups import KeyLookups
+from shardclock_server.gateway.requests.origins import is_own_origin
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.keys import SCOPES, allows, found_or_refused
 from shardclock_server.sql.keys.keys import ApiKey
-from shardclock_server.sql.served import Tenants
+from shardclock_server.sql.keys.sessions import Person, SessionHolder
+from shardclock_server.sql.served import Tenants, author_of
 from shardclock_server.timers.model import NAME_CHARS_MAX, NAME_RULE
 from shardclock_server.timers.refusal import Refusal, shortened
 
@@ -38,14 +43,32 @@ OWN_SITES = frozenset({"none", "same-origin"})
 class Caller:
     """The caller of a request: a tenant and the scopes of its key; `key` is the prefix of the key, `name` its name.
 
+    A person of the identity provider has no key: `subject` identifies the person, `name` is the person's.
     An operator acts for the whole installation, and for any tenant that it names.
     """
 
     tenant_id: str
     scopes: Collection[str]
     is_operator: bool
-    key: str | None = None  # None at a gateway without keys
+    key: str | None = None  # None: a person, or a gateway without keys
     name: str | None = None
+    subject: str | None = None
+    choices: tuple[str, ...] | None = ()  # the tenants that the caller may choose in the console; None: all
+
+    @property
+    def is_signed_in(self) -> bool:
+        """Return whether a key or a person is known."""
+        return self.key is not None or self.subject is not None
+
+    @property
+    def author(self) -> str:
+        """The author of the caller's changes, as the log keeps it."""
+        return author_of(self.key, self.subject, self.name)
+
+    @property
+    def _access(self) -> tuple[str, str]:
+        """The grounds of the caller's rights, and the kind of grounds that may have more."""
+        return ("your sign-in", "group") if self.subject is not None else (f"the key {self.key}…", "key")
 
     @property
     def tenants(self) -> Tenants:
@@ -61,12 +84,23 @@ class Caller:
         return tenant_id == self.tenant_id and (self.is_operator or not target.startswith(TARGET_OF_JOB))
 
     def require(self, scope: str) -> None:
-        """Require a scope of the caller's key.
+        """Require a scope of the caller.
 
-        errors:  Problem  the key lacks the scope; the problem names the scope
+        errors:  Problem  the caller lacks the scope; the problem names the scope
         """
         if not allows(self.scopes, scope):
-            raise Problem(NOT_ALLOWED, f"the key {self.key}… has no scope {scope}; use a key that has it")
+            shown, other = self._access
+            raise Problem(NOT_ALLOWED, f"{shown} has no scope {scope}; use a {other} that has it")
+
+    def require_operator(self) -> None:
+        """Require a caller for the whole installation.
+
+        errors:  Problem  the caller is a tenant's
+        """
+        if not self.is_operator:
+            shown, other = self._access
+            means = "has all tenants" if self.subject is not None else "was made with --all-tenants"
+            raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a {other} that {means}")
 
 
 class Callers(Protocol):
@@ -118,18 +152,36 @@ class Anyone:
                 f"Sec-Fetch-Site {shortened(site)} tells of another web page, and without API keys only programs on"
                 " this machine are served; ask from a program, or set SHARDCLOCK_GATEWAY_KEYS to true",
             )
-        return Caller(_tenant_named(headers) or DEFAULT_TENANT, SCOPES, is_operator=True)
+        return Caller(_tenant_named(headers) or DEFAULT_TENANT, SCOPES, is_operator=True, choices=None)
 
 
 class KeyHolders:
     """Identify callers by their API keys."""
 
-    def __init__(self, lookups: KeyLookups, sessions: KeyLookups) -> None:
+    def __init__(
+        self,
+        lookups: KeyLookups[ApiKey],
+        sessions: KeyLookups[SessionHolder],
+        gateway_url: str | None = None,
+        registration: ClientRegistration | None = None,
+    ) -> None:
         self._lookups = lookups
         self.sessions = sessions
+        self._gateway_url = gateway_url
+        self._registration = registration
 
     async def caller_of(self, headers: Headers) -> Caller:
-        """Return a caller of the key's tenant; an operator's key acts for the tenant that the request names."""
+        """Return a caller of the key's tenant; an operator's key acts for the tenant that the request names.
+
+        Programs send no `Origin`. A browser sends it for the page of another site, also if an add-on of the browser or
+        a proxy adds a key to the page's request.
+        """
+        if (origin := header_of(headers, "Origin")) is not None and not is_own_origin(headers, self._gateway_url):
+            raise Problem(
+                NOT_ALLOWED,
+                f"Origin {shortened(origin)} is another web page, and only programs and the gateway's own pages are"
+                " served; behind a proxy set SHARDCLOCK_GATEWAY_URL to the address that browsers use",
+            )
         scheme, _, text = (header_of(headers, "Authorization") or "").partition(" ")
         if scheme.lower() != BEARER or not text:
             raise _unauthorized("each request needs an API key: send it as Authorization: Bearer sck_…")
@@ -151,15 +203,39 @@ class KeyHolders:
             raise _unauthorized(str(error)) from None
 
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:  # noqa: ARG002 - the protocol's
-        """Return the caller of the session's key; an operator's key acts for the chosen tenant."""
-        key = await self.sessions.find(cookies.get(SESSION_COOKIE, ""))
-        return None if key is None else _holder_of(key, _tenant_chosen(cookies))
+        """Return the caller of the session's key or person; an operator acts for the chosen tenant."""
+        holder, chosen = await self.sessions.find(cookies.get(SESSION_COOKIE, "")), _tenant_chosen(cookies)
+        if isinstance(holder, Person):
+            return self._person_of(holder, chosen)
+        return None if holder is None else _holder_of(holder, chosen)
+
+    def _person_of(self, person: Person, chosen: str | None) -> Caller | None:
+        """Make the caller of a person; None: the settings now give the person's groups nothing."""
+        registration = self._registration
+        if registration is None or registration.issuer != person.issuer:
+            return None
+        grants = registration.grants
+        tenants = grants.tenants_of(person.groups)
+        access = grants.access_of(person.groups, chosen if tenants is None or chosen in tenants else None)
+        if access is None:
+            return None
+        tenant_id = access.tenant_id or chosen or DEFAULT_TENANT
+        return Caller(
+            tenant_id,
+            access.scopes,
+            is_operator=access.tenant_id is None,
+            name=person.name,
+            subject=person.subject,
+            choices=tenants,
+        )
 
 
 def _holder_of(key: ApiKey, named: str | None) -> Caller:
     """Make the caller with a key; `named` is the tenant that an operator has named."""
     tenant_id = key.tenant_id or named or DEFAULT_TENANT
-    return Caller(tenant_id, key.scopes, is_operator=key.tenant_id is None, key=key.prefix, name=key.name)
+    is_operator = key.tenant_id is None
+    choices = None if is_operator else ()
+    return Caller(tenant_id, key.scopes, is_operator=is_operator, key=key.prefix, name=key.name, choices=choices)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""Look up API keys, and the keys of the console's sessions, for all requests of a gateway.
+"""Look up API keys, and the keys and persons of the console's sessions, for all requests of a gateway.
 
 One statement at a time looks up many keys, on a separate Postgres session.
 
@@ -11,11 +11,13 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from shardclock_server.gateway.requests.problems import unavailable
 from shardclock_server.service import sign_ins
 from shardclock_server.service.keys import authenticate_all, is_api_key
 from shardclock_server.sql.keys.keys import ApiKey
+from shardclock_server.sql.keys.sessions import SessionHolder
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
@@ -25,38 +27,39 @@ KNOWN_S = 2.0
 KNOWN_MAX = 10_000  # a limit for valid keys, and the same limit for unknown keys
 BATCH_KEYS = 500
 WAITING_MAX = 5_000
+Holder = TypeVar("Holder")
 
 
 @dataclass(frozen=True, slots=True)
-class SecretKind:
-    """A kind of secret text that stands for an API key: its form, its noun, and the statement that finds keys."""
+class SecretKind(Generic[Holder]):
+    """A kind of secret text that stands for its holder: its form, its noun, and the statement that finds holders."""
 
     is_formed: Callable[[str], bool]
     plural: str
-    find: Callable[[Session, Sequence[str]], Awaitable[list[ApiKey | None]]]
+    find: Callable[[Session, Sequence[str]], Awaitable[list[Holder | None]]]
 
 
-API_KEYS = SecretKind(is_api_key, "API keys", authenticate_all)
-SESSIONS = SecretKind(sign_ins.is_token, "sessions", sign_ins.keys_of)
+API_KEYS: SecretKind[ApiKey] = SecretKind(is_api_key, "API keys", authenticate_all)
+SESSIONS: SecretKind[SessionHolder] = SecretKind(sign_ins.is_token, "sessions", sign_ins.holders_of)
 
 
 @dataclass(frozen=True, slots=True)
-class _PendingLookup:
+class _PendingLookup(Generic[Holder]):
     """A key that is being looked up, and the result for all requests with it."""
 
     text: str
-    found: "asyncio.Future[ApiKey | None]"
+    found: "asyncio.Future[Holder | None]"
 
 
-class KeyLookups:
+class KeyLookups(Generic[Holder]):
     """Cache keys for a short time, and look up the other keys; keys that were valid before come first."""
 
-    def __init__(self, pool: Pool, kind: SecretKind = API_KEYS) -> None:
+    def __init__(self, pool: Pool, kind: SecretKind[Holder]) -> None:
         self._pool = pool
         self._kind = kind
-        self._good: dict[bytes, tuple[ApiKey, float]] = {}
+        self._good: dict[bytes, tuple[Holder, float]] = {}
         self._unknown: dict[bytes, float] = {}  # with the end of each key's validity in this cache
-        self._asked: dict[bytes, _PendingLookup] = {}
+        self._asked: dict[bytes, _PendingLookup[Holder]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def aclose(self) -> None:
@@ -65,7 +68,7 @@ class KeyLookups:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def find(self, text: str) -> ApiKey | None:
+    async def find(self, text: str) -> Holder | None:
         """Find a key by its text, at most KNOWN_S old; None: the key is unknown, or no longer valid.
 
         errors:  Problem           too many keys wait to be looked up
@@ -110,7 +113,7 @@ class KeyLookups:
                 self._remember(digest, key)
                 asked.found.set_result(key)
 
-    def _remember(self, digest: bytes, key: ApiKey | None) -> None:
+    def _remember(self, digest: bytes, key: Holder | None) -> None:
         until_s = time.monotonic() + KNOWN_S
         if key is None:
             self._good.pop(digest, None)

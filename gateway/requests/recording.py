@@ -95,7 +95,9 @@ def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> 
     parameters = recorded_fields({**request.query_params, **which})
     address = None if request.client is None else request.client.host[:ADDRESS_CHARACTERS_MAX]
     interface = "console" if path.startswith(CONSOLE) else "api"
-    request.state.act = NewAuditRecord(interface, verb, parameters, tenant_id, caller.key, caller.name, address)
+    request.state.act = NewAuditRecord(
+        interface, verb, parameters, tenant_id, caller.key, caller.name, caller.subject, address
+    )
 
 
 def record_of(request: Request) -> NewAuditRecord | None:

@@ -26,7 +26,9 @@ class AuditQuery(BaseModel):
     since: str | None = Field(None, description="only changes since this moment; without it, all changes")
     verb: str | None = Field(None, description="only changes by this verb, such as `endpoints disable` or `endpoints`")
     actor: str | None = Field(
-        None, description="only changes by this API key (its name or prefix) or this database role"
+        None,
+        description="only changes by this API key (its name or prefix), this person (name or subject) or this database"
+        " role",
     )
     limit: int = Field(100, ge=1, le=LISTED_MAX)
     after: str | None = Field(None, description="the `next` of the previous page")

@@ -144,7 +144,7 @@ def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
 
 
 async def _run(gateway: Gateway, caller: Caller, bulk: BulkChange, limit: "_MatchLimit", *, dry_run: bool) -> None:
-    async with gateway.pool.session(caller.tenants, key_prefix=caller.key or "") as session:
+    async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
         try:
             await bulk.run(session, limit, dry_run=dry_run)
         except BulkBroken as broken:

@@ -83,7 +83,7 @@ async def change_own(
         return JSONResponse(answer.model_dump(mode="json"))
 
     gateway = gateway_of(request)
-    async with gateway.pool.session(caller.tenants, key_prefix=caller.key or "") as session:
+    async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
         if expected is None:
             answer = await respond_once(session, idempotent, partial(do, session))
         else:
@@ -104,7 +104,7 @@ async def change_found(
 
     errors:  as `service.single_change.change_one`
     """
-    async with gateway.pool.session(caller.tenants, key_prefix=caller.key or "") as session:
+    async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
         if which.timer_key is not None:  # a name is looked up within the caller's tenant anyway
             await find_own(session, which, caller)
         changed = await change_one(session, which, change, outcomes)

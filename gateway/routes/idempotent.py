@@ -45,7 +45,7 @@ async def run_idempotent(
     if is_recorded:
         opened = audited_transaction(request, caller.tenants)
     else:
-        opened = gateway_of(request).pool.session(caller.tenants, key_prefix=caller.key or "")
+        opened = gateway_of(request).pool.session(caller.tenants, key_prefix=caller.author)
     async with opened as session:
 
         async def answer() -> Response:

@@ -11,9 +11,10 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class NewAuditRecord:
-    """An operator's act, the interface that the operator used, and the operator's name as far as the program knows it.
+    """An operator's act, the interface that the operator used, and the operator as far as the program knows it.
 
-    shape:   `parameters` is bounded and holds no secret: service/audit.py ensures it
+    shape:   `parameters` is bounded and holds no secret: service/audit.py ensures it; `key_name` is the name of a key
+             or of a person, and `subject` identifies the person at the identity provider
     """
 
     interface: str
@@ -22,6 +23,7 @@ class NewAuditRecord:
     tenant_id: str | None = None
     key_prefix: str | None = None
     key_name: str | None = None
+    subject: str | None = None
     address: str | None = None
 
 
@@ -35,6 +37,7 @@ class AuditRecord:
     interface: str
     key_prefix: str | None
     key_name: str | None
+    subject: str | None
     tenant_id: str | None
     verb: str
     parameters: str
@@ -59,6 +62,7 @@ async def record_act(session: Session, act: NewAuditRecord, outcome: str) -> int
         interface=act.interface,
         key_prefix=act.key_prefix,
         key_name=act.key_name,
+        subject=act.subject,
         tenant_id=act.tenant_id,
         verb=act.verb,
         parameters=json.dumps(dict(act.parameters)),
@@ -80,7 +84,7 @@ class AuditFilter:
     """Which records to find; a field that is None filters nothing.
 
     shape:   `verb` also finds the verbs that continue it after a space; `actor` is the name or the prefix of an API
-             key, or a database role
+             key, the name or the subject of a person, or a database role
     """
 
     since: datetime | None = None

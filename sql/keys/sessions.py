@@ -1,13 +1,31 @@
-"""Stored sessions of the console: each one stands for an API key, and ends with the key."""
+"""Stored sessions of the console: each one stands for an API key, and ends with the key, or for a person."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock_server.sql.keys.keys import ApiKey, key_of
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
 
-SESSIONS_MAX = 100  # of one key; a new session then ends the oldest one
+SESSIONS_MAX = 100  # of one key or of one person; a new session then ends the oldest one
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person that an identity provider has identified.
+
+    shape:   `subject` identifies the person at the issuer; `name` is for display and may change; `groups` are the
+             person's groups that the settings of the gateway named at the sign-in
+    """
+
+    issuer: str
+    subject: str
+    name: str
+    groups: tuple[str, ...]
+
+
+SessionHolder = ApiKey | Person
 
 
 async def begin_session(
@@ -26,16 +44,45 @@ async def begin_session(
     return expires_at
 
 
-async def keys_of_sessions(
+async def begin_person_session(
+    session: Session, person: Person, digest: bytes, *, lifetime: Duration, now: datetime | None = None
+) -> datetime:
+    """Begin a session for a person, and return the moment of its end.
+
+    errors:  StoreUnavailable  the outcome is unknown: begin another session
+    source:  sql/keys/begin_person_session.sql
+    """
+    row = await session.row(
+        "begin_person_session",
+        digest=digest,
+        issuer=person.issuer,
+        subject=person.subject,
+        name=person.name,
+        groups=list(person.groups),
+        lifetime=str(lifetime),
+        most=SESSIONS_MAX,
+        now=now,
+    )
+    assert row is not None, "an insert returns its row"
+    expires_at: datetime = row["expires_at"]
+    return expires_at
+
+
+async def find_sessions(
     session: Session, digests: Sequence[bytes], *, now: datetime | None = None
-) -> dict[bytes, ApiKey]:
-    """Find the keys of the sessions that have not ended, by the digests of their tokens.
+) -> dict[bytes, SessionHolder]:
+    """Find the keys and persons of the sessions that have not ended, by the digests of their tokens.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/keys/keys_of_sessions.sql
+    source:  sql/keys/find_sessions.sql
     """
-    rows = await session.rows("keys_of_sessions", digests=list(digests), now=now)
-    return {bytes(row["digest"]): key_of(row) for row in rows}
+    rows = await session.rows("find_sessions", digests=list(digests), now=now)
+    return {
+        bytes(row["digest"]): key_of(row)
+        if row["subject"] is None
+        else Person(row["issuer"], row["subject"], row["person"], tuple(row["groups"]))
+        for row in rows
+    }
 
 
 async def end_session(session: Session, digest: bytes) -> bool:

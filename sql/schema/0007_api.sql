@@ -40,23 +40,40 @@ comment on column shardclock.api_keys.revoked_at is 'The time of the revocation;
 
 create table shardclock.console_sessions (
     digest bytea not null,
-    key_id bigint not null,
+    key_id bigint,
+    issuer text,
+    subject text,
+    name text,
+    groups text[],
     created_at timestamptz not null,
     expires_at timestamptz not null,
 
     constraint console_sessions_pkey primary key (digest),
     constraint digest_is_of_sha256 check (octet_length(digest) = 32),
+    constraint it_stands_for_a_key_or_a_person check (
+        num_nonnulls(issuer, subject, name, groups) = case when key_id is null then 4 else 0 end
+    ),
+    constraint name_is_1_to_100_characters check (length(name) between 1 and 100 and name !~ '[[:cntrl:]]'),
+    constraint texts_are_short check (greatest(length(issuer), length(subject)) <= 255),
     constraint expires_after_it_was_made check (expires_at > created_at)
 );
 
-create index console_sessions_by_key on shardclock.console_sessions (key_id, created_at);
+create index console_sessions_by_key on shardclock.console_sessions (key_id, created_at) where key_id is not null;
+
+create index console_sessions_by_person on shardclock.console_sessions (issuer, subject, created_at)
+where subject is not null;
 
 create index console_sessions_by_end on shardclock.console_sessions (expires_at);
 
-comment on table shardclock.console_sessions is 'The sessions of the console''s viewers; each one stands for an API key.';
+comment on table shardclock.console_sessions is
+    'The sessions of the console''s viewers; each one stands for an API key, or for a person of the identity provider.';
 comment on column shardclock.console_sessions.digest is
     'The SHA-256 of the token in the browser''s cookie: the token itself is stored nowhere.';
-comment on column shardclock.console_sessions.key_id is 'The API key; the session ends with the key.';
+comment on column shardclock.console_sessions.key_id is
+    'The API key, and the session ends with the key; null: the session stands for a person.';
+comment on column shardclock.console_sessions.subject is 'The person''s identifier, which the issuer never gives to another person.';
+comment on column shardclock.console_sessions.groups is
+    'The person''s groups at the sign-in; the gateway''s setting gives them their scopes and tenants.';
 
 create table shardclock.idempotent_requests (
     created_at timestamptz not null,
@@ -98,6 +115,7 @@ create table shardclock.audit (
     interface text not null,
     key_prefix text,
     key_name text,
+    subject text,
     tenant_id text,
     verb text not null,
     parameters jsonb not null,
@@ -112,7 +130,7 @@ create table shardclock.audit (
         jsonb_typeof(parameters) = 'object' and octet_length(parameters::text) <= 16384
     ),
     constraint texts_are_short check (
-        greatest(length(key_prefix), length(key_name), length(tenant_id), length(address)) <= 200
+        greatest(length(key_prefix), length(key_name), length(tenant_id), length(address)) <= 200 and length(subject) <= 255
     )
 );
 
@@ -121,7 +139,10 @@ create index audit_by_age on shardclock.audit (recorded_at, act_id);
 comment on table shardclock.audit is 'The acts of operators, one record for each verb, for 400 days.';
 comment on column shardclock.audit.role is 'The database role of the login: a gateway''s role, or an operator''s own.';
 comment on column shardclock.audit.interface is 'api: the HTTP API; cli: the command line; console: the pages of a gateway.';
-comment on column shardclock.audit.key_prefix is 'The prefix of the API key; null: no key was needed.';
+comment on column shardclock.audit.key_prefix is 'The prefix of the API key; null: a person, or no key was needed.';
+comment on column shardclock.audit.key_name is 'The name of the API key, or the person''s name.';
+comment on column shardclock.audit.subject is
+    'The person''s identifier at the identity provider, which names nobody else; null: no person has signed in.';
 comment on column shardclock.audit.tenant_id is 'The tenant of the act; null: the whole installation.';
 comment on column shardclock.audit.parameters is 'The parameters of the verb; a value that may be secret is only ….';
 comment on column shardclock.audit.outcome is

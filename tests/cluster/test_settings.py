@@ -33,13 +33,15 @@ def test_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDCLOCK_DSN", DSN)
     monkeypatch.setenv("shardclock_lease_s", "20")
     monkeypatch.setenv("SHARDCLOCK_DATA_DIR", "/srv/timers")
-    monkeypatch.setenv("SHARDCLOCK_RAY_AUTH_TOKEN", "secret")
+    monkeypatch.setenv("SHARDCLOCK_RAY_AUTH_TOKEN", "hunter2")
+    monkeypatch.setenv("SHARDCLOCK_GATEWAY_OIDC_SECRET", "hunter2")
 
     settings = load_settings()
 
     found = settings.find_dsn()
     assert (found and found.reveal(), settings.shard.lease_s, settings.data_dir) == (DSN, 20.0, Path("/srv/timers"))
-    assert "secret" not in repr(settings)
+    assert "hunter2" not in repr(settings) + str(settings.environment())
+    assert "SHARDCLOCK_GATEWAY_OIDC_SECRET" not in settings.environment()
 
 
 def test_the_command_line_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

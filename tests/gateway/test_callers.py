@@ -14,7 +14,7 @@ from shardclock_server.service import keys as use_cases
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
 from tests.support.factories import BOUND_S, pending_rows
-from tests.support.gateways import Api
+from tests.support.gateways import Api, serving
 from tools.openapi import PAGE
 
 HOUR = {"delay": "PT1H"}
@@ -259,3 +259,38 @@ async def test_a_revoked_key_ends_its_open_streams(locked: Api, owner: Session) 
         assert await stream.content.readline() == b": the log follows\n"
         await use_cases.revoke(owner, key.split("_")[1])
         assert await stream.read() == b"\n"  # until the end of the stream
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "https://evil.example@ops.example"},
+        {"Origin": "chrome-extension://abc"},
+    ],
+    ids=str,
+)
+async def test_no_other_web_page_can_use_a_gateway_with_keys_even_with_a_key(
+    dsn: str, owner: Session, headers: dict[str, str]
+) -> None:
+    key = bearing(await key_of(owner, "ada", "write"))
+    async with serving(dsn, needs_keys=True, gateway_url="https://ops.example/timers") as api:
+        (await api.post("/v1/timers", HOUR, **headers, **key)).assert_problem("not_allowed", 403, "another web page")
+        (await api.get("/v1/timers", **headers, **key)).assert_problem("not_allowed", 403, "SHARDCLOCK_GATEWAY_URL")
+    assert await pending_rows(dsn) == []
+
+
+async def test_programs_probes_and_own_pages_can_use_a_gateway_with_keys_by_any_name(dsn: str, owner: Session) -> None:
+    key = bearing(await key_of(owner, "ada", "write"))
+    async with serving(dsn, needs_keys=True, gateway_url="https://ops.example/timers") as api:
+        for headers in (
+            {"Host": "10.1.2.3:9841"},
+            {"Host": "shardclock-gateway.shardclock"},
+            {"Origin": "https://ops.example"},
+            {"Host": "shardclock-gateway", "Origin": "http://shardclock-gateway"},
+        ):
+            assert (await api.post("/v1/timers", HOUR, **headers, **key)).status == 201
+        assert (await api.get("/readyz", Host="10.1.2.3:9841")).status == 200

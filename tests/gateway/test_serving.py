@@ -24,7 +24,7 @@ from shardclock_server.gateway import serving
 from shardclock_server.gateway.serving import serve
 from shardclock_server.gateway.settings import CannotServe, GatewaySettings
 from shardclock_server.sql.dsn import Dsn
-from tests.support.cli_asserts import DOWN, NOT_THERE, WRONG_SCHEMA, assert_refused
+from tests.support.cli_asserts import BAD_INPUT, DOWN, NOT_THERE, WRONG_SCHEMA, assert_refused
 from tests.support.factories import BOUND_S, query
 from tests.support.gateway_process import gateway_process
 from tests.support.gateways import reads_log
@@ -236,6 +236,42 @@ def test_a_gateway_without_keys_refuses_to_listen_beyond_this_machine(shell: She
     done = shell("gateway", SHARDCLOCK_GATEWAY_HOST="0.0.0.0", SHARDCLOCK_GATEWAY_KEYS="false")
 
     assert_refused(done, "0.0.0.0", "SHARDCLOCK_GATEWAY_KEYS", code=NOT_THERE)
+
+
+OIDC = {
+    "SHARDCLOCK_GATEWAY_OIDC_ISSUER": "https://sso.example",
+    "SHARDCLOCK_GATEWAY_OIDC_CLIENT_ID": "shardclock",
+    "SHARDCLOCK_GATEWAY_OIDC_GROUPS": "ops=operate@*",
+    "SHARDCLOCK_GATEWAY_URL": "https://ops.example/timers",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "code"),
+    [
+        ({"GATEWAY_OIDC_CLIENT_ID": None}, ["SHARDCLOCK_GATEWAY_OIDC_CLIENT_ID", "set all four"], NOT_THERE),
+        ({"GATEWAY_OIDC_GROUPS": None}, ["SHARDCLOCK_GATEWAY_OIDC_GROUPS", "set all four"], NOT_THERE),
+        ({"GATEWAY_URL": None}, ["SHARDCLOCK_GATEWAY_URL", "set all four"], NOT_THERE),
+        ({"GATEWAY_URL": "http://ops.example"}, ["http://ops.example must be an https address"], NOT_THERE),
+        ({"GATEWAY_KEYS": "false"}, ["SHARDCLOCK_GATEWAY_KEYS is false"], NOT_THERE),
+        ({"GATEWAY_OIDC_SECRET": "s3", "GATEWAY_OIDC_SECRET_FILE": "/x"}, ["both give the secret"], NOT_THERE),
+        ({"GATEWAY_OIDC_ISSUER": "http://sso.example"}, ["SHARDCLOCK_GATEWAY_OIDC_ISSUER is", "https"], BAD_INPUT),
+        ({"GATEWAY_OIDC_GROUPS": "ops=root@*"}, ["SHARDCLOCK_GATEWAY_OIDC_GROUPS is", "no scope 'root'"], BAD_INPUT),
+        ({"GATEWAY_OIDC_SCOPES": "profile"}, ["SHARDCLOCK_GATEWAY_OIDC_SCOPES is"], BAD_INPUT),
+    ],
+    ids=str,
+)
+def test_wrong_settings_of_the_sign_in_are_refused_at_the_start_in_one_sentence(
+    shell: Shell, changes: dict[str, str | None], words: list[str], code: int
+) -> None:
+    given = OIDC | {f"SHARDCLOCK_{name}": value for name, value in changes.items() if value is not None}
+    for name, value in changes.items():
+        if value is None:
+            del given[f"SHARDCLOCK_{name}"]
+    with mock.patch.dict(os.environ, given):
+        done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
+
+    assert_refused(done, *words, code=code)
 
 
 @pytest.mark.slow

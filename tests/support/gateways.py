@@ -160,12 +160,16 @@ async def serving(
     role: str = "gateway",
     idle_s: float = 5.0,
     connections: int = 10_000,
+    listener: socket.socket | None = None,
     **settings: Any,
 ) -> AsyncIterator[Api]:
-    """Run a gateway on a database, with the rights of a role; an idle connection is kept for `idle_s`."""
+    """Run a gateway on a database, with the rights of a role; an idle connection is kept for `idle_s`.
+
+    `listener` is for a gateway whose settings have its own address.
+    """
     given = GatewaySettings(**settings)
     app = make_app(given, as_role(dsn, role) if role else dsn, needs_keys=needs_keys)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     app.state.connections = Connections(connections)
     protocol = partial(BoundedProtocol, connections=app.state.connections)

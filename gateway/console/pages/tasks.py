@@ -150,7 +150,7 @@ async def complete(request: Request, task_key: Key, gateway: CurrentGateway, cal
 @asynccontextmanager
 async def _changing(gateway: Gateway, caller: Caller) -> AsyncIterator[Session]:
     """Open a session for a change that the instance's history records with the API key; then notify engines."""
-    async with gateway.pool.session(caller.tenants, key_prefix=caller.key or "") as session:
+    async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
         yield session
     gateway.signal_notifications.want(1)
 

@@ -1,13 +1,14 @@
 -- Appends a record of an operator's act, with the login role of the session, and deletes up to 100 records that are
 -- older than 400 days, so that old records are deleted at least as fast as new ones are added.
 --
--- in:    interface text, key_prefix text, key_name text, tenant_id text, verb text, parameters jsonb, outcome text,
---        address text
+-- in:    interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,
+--        outcome text, address text
 -- out:   bigint: act_id of the record
 -- locks: the new row, and the rows that it deletes; skips locked ones
 -- index: audit_by_age
 create or replace function shardclock.record_act(
-    interface text, key_prefix text, key_name text, tenant_id text, verb text, parameters jsonb, outcome text, address text
+    interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,
+    outcome text, address text
 )
 returns bigint
 language plpgsql
@@ -19,11 +20,11 @@ declare
     added bigint;
 begin
     insert into shardclock.audit (
-        role, interface, key_prefix, key_name, tenant_id, verb, parameters, outcome, address
+        role, interface, key_prefix, key_name, subject, tenant_id, verb, parameters, outcome, address
     )
     values (
-        session_user, record_act.interface, record_act.key_prefix, record_act.key_name, record_act.tenant_id,
-        record_act.verb, record_act.parameters, record_act.outcome, coalesce(record_act.address, host(inet_client_addr()))
+        session_user, record_act.interface, record_act.key_prefix, record_act.key_name, record_act.subject,
+        record_act.tenant_id, record_act.verb, record_act.parameters, record_act.outcome, coalesce(record_act.address, host(inet_client_addr()))
     )
     returning act_id into added;
     delete from shardclock.audit a

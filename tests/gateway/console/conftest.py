@@ -1,4 +1,4 @@
-"""Provide browsers: of a gateway without keys, and of a gateway that needs keys."""
+"""Provide browsers: of a gateway without keys, of one that needs keys, and of one with an identity provider."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.console import Browser, browsing
 from tests.support.gateways import Api
+from tests.support.identity_provider import IdentityProvider, providing, signing_people_in
 
 
 @pytest.fixture
@@ -21,4 +22,25 @@ async def browser(api: Api) -> AsyncIterator[Browser]:
 async def locked_browser(locked: Api) -> AsyncIterator[Browser]:
     """Open the console of a gateway that needs keys, without a sign-in."""
     async with browsing(locked) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[IdentityProvider]:
+    """Run an identity provider."""
+    async with providing() as found:
+        yield found
+
+
+@pytest.fixture
+async def gateway(dsn: str, provider: IdentityProvider) -> AsyncIterator[Api]:
+    """Serve a gateway of this provider."""
+    async with signing_people_in(dsn, provider.url) as api:
+        yield api
+
+
+@pytest.fixture
+async def person(gateway: Api) -> AsyncIterator[Browser]:
+    """Open a browser without a session."""
+    async with browsing(gateway) as opened:
         yield opened

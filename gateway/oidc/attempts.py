@@ -1,0 +1,112 @@
+"""One attempt to sign in. The browser keeps its secret in a cookie; no gateway keeps anything.
+
+State, nonce and code verifier are derived from the secret. A browser that has not begun the attempt has no cookie with
+this secret, so it can't finish the attempt: the state of its request would be wrong.
+"""
+
+import hmac
+import re
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from urllib.parse import quote, unquote, urlencode
+
+from shardclock_server.gateway.oidc.refusals import SignInRefused
+from shardclock_server.gateway.oidc.registration import ClientRegistration
+from shardclock_server.timers.refusal import shortened
+
+SECRET_BYTES = 32
+LASTS_S = 600  # for a person who has to find a second factor
+SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+CODE_CHARACTERS_MAX = 4_096
+SAME_BROWSER = "sign in again, in one browser and at one address, within ten minutes"
+
+
+def _encoded(data: bytes) -> str:
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class SignInAttempt:
+    """One attempt to sign in, and the page to show after it."""
+
+    secret: str = field(repr=False)
+    to: str
+
+    @classmethod
+    def begin(cls, to: str) -> "SignInAttempt":
+        """Draw a new attempt."""
+        return cls(_encoded(secrets.token_bytes(SECRET_BYTES)), to)
+
+    @classmethod
+    def read(cls, cookie: str | None) -> "SignInAttempt":
+        """Read the attempt from its cookie.
+
+        errors:  SignInRefused  the browser has no attempt
+        """
+        secret, _, to = (cookie or "").partition(".")
+        if SECRET.fullmatch(secret) is None:
+            raise SignInRefused(f"this browser has not begun this sign-in, or it has ended: {SAME_BROWSER}")
+        return cls(secret, unquote(to))
+
+    @property
+    def cookie(self) -> str:
+        """Return the value of the cookie."""
+        return f"{self.secret}.{quote(self.to)}"
+
+    @property
+    def state(self) -> str:
+        """Return the value that the provider hands back through the browser."""
+        return self._derived("state")
+
+    @property
+    def nonce(self) -> str:
+        """Return the value that the ID token must have."""
+        return self._derived("nonce")
+
+    @property
+    def verifier(self) -> str:
+        """Return the code verifier of PKCE: only its hash travels through the browser."""
+        return self._derived("verifier")
+
+    def _derived(self, purpose: str) -> str:
+        return _encoded(hmac.digest(self.secret.encode(), purpose.encode(), sha256))
+
+    def url(self, endpoint: str, registration: ClientRegistration) -> str:
+        """Return the URL at the provider to which the browser is sent."""
+        query = urlencode(
+            {
+                "response_type": "code",
+                "client_id": registration.client_id,
+                "redirect_uri": registration.redirect_uri,
+                "scope": registration.scopes,
+                "state": self.state,
+                "nonce": self.nonce,
+                "code_challenge": _encoded(sha256(self.verifier.encode()).digest()),
+                "code_challenge_method": "S256",
+            }
+        )
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{query}"
+
+    def code_of(self, answer: Mapping[str, str], issuer: str, *, names_itself: bool) -> str:
+        """Return the code in the provider's answer, which has come through the browser.
+
+        `names_itself`: the provider writes its name into each answer.
+
+        errors:  SignInRefused  the answer belongs to another attempt or to another provider, or it is a refusal
+        """
+        if not hmac.compare_digest(answer.get("state", "").encode("utf-8", "replace"), self.state.encode()):
+            raise SignInRefused(f"the answer belongs to another sign-in of this browser: {SAME_BROWSER}")
+        # RFC 9207: the answer of another provider must not reach the token endpoint of this provider.
+        named = answer.get("iss", None if names_itself else issuer)
+        if named != issuer:
+            raise SignInRefused(f"the answer comes from {shortened(named)}, and not from {shortened(issuer)}")
+        if (error := answer.get("error")) is not None:
+            said = ": ".join(it for it in (error, answer.get("error_description")) if it)
+            raise SignInRefused(f"the identity provider has refused the sign-in ({shortened(said)})")
+        code = answer.get("code", "")
+        if not 1 <= len(code) <= CODE_CHARACTERS_MAX:
+            raise SignInRefused(f"the answer of the identity provider has no code: {SAME_BROWSER}")
+        return code

@@ -1,0 +1,29 @@
+"""Compare the page that a browser names in `Origin` with the gateway's own addresses."""
+
+from urllib.parse import SplitResult, urlsplit
+
+from starlette.datastructures import Headers
+
+from shardclock_server.gateway.requests.headers import header_of
+
+
+def split_url(text: str) -> SplitResult:
+    """Split a URL that a request has given; an invalid URL, such as `http://[::1`, has no parts."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return urlsplit("")
+
+
+def host_of(url: str) -> str:
+    """Return the host and the port of a URL, in lower case; "" if there is none."""
+    return split_url(url).netloc.lower()
+
+
+def is_own_origin(headers: Headers, gateway_url: str | None) -> bool:
+    """Return whether `Origin` is the request's `Host`, or the address of the gateway for browsers.
+
+    A page of another site that resolves to this gateway has its own name in both headers. It has no cookie and no key.
+    """
+    hosts = {(header_of(headers, "Host") or "").lower(), host_of(gateway_url or "")}
+    return host_of(header_of(headers, "Origin") or "") in hosts - {""}

@@ -1,0 +1,1 @@
+"""Test the sign-in at an identity provider, without a gateway."""
