@@ -222,6 +222,17 @@ def test_the_gateway_may_have_an_ingress_and_an_autoscaler() -> None:
     assert clients[0] in policy["spec"]["ingress"][0]["from"]
 
 
+def test_the_secret_of_the_sign_in_at_an_identity_provider_may_have_any_name() -> None:
+    oidc = {"enabled": True, "secret": {"name": "shop-sso", "key": "value"}}
+    objects = render(SHARED, {"identity": "shop", "gateway": {"enabled": True, "oidc": oidc}})
+    gateway = pod(objects, "gateway")
+    (volume,) = (it["secret"] for it in gateway.spec["volumes"] if it["name"] == "oidc")
+    assert (volume["secretName"], volume["items"]) == ("shop-sso", [{"key": "value", "path": "client-secret"}])
+    assert len(of_kind(objects, "NetworkPolicy", "shardclock-gateway-oidc")) == 1
+    without = render(SHARED, {"identity": "shop", "gateway": {"enabled": True}})
+    assert "oidc" not in str(without)
+
+
 def test_postgres_may_begin_with_a_recovery_and_keeps_its_other_fields() -> None:
     recovery = {"recovery": {"source": "before"}}
     changes = {"instances": 2, "storage": {"size": "500Gi"}, "bootstrap": recovery}

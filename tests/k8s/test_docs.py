@@ -69,9 +69,11 @@ def test_redis_needs_three_lines_in_the_files_that_the_docs_name() -> None:
         file: [line for line in (K8S / "overlays" / "prod" / file).read_text().splitlines() if CHOICE.match(line)]
         for file in ("kustomization.yaml", "cluster/kustomization.yaml", "secrets")
     }
-    assert [len(lines) for lines in offered.values()] == [2, 2, 1]
+    assert [len(lines) for lines in offered.values()] == [3, 2, 2]
     assert "components/gateway" in offered["kustomization.yaml"][0]
-    assert "components/redis" in offered["kustomization.yaml"][1]
+    assert "components/gateway-oidc" in offered["kustomization.yaml"][1]
+    assert "components/redis" in offered["kustomization.yaml"][2]
     assert "components/gcs-fault-tolerance" in offered["cluster/kustomization.yaml"][0]
     assert "components/autoscaling" in offered["cluster/kustomization.yaml"][1]
     assert "shardclock-redis" in offered["secrets"][0]
+    assert "shardclock-oidc" in offered["secrets"][1]

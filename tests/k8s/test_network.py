@@ -142,6 +142,7 @@ def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterato
             yield from ((f"{colour} workers", "internet by IPv6", port) for port in ports if port not in (22, 53))
     if overlay in WITH_GATEWAY:
         yield "API client", "gateway", 9841
+        yield from (("gateway", target, 443) for target in of_api_server)  # the identity provider's address, too
     if not overlay.startswith("dev"):
         yield from (("postgres", target, 443) for target in of_api_server)
     for name in names:

@@ -45,7 +45,7 @@ def shared_values(overlay: str) -> Object:
         "identity": "prod",
         "postgres": {"mode": "cloudnative-pg"},
         "monitoring": {"enabled": True},
-        "gateway": chosen,
+        "gateway": {**chosen, "oidc": chosen},
         "redis": chosen,
     }
 

@@ -33,6 +33,9 @@
 {{- else if eq (default "" $secret.secretName) "shardclock-postgres-ca" -}}
 {{- $_ := set $secret "secretName" $values.postgres.ca.name -}}
 {{- $_ := set (first $secret.items) "key" $values.postgres.ca.key -}}
+{{- else if eq (default "" $secret.secretName) "shardclock-oidc" -}}
+{{- $_ := set $secret "secretName" $values.gateway.oidc.secret.name -}}
+{{- $_ := set (first $secret.items) "key" $values.gateway.oidc.secret.key -}}
 {{- end -}}
 {{- end -}}
 {{- with .part -}}
