@@ -21,6 +21,7 @@ NOT_OURS = {
     "src/shardclock_server/",  # docs/decisions/0002-one-import-name.md has the reason
     "components/cloudnative-pg/network.yaml",  # relative to k8s
     "cluster/kustomization.yaml",  # within an operator's overlay
+    "dist/",  # `make wheels` makes it
 }
 
 PAGE_LINES_MAX = 250
