@@ -106,7 +106,7 @@ async def test_a_step_that_times_out_in_postgres_is_deferred_and_others_go_on(ds
     await add_holder(dsn, 1, 0, 1)
     async with (
         Session(dsn, application="test") as session,
-        Session(dsn, application="engine", timeout_s=0.5) as steps,
+        Session(dsn, application="engine", timeout_s=1.0) as steps,
     ):
         runner = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
         await processes.deploy(session, model(USER, connected="s>u u>e"), resource="p.bpmn")
@@ -138,11 +138,11 @@ async def test_what_the_server_has_ended_is_told_from_a_server_that_is_away(dsn:
                 await connection.execute("select pg_sleep(5)")
 
 
-# An instance with a row that takes the server a second to write.
+# An instance with a row that takes the server two seconds to write.
 SLEEPS = """
 create function public.take_long() returns trigger language plpgsql as $$
 begin
-    if new.instance_key = {key} then perform pg_sleep(1); end if;
+    if new.instance_key = {key} then perform pg_sleep(2); end if;
     return new;
 end $$
 """

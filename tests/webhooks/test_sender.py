@@ -324,8 +324,8 @@ async def test_requests_are_limited_and_the_wait_is_not_part_of_the_timeout() ->
     limits = SenderSettings(requests_max=9)  # a third of the deliveries is for one host
     async with receiving(behave) as receiver, WebhookSender(limits, networks=LOOPBACK) as sender:
         # The last deliveries wait longer for a place than the timeout of an attempt
-        endpoint = receiver.endpoint(timeout_s=0.6)
-        answers = await asyncio.gather(*(sender.send(endpoint, DELIVERY) for _ in range(15)))
+        endpoint = receiver.endpoint(timeout_s=1.2)
+        answers = await asyncio.gather(*(sender.send(endpoint, DELIVERY) for _ in range(24)))
     assert all(isinstance(answer, Delivered) for answer in answers)
     assert highest == 3
 

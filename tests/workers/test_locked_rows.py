@@ -24,7 +24,7 @@ from tests.support.handlers import Processes
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
 
-SHORT = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+SHORT = QUICK.model_copy(update={"delivery_lease_s": 0.6})
 
 
 @asynccontextmanager

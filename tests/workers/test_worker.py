@@ -27,7 +27,6 @@ from shardclock_server.sql.deliveries.settle import Unsettled, settle_deliveries
 from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.workers.delivery_planner import DeliveryPlanner
 from shardclock_server.workers.handler import HandlerSpec
-from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.worker import Worker
 from tests.support.deliveries import HANDLER, bury, declare, deliver, deliveries
 from tests.support.factories import HolderClient, query, value
@@ -111,7 +110,7 @@ async def test_a_call_that_ends_soon_after_the_drain_began_is_recorded(dsn: str,
 
 async def test_a_long_attempt_keeps_its_lease(dsn: str, shard: HolderClient) -> None:
     processes, thieves = Processes(gate=asyncio.Event()), Processes()
-    settings = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, delivery_lease_s=0.6, statement_timeout_s=0.5)
+    settings = QUICK.model_copy(update={"delivery_lease_s": 3.0})
     await deliver(shard)
     async with working(dsn, processes, settings=settings):
         await eventually(lambda: bool(processes.chunks))
@@ -129,7 +128,7 @@ async def test_a_long_attempt_keeps_its_lease(dsn: str, shard: HolderClient) -> 
 async def test_a_lease_counts_from_postgres_s_time_of_the_claim(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, delivery_lease_s=0.6, statement_timeout_s=0.5)
+    settings = QUICK.model_copy(update={"delivery_lease_s": 2.0})
     late, called = list[Claim](), list[int]()
 
     async def claim_late(*given: Any, **named: Any) -> DeliveryScanResult:
@@ -237,7 +236,7 @@ async def test_outcomes_are_kept_while_postgres_refuses_the_statement_itself(dsn
 async def test_a_worker_does_not_call_deliveries_that_it_has_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6})
     processes, next_ones = Processes(gate=asyncio.Event()), Processes()
     keys = await deliver(shard, 3)
     async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
@@ -268,7 +267,7 @@ async def test_a_delivery_with_an_ended_lease_is_not_called_but_claimed_again(
     async def away(*_: Any, **__: Any) -> Renewal:
         raise StoreUnavailable("away")
 
-    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6})
     processes = Processes(gate=asyncio.Event())
     keys = await deliver(shard, 3)
     async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
@@ -311,7 +310,7 @@ async def test_leases_are_not_renewed_while_outcomes_are_settled(
 
     monkeypatch.setattr(shardclock_server.workers.settler, "settle_deliveries", slowly)
     monkeypatch.setattr(shardclock_server.workers.deliveries, "renew_deliveries", renew)
-    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6})
     await deliver(shard)
     async with working(dsn, Processes(), settings=settings) as worker:
         await settling.wait()
