@@ -50,16 +50,7 @@ async def get(url: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_gateway_serves_until_a_signal_and_exits_with_success(dsn: str) -> None:
-    with gateway_process(as_role(dsn, "gateway")) as (url, process):
-        assert url.startswith("http://127.0.0.1:")
-        assert asyncio.run(get(f"{url}/readyz")) == 200
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(BOUND_S) == 0
-
-
-@pytest.mark.slow
-def test_a_stopping_gateway_answers_waiting_callers(dsn: str) -> None:
+def test_a_gateway_serves_until_a_signal_answers_waiting_callers_and_exits_with_success(dsn: str) -> None:
     async def wait_and_stop(url: str) -> tuple[int, object]:
         async with aiohttp.ClientSession() as session:
             ask = session.post(f"{url}/v1/timers?wait=PT60S", json={"delay": "PT1H"})
@@ -70,6 +61,8 @@ def test_a_stopping_gateway_answers_waiting_callers(dsn: str) -> None:
             return answer.status, (await answer.json())["end"]
 
     with gateway_process(as_role(dsn, "gateway")) as (url, process):
+        assert url.startswith("http://127.0.0.1:")
+        assert asyncio.run(get(f"{url}/readyz")) == 200
         assert asyncio.run(wait_and_stop(url)) == (201, None)
         assert process.wait(BOUND_S) == 0
 
@@ -84,7 +77,9 @@ def test_the_gateway_of_up_ends_with_up(dsn: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=lambda sign: sign.name)
+@pytest.mark.parametrize(
+    "sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)], ids=lambda sign: sign.name
+)
 def test_the_gateway_of_up_ends_silently_at_a_signal(dsn: str, sign: signal.Signals) -> None:
     command = [sys.executable, "-P", "-m", MODULE]
     with gateway_process(as_role(dsn, "gateway"), command=command) as (_, process):

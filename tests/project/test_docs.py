@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import asyncpg
@@ -25,6 +26,7 @@ from tests.support.gateways import serving_beside
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.memory import IN_MEMORY
+from tests.support.postgres import Server
 from tests.support.program import Shell
 from tests.support.roles import COMMANDS
 from tests.support.sql_client import session as session_of
@@ -156,19 +158,38 @@ def test_the_readme_s_commands_work_in_a_clone_in_their_order() -> None:
     assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr}"
 
 
-@pytest.mark.parametrize("block", of("sql"))
-def test_an_sql_block_runs(block: Block, dsn: str) -> None:
-    async def execute() -> None:
-        await declare(dsn, job_spec("refresh", every_s=900.0))  # the job in the examples
+@pytest.fixture(scope="module")
+def with_examples(postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Make a database with the job and the process of the examples; each SQL block gets a copy."""
+    server = postgres(18)
+    dsn = server.clone()
+
+    async def write() -> None:
+        await declare(dsn, job_spec("refresh", every_s=900.0))
         async with session_of(dsn) as session:
-            await deploy(session, EXAMPLE.read_bytes(), resource=EXAMPLE.name)  # the process in the examples
+            await deploy(session, EXAMPLE.read_bytes(), resource=EXAMPLE.name)
+
+    asyncio.run(write())
+    yield dsn
+    server.drop(dsn)
+
+
+@pytest.mark.parametrize("block", of("sql"))
+def test_an_sql_block_runs(block: Block, postgres: Callable[[int], Server], with_examples: str) -> None:
+    server = postgres(18)
+    dsn = server.clone(of=with_examples)
+
+    async def execute() -> None:
         connection = await asyncpg.connect(dsn, timeout=BOUND_S)
         try:
             await connection.execute(block.text, timeout=BOUND_S)
         finally:
             await connection.close(timeout=BOUND_S)
 
-    asyncio.run(execute())
+    try:
+        asyncio.run(execute())
+    finally:
+        server.drop(dsn)
 
 
 @pytest.mark.parametrize("block", of("python"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,10 +12,7 @@ from http.cookies import Morsel
 import aiohttp
 from yarl import URL
 
-from shardclock_server.service import keys
-from shardclock_server.sql.keys.keys import WantedKey
 from tests.support.gateways import Api
-from tests.support.sql_client import session
 
 XSS = """<script>alert(1)</script>"><img src=x onerror=alert(2)>'{{7331*7331}}"""
 MAIN = re.compile(r"<main.*</main>", re.DOTALL)
@@ -102,12 +98,3 @@ async def browsing(api: Api) -> AsyncIterator[Browser]:
     """Open a browser with its own cookies."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         yield Browser(session, api)
-
-
-async def sign_in_as(dsn: str, browser: Browser, *scopes: str, tenant: str | None = "default") -> str:
-    """Make a key with these scopes, sign in with it, and return its prefix; without a tenant it is an operator's."""
-    async with session(dsn, "owner") as owner:
-        made = await keys.make(owner, WantedKey(tenant, secrets.token_hex(4), scopes or ("read",)))
-    shown = await browser.sign_in(made.text)
-    assert shown.status == 303, shown.main
-    return made.key.prefix

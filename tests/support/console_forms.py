@@ -27,10 +27,12 @@ def next_page(shown: Shown) -> str:
     return html.unescape(path)
 
 
-async def sign_in_as(browser: Browser, owner: Session, scope: str, *, tenant: str | None = "default") -> None:
-    """Sign in with a new key of a tenant, or of an operator."""
-    made = await keys.make(owner, WantedKey(tenant, scope, (scope,)))
-    assert (await browser.sign_in(made.text)).status == 303
+async def sign_in_as(browser: Browser, owner: Session, *scopes: str, tenant: str | None = "default") -> str:
+    """Sign in with a new key of a tenant, or of an operator without a tenant; return the key's prefix."""
+    made = await keys.make(owner, WantedKey(tenant, scopes[0], scopes))
+    shown = await browser.sign_in(made.text)
+    assert shown.status == 303, shown.main
+    return made.key.prefix
 
 
 async def console_acts(dsn: str) -> list[tuple[str, dict[str, object], str]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.console import XSS, Browser, sign_in_as
+from shardclock_server.sql.session import Session
+from tests.support.console import XSS, Browser
+from tests.support.console_forms import sign_in_as
 from tests.support.factories import add_holder, query, value
 
 ACTS = "select verb, interface, outcome, tenant_id, parameters from shardclock.audit order by act_id"
@@ -93,8 +95,8 @@ async def test_limits_of_a_tenant_are_set_and_removed(dsn: str, browser: Browser
     assert (await browser.get("/tenant-usage?tenant=%0A")).status == 422
 
 
-async def test_keys_are_listed_without_their_secrets(dsn: str, locked_browser: Browser) -> None:
-    prefix = await sign_in_as(dsn, locked_browser, "admin", tenant=None)
+async def test_keys_are_listed_without_their_secrets(dsn: str, locked_browser: Browser, owner: Session) -> None:
+    prefix = await sign_in_as(locked_browser, owner, "admin", tenant=None)
     await query(dsn, "update shardclock.api_keys set name = $1", XSS[:100])
 
     shown = await locked_browser.get("/keys")
@@ -114,9 +116,9 @@ async def test_keys_are_listed_without_their_secrets(dsn: str, locked_browser: B
     ],
 )
 async def test_other_keys_see_neither_the_link_nor_the_page_nor_the_verbs(
-    dsn: str, locked_browser: Browser, scope: str, tenant: str | None, path: str
+    dsn: str, locked_browser: Browser, owner: Session, *, scope: str, tenant: str | None, path: str
 ) -> None:
-    await sign_in_as(dsn, locked_browser, scope, tenant=tenant)
+    await sign_in_as(locked_browser, owner, scope, tenant=tenant)
 
     assert f'href="/console{path}"' not in (await locked_browser.get("/account")).text
     assert (await locked_browser.get(path)).status == 403

@@ -10,7 +10,6 @@ import pytest
 
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
-from tests.support.console import sign_in_as as sign_in_with
 from tests.support.console_forms import console_acts, hidden_fields, next_page, sign_in_as
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare, let_die
 from tests.support.factories import add_timers, query, value
@@ -50,9 +49,11 @@ async def test_dead_letters_are_listed_by_filter_and_each_text_of_a_tenant_is_es
     assert "f00d" in one.main
 
 
-async def test_a_change_records_the_key_of_its_viewer(dsn: str, locked_browser: Browser, letters: list[int]) -> None:
+async def test_a_change_records_the_key_of_its_viewer(
+    dsn: str, locked_browser: Browser, owner: Session, letters: list[int]
+) -> None:
     (timer,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
-    prefix = await sign_in_with(dsn, locked_browser, "read", "write", "operate")
+    prefix = await sign_in_as(locked_browser, owner, "read", "write", "operate")
 
     await locked_browser.submit(f"/timers/{timer}/cancel")
     await locked_browser.submit(f"/dead-letters/{letters[0]}/redrive")

@@ -14,7 +14,8 @@ from shardclock_server.gateway.console import live
 from shardclock_server.gateway.requests import key_lookups
 from shardclock_server.gateway.waits import changes
 from shardclock_server.sql.session import Session
-from tests.support.console import Browser, sign_in_as
+from tests.support.console import Browser
+from tests.support.console_forms import sign_in_as
 from tests.support.factories import BOUND_S, query, value
 from tests.support.gateways import Api
 
@@ -64,12 +65,12 @@ async def test_without_a_record_a_viewer_is_told_after_the_refresh_time(
 
 
 async def test_a_stream_ends_with_its_session_and_frees_its_slot(
-    dsn: str, locked: Api, locked_browser: Browser, monkeypatch: pytest.MonkeyPatch
+    dsn: str, locked: Api, locked_browser: Browser, owner: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("REFRESH_S", "EVENT_S"):
         monkeypatch.setattr(live, name, 0.05)
     monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
-    await sign_in_as(dsn, locked_browser)
+    await sign_in_as(locked_browser, owner, "read")
     token = next(cookie.value for cookie in locked_browser.cookies if cookie.key == "shardclock_session")
     viewer = locked.with_headers(Cookie=f"shardclock_session={token}")
     async with viewer.stream("/console/live") as pieces, asyncio.timeout(BOUND_S):

@@ -12,7 +12,9 @@ from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.service.overview import judge
 from shardclock_server.sql.metrics.coming import ComingTimers, count_coming
 from shardclock_server.sql.metrics.status import Status
-from tests.support.console import XSS, Browser, sign_in_as
+from shardclock_server.sql.session import Session
+from tests.support.console import XSS, Browser
+from tests.support.console_forms import sign_in_as
 from tests.support.deliveries import bury, declare, let_die
 from tests.support.factories import add_timers, query
 from tests.support.sql_client import session
@@ -126,16 +128,16 @@ async def test_no_number_of_other_rows_hides_a_target_or_an_endpoint_that_needs_
     assert ("zz-payments" in shown, "a000" in shown) == (True, False)
 
 
-async def test_only_operators_see_the_installation(dsn: str, locked_browser: Browser) -> None:
-    await sign_in_as(dsn, locked_browser, tenant="ada")
+async def test_only_operators_see_the_installation(dsn: str, locked_browser: Browser, owner: Session) -> None:
+    await sign_in_as(locked_browser, owner, "read", tenant="ada")
     assert "shards serve" not in (await locked_browser.get("")).main
     tenants = (await locked_browser.get("")).main
     assert ("Nothing: no dead letter" in tenants, "late job" in tenants) == (True, False)
 
     await query(dsn, "update shardclock.identity set held_why = 'prices are wrong'")
-    await sign_in_as(dsn, locked_browser, tenant="eve")
+    await sign_in_as(locked_browser, owner, "read", tenant="eve")
     held = (await locked_browser.get("")).main
     assert ("On hold nothing fires" in held, "prices are wrong" in held) == (True, False)
 
-    await sign_in_as(dsn, locked_browser, "operate", tenant=None)
+    await sign_in_as(locked_browser, owner, "operate", tenant=None)
     assert "shards serve" in (await locked_browser.get("")).main
