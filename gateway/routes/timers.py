@@ -349,7 +349,7 @@ def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
     async def operate(which: which_is, request: Request, caller: Manager) -> Response:
         """Pause, resume or reschedule a timer of a job or a process. A job's timer needs a key for all tenants."""
         asked = await read_model(request, OperateRequest)
-        to = operator_destination(asked.verb, asked.model_dump())
+        to = operator_destination(asked.verb, asked.model_dump(exclude={"missed"}))
         change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason, missed=asked.missed)
         return await change_own(request, caller, which, change, OPERATED[asked.verb], body=asked)
 

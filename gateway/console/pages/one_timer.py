@@ -174,7 +174,7 @@ async def move_timer(request: Request, gateway: CurrentGateway, caller: Changer,
 async def operate(request: Request, gateway: CurrentGateway, caller: Manager, which: Which) -> Response:
     """Pause, resume or reschedule a timer of a job or a process."""
     asked = await form_of(request, OperateRequest)
-    to = operator_destination(asked.verb, asked.model_dump())
+    to = operator_destination(asked.verb, asked.model_dump(exclude={"missed"}))
     change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason, missed=asked.missed)
     return _done(request, which, await change_found(gateway, caller, which, change, OPERATED[asked.verb]))
 
