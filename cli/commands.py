@@ -40,6 +40,13 @@ COMMANDS: Mapping[str, Place] = {
     "psql": Place(
         "database:psql", "Open psql on the database; if the embedded Postgres is the database, start it first."
     ),
+    "dump": Place(
+        "backup:dump", "Write a consistent copy of the schema into a new file; the cluster may run meanwhile."
+    ),
+    "restore": Place(
+        "backup:restore",
+        "Read a file of `dump` into a database without the schema; nothing fires there until `shardclock release`.",
+    ),
     "scale": Place(
         "scaling:scale",
         "Show or set the number of shards, workers or engines, or the bounds in which shards follow the forecast.",
@@ -98,6 +105,10 @@ COMMANDS: Mapping[str, Place] = {
         "status:status",
         "Show shards, holders and nodes; pending, paused and overdue timers; the lag; and the timers of an outage.",
     ),
+    "doctor": Place(
+        "doctor:doctor",
+        "Check the installation: Postgres, schema, rights, clock, disk, Ray, quotas and certificates.",
+    ),
     "targets": Place(
         "targets:targets",
         "List the targets of timers: the log, handlers, jobs and endpoints, with their deliveries and dead letters.",
@@ -133,7 +144,9 @@ COMMANDS: Mapping[str, Place] = {
     ),
 }
 # The argument `-1` of `ramp` or `scale` is a wrong number, not an unknown option. psql checks its options itself.
-PRINTING = frozenset({"list", "show", "explain", "preview", "tail", "status", "targets", "audit", "forecast", "psql"})
+PRINTING = frozenset(
+    {"list", "show", "explain", "preview", "tail", "status", "doctor", "targets", "audit", "forecast", "psql"}
+)
 GROUPS = frozenset(
     {
         "consumers",

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
@@ -12,9 +13,9 @@ import typer
 
 from shardclock.api.codes import NO_ANSWER
 from shardclock_server.cli.output import DONE, print_note
-from shardclock_server.cluster.database import named, open_database
+from shardclock_server.cluster.database import Database, named, open_database
 from shardclock_server.cluster.settings import load_settings
-from shardclock_server.embedded.postmaster import bundled_psql, without_libpq
+from shardclock_server.embedded.postmaster import bundled, without_libpq
 
 IN_QUERY = "password="  # the parameter of a DSN's query in which libpq also reads a password
 
@@ -37,16 +38,30 @@ def psql(
     ] = None,
 ) -> int:
     """Open psql on the database; if the embedded Postgres is the database, start it first."""
-    program = bundled_psql() or shutil.which("psql")
+    program = bundled("psql") or shutil.which("psql")
     if program is None:
         print_note(
             "shardclock: there is no psql, neither beside the embedded Postgres nor on PATH; install postgresql-client"
         )
         return NO_ANSWER
     with open_database(load_settings()) as database:
-        # Without a configured database, libpq's variables of the shell belong to another Postgres.
-        environment = without_libpq(os.environ) if database.is_embedded else os.environ
-        return _run(program, database.dsn.reveal(), arguments or [], environment)
+        return _run([program, *(arguments or [])], access_of(database))
+
+
+@dataclass(frozen=True)
+class DatabaseAccess:
+    """The DSN of a database without its password, and an environment with the password, for a program of Postgres."""
+
+    dsn: str
+    environment: Mapping[str, str]
+
+
+def access_of(database: Database) -> DatabaseAccess:
+    """Give one of Postgres's programs access to a database."""
+    # Without a configured database, libpq's variables of the shell belong to another Postgres.
+    environment = without_libpq(os.environ) if database.is_embedded else os.environ
+    bare, password = without_password(database.dsn.reveal())
+    return DatabaseAccess(bare, {**environment, **({"PGPASSWORD": password} if password else {})})
 
 
 def without_password(dsn: str) -> tuple[str, str | None]:
@@ -61,13 +76,12 @@ def without_password(dsn: str) -> tuple[str, str | None]:
     return bare, unquote(password) or None
 
 
-def _run(program: str, dsn: str, arguments: list[str], environment: Mapping[str, str]) -> int:
-    bare, password = without_password(dsn)
-    environment = {**environment, **({"PGPASSWORD": password} if password else {})}
+def _run(words: list[str], access: DatabaseAccess) -> int:
+    program, *arguments = words
     # No exec: this process must still release an embedded Postgres. Only psql must react to Ctrl-C.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        code = subprocess.run([program, bare, *arguments], env=environment, check=False).returncode
+        code = subprocess.run([program, access.dsn, *arguments], env=access.environment, check=False).returncode
     finally:
         signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code

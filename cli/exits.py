@@ -39,6 +39,7 @@ CODES_BY_CLASS: Mapping[str, RefusalCode] = {
     "shardclock_server.gateway.settings.CannotServe": UNAVAILABLE,
     "shardclock_server.gateway.settings.UnfitSchema": WRONG_SCHEMA,
     "shardclock_server.sql.cluster.rights.LacksRights": UNAVAILABLE,
+    "shardclock_server.cli.backup.ProgramFailed": CONFLICT,
     "shardclock_server.cli.recording.NotRecorded": UNAVAILABLE,
     "shardclock_server.sql.migrate.TablesInUse": CONFLICT,
     "shardclock_server.sql.migrate.WrongEncoding": REFUSED,

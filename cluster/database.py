@@ -61,8 +61,8 @@ def named(settings: Settings) -> Database:
 
 
 @contextmanager
-def open_database(settings: Settings) -> Iterator[Database]:
-    """Return the database of the settings; start and migrate an embedded database.
+def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Database]:
+    """Return the database of the settings; start and, with `migrates`, migrate an embedded database.
 
     errors:  EmbeddedPostgresError  the database can't be started
     """
@@ -73,8 +73,8 @@ def open_database(settings: Settings) -> Iterator[Database]:
     embedded = EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version)
     try:
         # No operator manages the embedded database, so its schema is migrated here.
-        applied = asyncio.run(migrate(embedded.dsn))
-        yield Database(Dsn(embedded.dsn), embedded, is_new=applied.steps[:1] == (steps()[0].name,))
+        applied = asyncio.run(migrate(embedded.dsn)).steps if migrates else ()
+        yield Database(Dsn(embedded.dsn), embedded, is_new=applied[:1] == (steps()[0].name,))
     finally:
         embedded.close()
 

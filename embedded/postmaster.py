@@ -262,9 +262,14 @@ def without_libpq(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not name.startswith("PG")}
 
 
-def bundled_psql() -> str | None:
-    """Find the psql of the bundled binaries, or None."""
-    program = POSTGRES_VERSIONS[max(VERSIONS)] / "psql"
+def bundled(name: str, server: int | None = None) -> str | None:
+    """Find one of Postgres's programs among the bundled binaries, or None.
+
+    shape:   with a server's major version: of this version or the next bundled one; without it, or for a newer server:
+             of the newest bundled version
+    """
+    version = min((it for it in VERSIONS if server is not None and it >= server), default=max(VERSIONS))
+    program = POSTGRES_VERSIONS[version] / name
     return str(program) if os.access(program, os.X_OK) else None
 
 

@@ -4,4 +4,5 @@ holders     the incarnations of shard actors: register, beat, assign, end
 leadership  which coordinator leads, how many keepers are wanted, how fast timers left by an outage are fired
 identity    which installation owns this database, and whether it is a copy
 rights      the rights that a role needs to run a cluster
+server      the state of the Postgres server
 """

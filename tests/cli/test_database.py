@@ -83,7 +83,7 @@ def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.Mon
         program.chmod(0o755)
         main = (
             "from shardclock_server import cli; from shardclock_server.cli import database; "
-            "database.bundled_psql = lambda: None; cli.main()"
+            "database.bundled = lambda name: None; cli.main()"
         )
         done = subprocess.run(
             [sys.executable, "-c", main, "psql", "--no-psqlrc"],
@@ -99,7 +99,7 @@ def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.Mon
 def test_a_missing_psql_is_reported_with_the_package_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shardclock_server.cli.database.bundled_psql", lambda: None)
+    monkeypatch.setattr("shardclock_server.cli.database.bundled", lambda _: None)
 
     done = Shell(DOWN, capsys)("psql", PATH="/nowhere")
 

@@ -26,9 +26,10 @@ USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))}))
 
 # The commands that each role may run: docs/operate/security.md has the same list.
 COMMANDS = {
-    "owner": ("migrate", "keys"),
+    "owner": ("migrate", "keys", "dump", "restore"),
     "shard": (
         "up",
+        "doctor",
         "scale",
         "ramp",
         "switch",

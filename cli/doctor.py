@@ -1,0 +1,163 @@
+"""The command that checks an installation: doctor."""
+
+import asyncio
+import shutil
+import socket
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from rich.filesize import decimal
+
+from shardclock.api.codes import NOT_DONE
+from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cluster.database import named, open_database
+from shardclock_server.cluster.settings import Settings, load_settings
+from shardclock_server.embedded.postmaster import EmbeddedPostgresError
+from shardclock_server.service.doctor import Finding, Installation, Level, check_database
+from shardclock_server.service.wording import counted
+from shardclock_server.sql.dsn import Dsn
+from shardclock_server.sql.session import Session, StatementRefused
+
+ANSWER_S = 10.0
+FREE_SHARE, FREE_BYTES = 0.1, 1 << 30
+CERTIFICATE_DAYS = 30
+SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # Postgres's protocol: a message of 8 bytes with the code 80877103
+POSTGRES_PORT = 5432
+STYLES = {Level.OK: "ok", Level.UNKNOWN: "?", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
+
+
+def doctor(as_json: Json = False) -> int:
+    """Check the installation: Postgres, schema, rights, clock, disk, Ray, quotas and certificates."""
+    settings = load_settings()
+    findings = [_packages(), *_machine(settings), *_database(settings)]
+    faults = sum(it.level is Level.FAULT for it in findings)
+    warnings = sum(it.level is Level.WARNING for it in findings)
+    if as_json:
+        print_json({"faults": faults, "warnings": warnings, "findings": findings})
+    else:
+        rows = [(it.check, STYLES[it.level], it.text) for it in findings]
+        print_table("", ["check", "", "finding"], rows)
+        print_table("", ["result"], [[f"{counted(faults, 'fault')}, {counted(warnings, 'warning')}"]])
+    return NOT_DONE if faults else DONE
+
+
+def _packages() -> Finding:
+    server, client = version("shardclock"), version("shardclock-client")
+    if server == client:
+        return Finding("packages", Level.OK, f"shardclock and shardclock-client have version {server}")
+    return Finding(
+        "packages",
+        Level.FAULT,
+        f"shardclock has version {server}, and shardclock-client {client}: install one version of both",
+    )
+
+
+def _machine(settings: Settings) -> Iterator[Finding]:
+    yield _ray(settings)
+    dsn = settings.find_dsn()
+    if dsn is None:
+        yield _disk(settings.data_dir)
+    elif certificate := _certificate(dsn):
+        yield certificate
+
+
+def _ray(settings: Settings) -> Finding:
+    if settings.local:
+        return Finding("ray", Level.OK, "keepers are local processes (SHARDCLOCK_LOCAL)")
+    if find_spec("ray") is None:
+        return Finding(
+            "ray",
+            Level.WARNING,
+            "Ray is not installed, so a bare `shardclock up` is refused: install shardclock[ray], or use --local",
+        )
+    address = settings.ray_address
+    if address is None:
+        return Finding("ray", Level.OK, f"Ray {version('ray')}; `shardclock up` starts it")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return Finding("ray", Level.OK, f"Ray {version('ray')}; SHARDCLOCK_RAY_ADDRESS is {address}")
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except OSError as error:
+        return Finding(
+            "ray",
+            Level.FAULT,
+            f"Ray at {address} does not answer ({error}): start it, or correct SHARDCLOCK_RAY_ADDRESS",
+        )
+    return Finding("ray", Level.OK, f"Ray {version('ray')}; {address} answers")
+
+
+def _disk(data_dir: Path) -> Finding:
+    """Check the disk of the embedded Postgres; a missing directory is on the disk of its first existing parent."""
+    there = next(it for it in (data_dir, *data_dir.resolve().parents) if it.exists())
+    usage = shutil.disk_usage(there)
+    found = f"{decimal(usage.free)} of {decimal(usage.total)} are free at {data_dir}"
+    if usage.free < FREE_BYTES:
+        return Finding("disk", Level.FAULT, f"{found}, and Postgres stops without space: free some")
+    if usage.free < FREE_SHARE * usage.total:
+        return Finding("disk", Level.WARNING, f"{found}: free some, or name another SHARDCLOCK_DATA_DIR")
+    return Finding("disk", Level.OK, found)
+
+
+def _certificate(dsn: Dsn) -> Finding | None:
+    """Check the certificate of a Postgres whose authority the DSN names; None: the DSN names none."""
+    parts = urlsplit(dsn.reveal())
+    options = parse_qs(parts.query)
+    authority = options.get("sslrootcert", [""])[0]
+    if not authority or parts.hostname is None or options.get("sslmode") == ["disable"]:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=None if authority == "system" else authority)
+        context.check_hostname = options.get("sslmode") == ["verify-full"]
+        ends = _end_of_certificate(parts.hostname, parts.port or POSTGRES_PORT, context)
+    except (OSError, ssl.SSLError) as error:
+        return Finding(
+            "certificate",
+            Level.FAULT,
+            f"the certificate of {dsn.place} is refused: {error}; renew it, or correct sslrootcert",
+        )
+    if (days := (ends - datetime.now(UTC)).days) < CERTIFICATE_DAYS:
+        return Finding(
+            "certificate",
+            Level.WARNING,
+            f"the certificate of {dsn.place} will expire in {counted(days, 'day')}: renew it",
+        )
+    return Finding("certificate", Level.OK, f"the certificate of {dsn.place} is valid until {ends:%Y-%m-%d}")
+
+
+def _end_of_certificate(host: str, port: int, context: ssl.SSLContext) -> datetime:
+    with socket.create_connection((host, port), timeout=ANSWER_S) as plain:
+        plain.sendall(SSL_REQUEST)
+        if plain.recv(1) != b"S":
+            raise ssl.SSLError("the server offers no TLS")
+        with context.wrap_socket(plain, server_hostname=host) as secured:
+            certificate = secured.getpeercert() or {}
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
+
+
+def _database(settings: Settings) -> list[Finding]:
+    """Check the database; an embedded one that does not run is started, and stopped after the checks."""
+    if settings.find_dsn() is None and not (named(settings).is_there or _has_data(settings.data_dir)):
+        return [
+            Finding("postgres", Level.WARNING, f"{settings.data_dir} holds no database yet: `shardclock up` makes one")
+        ]
+    its = Installation(settings.identity or "", settings.coordinator.silent_s)
+
+    async def check(dsn: Dsn) -> list[Finding]:
+        async with Session(dsn, application="shardclock doctor", timeout_s=ANSWER_S) as session:
+            return await check_database(session, its)
+
+    try:
+        with open_database(settings, migrates=False) as database:
+            return asyncio.run(check(database.dsn))
+    except (EmbeddedPostgresError, StatementRefused) as error:
+        return [Finding("postgres", Level.FAULT, str(error))]
+
+
+def _has_data(data_dir: Path) -> bool:
+    return (data_dir / "pgdata").exists()

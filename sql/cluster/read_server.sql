@@ -1,0 +1,36 @@
+-- Reads what an installation must know of its Postgres server.
+--
+-- in:    nothing
+-- out:   one row: major integer (15 to 18), role text (the current role), has_schema boolean (whether the schema
+--        shardclock exists), server_time timestamptz, connections bigint (of clients, to all databases),
+--        connections_max integer (for roles without special rights), is_standby boolean, unsafe text[] (settings with
+--        which a crash may lose or damage committed rows), vacuums boolean, oldest_transaction_s double precision
+--        (the age of the oldest open transaction that vacuum must respect; null: no other transaction is open),
+--        prepared bigint (transactions that are prepared and neither committed nor rolled back)
+-- locks: nothing
+-- index: none, these are views of the server's memory
+select
+    current_setting('server_version_num')::integer / 10000 as major,
+    current_user::text as role,
+    to_regnamespace('shardclock') is not null as has_schema,
+    clock_timestamp() as server_time,
+    (
+        select count(*) from pg_stat_activity a
+        where a.datid is not null and coalesce(a.backend_type, 'client backend') = 'client backend'
+    ) as connections,
+    current_setting('max_connections')::integer
+        - current_setting('superuser_reserved_connections')::integer
+        - coalesce(current_setting('reserved_connections', true)::integer, 0) as connections_max, -- new in Postgres 16
+    pg_is_in_recovery() as is_standby,
+    array(
+        select s.name
+        from unnest('{fsync,full_page_writes,synchronous_commit}'::text[]) as s (name)
+        where current_setting(s.name) = 'off'
+    ) as unsafe,
+    current_setting('autovacuum')::boolean and current_setting('track_counts')::boolean as vacuums,
+    (
+        select extract(epoch from clock_timestamp() - min(a.xact_start))::double precision
+        from pg_stat_activity a
+        where a.backend_xmin is not null and a.pid <> pg_backend_pid()
+    ) as oldest_transaction_s,
+    (select count(*) from pg_prepared_xacts) as prepared
