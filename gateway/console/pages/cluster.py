@@ -1,11 +1,12 @@
 """The page of the cluster, for operators: keepers, their wanted numbers, the ramp, and the hold of a database."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shardclock.api.codes import CONFLICT
 from shardclock_server.gateway.access import audited_transaction
 from shardclock_server.gateway.console.access import Operator
 from shardclock_server.gateway.console.addresses import url_of
@@ -13,9 +14,11 @@ from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import done, form_of
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import gateway_of
+from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.routes.cluster import write_scale
 from shardclock_server.service import hold as holds
 from shardclock_server.service import scaling
+from shardclock_server.service.hold import Release
 from shardclock_server.service.scaling import Bounds
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ROLES, list_holders
@@ -25,6 +28,7 @@ from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.timers.model import INTEGER_MAX
 
 PATH = "/cluster"
+GROWTH = 1.1  # the largest growth of a number between the page of a release and the release
 
 router = page_router()
 
@@ -105,32 +109,89 @@ async def hold(request: Request, _: Operator) -> Response:
     return done(request, url_of(request, PATH), f"the database is on hold: {asked.reason}{instead}")
 
 
+class ReleaseForm(BaseModel):
+    """The owners and the numbers that the page of a release has shown."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hold_reason: str
+    belongs_to: str
+    would_belong_to: str
+    overdue: int = Field(ge=0)
+    pending: int = Field(ge=0)
+
+    @classmethod
+    def of(cls, found: Release) -> Self:
+        """Describe a release that is possible now."""
+        status = found.status
+        return cls(
+            hold_reason=found.owner.hold_reason or "",
+            belongs_to=holds.describe_owner(found.owner.name, found.owner.origin),
+            would_belong_to=holds.describe_owner(found.name, found.owner.here),
+            overdue=status.overdue,
+            pending=status.pending,
+        )
+
+    def require(self, found: Release) -> None:
+        """Require the release that the page has shown: the same owners, and no number that is a tenth larger.
+
+        Timers fall due also while the viewer reads, so equal numbers would refuse each release of a busy database.
+
+        errors:  _NotAsShown  the release is another one now
+        """
+        if found.released and not self._covers(ReleaseForm.of(found)):
+            raise _NotAsShown(found)
+
+    def _covers(self, now: "ReleaseForm") -> bool:
+        texts, numbers = ("hold_reason", "belongs_to", "would_belong_to"), ("overdue", "pending")
+        shown, new = self.model_dump(), now.model_dump()
+        return all(shown[it] == new[it] for it in texts) and all(new[it] <= shown[it] * GROWTH for it in numbers)
+
+
+class _NotAsShown(Exception):
+    """The release is not the release that the page has shown; it carries the present one."""
+
+    def __init__(self, found: Release) -> None:
+        super().__init__("not as shown")
+        self.found = found
+
+
 @router.get("/cluster/release")
 async def confirm_release(request: Request, caller: Operator) -> Response:
     """Show the owner of the database before and after a release, and the timers that would fire."""
     settings = gateway_of(request).settings
     async with gateway_of(request).pool.session(ALL_TENANTS) as session:
         found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=True)
+    return _confirm(request, caller, found)
+
+
+@router.post("/cluster/release")
+async def release(request: Request, caller: Operator) -> Response:
+    """Release the database that the page has shown; a copy, or another installation's, then belongs to this one."""
+    asked = await form_of(request, ReleaseForm)
+    settings = gateway_of(request).settings
+    try:
+        async with audited_transaction(request, ALL_TENANTS) as session:
+            found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=False)
+            asked.require(found)
+    except _NotAsShown as changed:
+        sentence = "nothing was released: the numbers have changed since the page was shown; these are the present ones"
+        return _confirm(request, caller, changed.found, status=CONFLICT.status, error=sentence)
+    sentence = "the database is released" if found.released else "nothing to release: it is not on hold"
+    return done(request, url_of(request, PATH), sentence)
+
+
+def _confirm(request: Request, caller: Caller, found: Release, **refused: Any) -> Response:
     return page(
         request,
         caller,
         "cluster_release.html",
         title="Release",
         found=found,
-        belongs_to=holds.describe_owner(found.owner.name, found.owner.origin),
-        would_belong_to=holds.describe_owner(found.name, found.owner.here),
+        shown=ReleaseForm.of(found),
         live=False,
+        **refused,
     )
-
-
-@router.post("/cluster/release")
-async def release(request: Request, _: Operator) -> Response:
-    """Release a database that is on hold; a copy, or another installation's database, then belongs to this one."""
-    settings = gateway_of(request).settings
-    async with audited_transaction(request, ALL_TENANTS) as session:
-        found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=False)
-    sentence = "the database is released" if found.released else "nothing to release: it is not on hold"
-    return done(request, url_of(request, PATH), sentence)
 
 
 def _rate_of(per_s: int | None) -> str:

@@ -6,8 +6,8 @@ import pytest
 
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
-from tests.support.console_forms import sign_in_as
-from tests.support.factories import add_holder, query, value
+from tests.support.console_forms import hidden_fields, sign_in_as
+from tests.support.factories import add_holder, add_timers, query, value
 
 ACTS = "select verb, interface, outcome, tenant_id, parameters from shardclock.audit order by act_id"
 
@@ -45,14 +45,40 @@ async def test_an_operator_scales_sets_the_ramp_holds_and_releases(dsn: str, bro
     assert "Would belong to" in asked.main
     assert asked.actions == ["/console/cluster/release"]
     assert await value(dsn, "select held_why from shardclock.identity") == XSS
-    released = await browser.submit("/cluster/release")
+    changed = await browser.submit("/cluster/release", hidden_fields(asked) | {"hold_reason": "another"})
+    assert (changed.status, "nothing was released: the numbers have changed" in changed.main) == (409, True)
+    assert await value(dsn, "select held_why from shardclock.identity") == XSS
+    released = await browser.submit("/cluster/release", hidden_fields(changed))
     assert "the database is released" in (await browser.follow(released)).text
     assert "Nothing to release" in (await browser.get("/cluster/release")).main
 
-    assert await acts(dsn) == [
-        (verb, "console", "done") for verb in ("scale", "scale", "ramp", "ramp", "hold", "release")
-    ]
+    told = await acts(dsn)
+    assert told.pop(5) == ("release", "console", "not done")
+    assert told == [(verb, "console", "done") for verb in ("scale", "scale", "ramp", "ramp", "hold", "release")]
     assert await value(dsn, "select ramp_per_s is null from shardclock.coordination")
+
+
+async def test_a_release_is_refused_if_more_timers_would_fire_than_its_page_has_shown(
+    dsn: str, browser: Browser
+) -> None:
+    await browser.submit("/cluster/hold", {"reason": "billing is down"})
+    await add_timers(dsn, 20)
+    asked = await browser.get("/cluster/release")
+    assert "Overdue 20" in asked.main
+    await add_timers(dsn, 3)
+
+    refused = await browser.submit("/cluster/release", hidden_fields(asked))
+    assert (refused.status, "the numbers have changed" in refused.main, "Overdue 23" in refused.main) == (
+        409,
+        True,
+        True,
+    )
+    assert await value(dsn, "select held_why from shardclock.identity") == "billing is down"
+    await add_timers(dsn, 2)
+    released = await browser.submit("/cluster/release", hidden_fields(refused))
+
+    assert "the database is released" in (await browser.follow(released)).text, "a tenth more is no other release"
+    assert (await browser.submit("/cluster/release")).status == 422, "the page comes first"
 
 
 @pytest.mark.parametrize(
