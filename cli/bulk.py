@@ -3,15 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from shardclock.api.codes import NOT_DONE
+from shardclock.api.codes import NOT_DONE, invalid
 from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.field_names import in_options
+from shardclock_server.cli.operator import end_interrupted, operator
 from shardclock_server.cli.output import DONE, print_json, print_note, print_table
+from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
+
+CHANGEABLE = ("PENDING", "PAUSED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +30,32 @@ class Wording:
     shown: dict[str, str | None] = field(default_factory=dict)
 
 
+def states_of(state: str | None, able: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the states of the timers to change: those of `--state`, or each state in which the verb can change one.
+
+    errors:  Refusal  another state
+    """
+    if state is None:
+        return able
+    if state.upper() not in CHANGEABLE:
+        raise Refusal.of(invalid("--state"), why=f"{shortened(state)} is unknown: use pending or paused")
+    return tuple(it for it in able if it == state.upper())
+
+
 def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, yes: bool, as_json: bool) -> int:
     """Count the timers of a filter, and change them with `yes`.
 
     errors:  InvalidTimer  the first change is refused: nothing was changed
              BulkBroken    Postgres stopped answering half way; the counts until then are printed
     """
-    bulk = BulkChange(wanted, change)
+    bulk = BulkChange(operator(), wanted, change)
 
     async def do(session: Session) -> None:
-        with bars_of("timers") as bars:
-            await bulk.run(session, ProgressBars(bars, wording.verb), dry_run=not yes)
+        try:
+            with bars_of("timers") as bars:
+                await bulk.run(session, ProgressBars(bars, wording.verb), dry_run=not yes)
+        finally:
+            note_result({"changed": bulk.changed, "operation_id": bulk.operation_id})
 
     try:
         with_session(do)
@@ -43,6 +63,7 @@ def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, ye
         _print(bulk, wording, yes=yes, as_json=as_json)
         raise BulkBroken(f"{broken}; {wording.again}") from broken
     except KeyboardInterrupt:
+        end_interrupted(bulk)
         _print(bulk, wording, yes=yes, as_json=as_json)
         raise
     _print(bulk, wording, yes=yes, as_json=as_json)
@@ -56,7 +77,8 @@ def _print(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> N
     """Print the counts, and remarks about the timers that were not changed."""
     numbers = {"matched": bulk.matched, "changed": bulk.changed}
     if as_json:
-        print_json(numbers | {"unsure": bulk.unsure, "left_out": bulk.left_out} | wording.shown)
+        more = {"unsure": bulk.unsure, "left_out": bulk.left_out, "operation_id": bulk.operation_id}
+        print_json(numbers | more | wording.shown)
     else:
         print_table("", list(numbers), [list(numbers.values())])
     for remark in _remarks(bulk, wording, yes=yes, as_json=as_json):
@@ -64,6 +86,8 @@ def _print(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> N
 
 
 def _remarks(bulk: BulkChange, wording: Wording, *, yes: bool, as_json: bool) -> Iterator[str]:
+    if bulk.is_canceled:
+        yield f"operation {bulk.operation_id} was cancelled"
     if bulk.unsure:
         yield f"up to {bulk.unsure:,} more may have been {wording.participle}: the answer was lost"
     left = bulk.matched - bulk.changed - bulk.unsure

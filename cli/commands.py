@@ -133,6 +133,10 @@ COMMANDS: Mapping[str, Place] = {
         "jobs:jobs", "List the jobs of the app; the subcommands show, run, cancel, disable and configure one job."
     ),
     "keys": Place("keys:keys", "List the keys of the HTTP API; the subcommands add, rotate and revoke one key."),
+    "operations": Place(
+        "operations:operations",
+        "List the changes of many rows, with their progress; the subcommands show or cancel one.",
+    ),
     "processes": Place(
         "processes:processes", "List deployed processes; the subcommands start, show, signal and cancel instances."
     ),
@@ -155,6 +159,7 @@ GROUPS = frozenset(
         "endpoints",
         "jobs",
         "keys",
+        "operations",
         "processes",
         "schedules",
         "tasks",

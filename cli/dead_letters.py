@@ -8,8 +8,10 @@ import typer
 from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.operator import end_interrupted, note_changed, operator
 from shardclock_server.cli.options import OfTenant
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
 from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.bulk_wording import BulkResult
@@ -169,31 +171,59 @@ def _do(
 
     errors:  BulkBroken  Postgres stopped answering half way; the counts until then are printed
     """
+    if wanted.timer_key is None and limit is None:
+        return _change_all(change_of, wanted, yes=yes, as_json=as_json)
+
+    async def do(session: Session) -> BulkResult[int]:
+        by = operator() if wanted.timer_key is None else None
+        changed = await change_letters(session, change_of(session), wanted, limit=limit or 1, dry_run=not yes, by=by)
+        return note_changed(changed, yes=yes)
+
+    return _show(with_session(do, plans=CLIENT_PLANS | EACH_TIME), yes=yes, as_json=as_json)
+
+
+def _change_all(
+    change_of: Callable[[Session], DeadLetterChange], wanted: DeadLetterFilter, *, yes: bool, as_json: bool
+) -> int:
+    """Change all present dead letters of a filter.
+
+    errors:  BulkBroken  Postgres stopped answering half way; the counts until then are printed
+    """
     run: DeadLetterRun | None = None
 
     async def do(session: Session) -> BulkResult[int]:
         nonlocal run
-        change = change_of(session)
-        if limit is not None:
-            return await change_letters(session, change, wanted, limit=limit, dry_run=not yes)
-        run = DeadLetterRun(change, wanted)
-        with bars_of("dead letters") as bars:
-            await run.run(session, ProgressBars(bars, "change"), dry_run=not yes)
+        run = DeadLetterRun(operator(), change_of(session), wanted)
+        try:
+            with bars_of("dead letters") as bars:
+                await run.run(session, ProgressBars(bars, "change"), dry_run=not yes)
+        finally:
+            note_result({"changed": run.changed, "operation_id": run.operation_id})
         return run.outcome(dry_run=not yes)
 
-    def show(changed: BulkResult[int]) -> int:
-        return print_changed(changed, {"timer_keys": list(changed.keys)}, yes=yes, as_json=as_json)
-
     try:
-        return show(with_session(do, plans=CLIENT_PLANS | EACH_TIME))
-    except (BulkBroken, KeyboardInterrupt) as broken:
-        if run is not None and run.changed:
-            show(run.outcome(dry_run=False))
-        if run is not None and run.unsure:
-            print_note(f"up to {run.unsure:,} more may have been changed: the answer was lost")
-        if isinstance(broken, KeyboardInterrupt):
-            raise
+        return _show(with_session(do, plans=CLIENT_PLANS | EACH_TIME), yes=yes, as_json=as_json)
+    except KeyboardInterrupt:
+        if run is not None:
+            end_interrupted(run)
+            _show_part(run, as_json=as_json)
+        raise
+    except BulkBroken as broken:
+        if run is not None:
+            _show_part(run, as_json=as_json)
         raise BulkBroken(f"{broken}; the same command again does the rest") from broken
+
+
+def _show(changed: BulkResult[int], *, yes: bool, as_json: bool) -> int:
+    return print_changed(changed, {"timer_keys": list(changed.keys)}, yes=yes, as_json=as_json)
+
+
+def _show_part(run: DeadLetterRun, *, as_json: bool) -> None:
+    """Print the changes of a run that did not end."""
+    if run.changed:
+        _show(run.outcome(dry_run=False), yes=True, as_json=as_json)
+    if run.unsure:
+        print_note(f"up to {run.unsure:,} more may have been changed: the answer was lost")
 
 
 def _chosen(timer_key: int | None, wanted: DeadLetterFilter, *, every: bool) -> DeadLetterFilter:

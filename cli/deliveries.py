@@ -10,6 +10,7 @@ from shardclock.api.refusals.deliveries import UNKNOWN_DELIVERY
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.delivery_fields import fields_of_delivery
 from shardclock_server.cli.lists import lists, print_more, print_none
+from shardclock_server.cli.operator import note_changed, operator
 from shardclock_server.cli.options import OfTenant, Reason
 from shardclock_server.cli.output import DONE, Json, cell, print_json, print_note, print_records, print_table
 from shardclock_server.cli.session import with_session
@@ -120,7 +121,8 @@ def retry(
         if timer_key is not None:
             return _print_answer(await use_cases.retry(session, timer_key), as_json=as_json)
         wanted = DeliveryFilter(target, tenant, failing=failing)
-        changed = await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes)
+        changed = await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes, by=operator())
+        note_changed(changed, yes=yes)
         return print_changed(changed, {"timer_keys": changed.keys}, yes=yes, as_json=as_json)
 
     return with_session(do)

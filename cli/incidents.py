@@ -7,6 +7,7 @@ import typer
 from shardclock.api.refusals.processes import UNKNOWN_INCIDENT
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.lists import print_if_full, print_none
+from shardclock_server.cli.operator import note_changed, operator
 from shardclock_server.cli.options import LISTED_MAX, OfTenant
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cli.process_output import print_sent
@@ -86,7 +87,8 @@ def resolve(
                 raise await not_sent(session, instance_key, "it has no incident", running=none)
             return print_sent(instance_key, as_json=as_json)
         wanted = IncidentFilter(tenant, process_id, version, containing)
-        done = await resolve_many(session, wanted, limit=limit, dry_run=not yes)
+        done = await resolve_many(session, wanted, limit=limit, dry_run=not yes, by=operator())
+        note_changed(done, yes=yes)
         tokens = [{"instance_key": key, "token": which} for key, which in done.keys]
         return print_changed(done, {"tokens": tokens}, yes=yes, as_json=as_json)
 

@@ -29,6 +29,12 @@ Name = Annotated[str | None, typer.Option("--name", help="The timer's name, in p
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
 MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="The tenant. Default: default.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only rows of this tenant. Default: all tenants.")]
+State = Annotated[
+    str | None,
+    typer.Option(
+        "--state", metavar="STATE", help="Filter: pending or paused. Default: each state that the verb can change."
+    ),
+]
 Reason = Annotated[str | None, typer.Option("--reason", help="The reason, kept in the record.")]
 
 In = Annotated[str | None, typer.Option("--in", metavar="DURATION", help="After a delay, such as 15m, 2h30m or PT15M.")]

@@ -7,6 +7,7 @@ is refused before it reaches the database leaves no record.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,6 +92,7 @@ VERBS: Mapping[str, Callable[[Options], bool]] = {
     "keys add": _always,
     "keys rotate": _always,
     "keys revoke": _always,
+    "operations cancel": _always,
     "tenants set": _always,
     "tenants remove": _always,
 }
@@ -110,21 +112,20 @@ async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) ->
     errors:  NotRecorded  the work is done, and its record is missing in the audit
              any other error   from the work
     """
-    act = _ACT.get()
-    if act is None:
+    if _ACT.get() is None:
         return await work(session)
     try:
         result = await work(session)
     except (Refusal, StatementRefused):
-        await _try_to_record(session, act, audit.NOT_DONE)
+        await _try_to_record(session, audit.NOT_DONE)
         raise
     except (Exception, asyncio.CancelledError):
-        await _try_to_record(session, act, audit.FAILED)
+        await _try_to_record(session, audit.FAILED)
         raise
     is_done = result is None or result == DONE
-    why = await _try_to_record(session, act, audit.DONE if is_done else audit.NOT_DONE)
+    why = await _try_to_record(session, audit.DONE if is_done else audit.NOT_DONE)
     if why is not None:
-        raise NotRecorded(f"{act.verb} is {'done' if is_done else 'not done'}, and that is not in the audit: {why}")
+        raise NotRecorded(f"{_act().verb} is {'done' if is_done else 'not done'}, and that is not in the audit: {why}")
     return result
 
 
@@ -139,11 +140,23 @@ def _commands_of(app: typer.Typer, *, before: str = "") -> Iterator[tuple[str, "
         yield from _commands_of(group.typer_instance, before=f"{before}{group.name} ")
 
 
-async def _try_to_record(session: Session, act: NewAuditRecord, outcome: str) -> str | None:
+def note_result(fields: Mapping[str, object]) -> None:
+    """Add the result of a command's work, such as the number of changed rows, to the command's record."""
+    if (act := _ACT.get()) is not None:
+        _ACT.set(replace(act, parameters={**act.parameters, **recorded_fields(fields)}))
+
+
+def _act() -> NewAuditRecord:
+    act = _ACT.get()
+    assert act is not None, "the caller has checked it"
+    return act
+
+
+async def _try_to_record(session: Session, outcome: str) -> str | None:
     """Record an outcome; return the reason if the record could not be written."""
     try:
         async with asyncio.timeout(RECORD_S):
-            await record_act(session, act, outcome)
+            await record_act(session, _act(), outcome)
     except (StoreUnavailable, StatementRefused, TimeoutError) as error:
         return str(error) or "Postgres gave no answer in time"
     return None

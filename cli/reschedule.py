@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shardclock.api.changes import RESCHEDULED
-from shardclock_server.cli.bulk import Wording, change_many
+from shardclock_server.cli.bulk import CHANGEABLE, Wording, change_many, states_of
 from shardclock_server.cli.field_names import in_options
 from shardclock_server.cli.lengths import read_length
 from shardclock_server.cli.options import (
@@ -22,6 +22,7 @@ from shardclock_server.cli.options import (
     MaybeTenant,
     MissedRuns,
     Name,
+    State,
     Yes,
     Zone,
     option_names,
@@ -33,8 +34,9 @@ from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, one_or_many
 from shardclock_server.service.bulk_change import ChangeKind
 from shardclock_server.service.filters import GivenFilter
 from shardclock_server.service.moves import Destination, destination_of, move
+from shardclock_server.service.operation_verbs import RESCHEDULE
 from shardclock_server.sql.clients.search import TimerFilter
-from shardclock_server.sql.clients.verbs import Shift, TimerRef, shift_timers
+from shardclock_server.sql.clients.verbs import Shift, TimerRef
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
@@ -58,6 +60,7 @@ def reschedule(
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
+    state: State = None,
     given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     operation: Annotated[
@@ -71,7 +74,7 @@ def reschedule(
 ) -> int:
     """Move a pending timer, or many with --shift; fail if a timer has fired already."""
     wanted = filter_of(tenant, given)
-    which = one_or_many(timer_key, name, wanted, every=all_timers)
+    which = one_or_many(timer_key, name, wanted, every=all_timers, state=state)
     called = option_names(rule := rule_of(every, cron))
     to = _destination(delay, at, shift, rule, zone, missed, called=called)
     if isinstance(which, TimerRef):
@@ -80,7 +83,7 @@ def reschedule(
         return change_one(which, partial(_move, to=to, called=called), RESCHEDULED, as_json=as_json)
     if not isinstance(to, Shift):
         raise InvalidTimer("many timers are moved by --shift only, each from its own due date")
-    return _shift_many(which, to, operation, yes=yes, as_json=as_json)
+    return _shift_many(which, to, operation, states=states_of(state, CHANGEABLE), yes=yes, as_json=as_json)
 
 
 def _destination(
@@ -121,13 +124,15 @@ def read_shift(text: str) -> str:
     return f"{sign}{read_length('--shift', length, sign=sign)}"
 
 
-def _shift_many(wanted: TimerFilter, by: Shift, operation: str | None, *, yes: bool, as_json: bool) -> int:
+def _shift_many(
+    wanted: TimerFilter, by: Shift, operation: str | None, *, states: tuple[str, ...], yes: bool, as_json: bool
+) -> int:
     if operation is None and yes:
         operation = secrets.token_hex(8)
         print_note(f"this shift is --operation {operation}: sent again with it, no timer moves twice")
     if operation is not None and not 1 <= len(operation) <= OPERATION_CHARS_MAX:
         raise InvalidTimer(f"--operation {shortened(operation)} must have 1 to {OPERATION_CHARS_MAX} characters")
-    change = ChangeKind(("PENDING", "PAUSED"), partial(shift_timers, by=by, operation=operation or ""))
+    change = ChangeKind(RESCHEDULE, states, {"shift": by.text, "operation": operation or ""})
     words = Wording(
         "move",
         "moved",

@@ -86,14 +86,16 @@ def filter_of(
     return filters.filter_of(replace(given, tenant_id=tenant), clock=clock, called=OPTIONS)
 
 
-def one_or_many(timer_key: int | None, name: str | None, wanted: TimerFilter, *, every: bool) -> TimerRef | TimerFilter:
+def one_or_many(
+    timer_key: int | None, name: str | None, wanted: TimerFilter, *, every: bool, state: str | None = None
+) -> TimerRef | TimerFilter:
     """Decide whether one timer or many are selected; --all or a process instance means many.
 
     shape:   a filter always has a tenant, unless it has a process instance
     errors:  Refusal  neither one timer nor many are selected, or both are selected
     """
     many = every or wanted.process_instance_key is not None
-    narrowed = replace(wanted, tenant_id=None) != TimerFilter()
+    narrowed = replace(wanted, tenant_id=None) != TimerFilter() or state is not None
     if (many or narrowed) and not (timer_key is None and name is None):
         raise Refusal("say either one timer, by its key or --name, or many, by --all and filters; not both")
     if narrowed and not many:

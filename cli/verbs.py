@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from shardclock.api.changes import CANCELED, PAUSED, RESUMED, RUN
-from shardclock_server.cli.bulk import Wording, change_many
+from shardclock_server.cli.bulk import CHANGEABLE, Wording, change_many, states_of
 from shardclock_server.cli.options import (
     DEFAULT_TENANT,
     All,
@@ -17,6 +17,7 @@ from shardclock_server.cli.options import (
     MissedByPause,
     Name,
     Reason,
+    State,
     Tenant,
     Yes,
     timer_ref_of,
@@ -26,16 +27,14 @@ from shardclock_server.cli.single import change_one
 from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, one_or_many, takes_filter
 from shardclock_server.service.bulk_change import PAGE_RETRY, ChangeKind
 from shardclock_server.service.filters import GivenFilter
+from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESUME
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.clients.verbs import (
     TimerRef,
     cancel_process_instance,
     cancel_timer,
-    cancel_timers,
     pause_timer,
-    pause_timers,
     resume_timer,
-    resume_timers,
     run_timer,
 )
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -48,6 +47,7 @@ def cancel(
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
+    state: State = None,
     given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     reason: Reason = None,
@@ -55,12 +55,12 @@ def cancel(
 ) -> int:
     """Cancel a pending timer, or many; fail if a timer has fired already."""
     wanted = filter_of(tenant, given)
-    which = one_or_many(timer_key, name, wanted, every=all_timers)
+    which = one_or_many(timer_key, name, wanted, every=all_timers, state=state)
     if isinstance(which, TimerRef):
         return change_one(which, partial(cancel_timer, reason=reason), CANCELED, as_json=as_json)
-    change = ChangeKind(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason))
+    change = ChangeKind(CANCEL, states_of(state, CHANGEABLE), {"reason": reason})
     key = which.process_instance_key
-    if key is not None and which == TimerFilter(process_instance_key=key):
+    if key is not None and state is None and which == TimerFilter(process_instance_key=key):
         # One statement cancels all, so that an occurrence created during a search is cancelled, too.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
     return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
@@ -72,6 +72,7 @@ def pause(
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
+    state: State = None,
     given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     reason: Reason = None,
@@ -79,10 +80,10 @@ def pause(
 ) -> int:
     """Pause a pending timer, or many timers, until a resume."""
     wanted = filter_of(tenant, given)
-    which = one_or_many(timer_key, name, wanted, every=all_timers)
+    which = one_or_many(timer_key, name, wanted, every=all_timers, state=state)
     if isinstance(which, TimerRef):
         return change_one(which, partial(pause_timer, reason=reason), PAUSED, as_json=as_json)
-    change = ChangeKind(("PENDING",), partial(pause_timers, reason=reason))
+    change = ChangeKind(PAUSE, states_of(state, ("PENDING",)), {"reason": reason})
     return change_many(which, change, Wording("pause", "paused"), yes=yes, as_json=as_json)
 
 
@@ -92,6 +93,7 @@ def resume(
     name: Name = None,
     tenant: MaybeTenant = None,
     all_timers: All = False,
+    state: State = None,
     given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     missed: MissedByPause = None,
@@ -99,10 +101,10 @@ def resume(
 ) -> int:
     """Resume a paused timer, or many; a timer that fell due during the pause is due at once."""
     wanted, choice = filter_of(tenant, given), missed_choice_of(missed, called="--missed")
-    which = one_or_many(timer_key, name, wanted, every=all_timers)
+    which = one_or_many(timer_key, name, wanted, every=all_timers, state=state)
     if isinstance(which, TimerRef):
         return change_one(which, partial(resume_timer, missed=choice), RESUMED, as_json=as_json)
-    change = ChangeKind(("PAUSED",), partial(resume_timers, missed=choice))
+    change = ChangeKind(RESUME, states_of(state, ("PAUSED",)), {"missed": choice.value})
     return change_many(which, change, Wording("resume", "resumed"), yes=yes, as_json=as_json)
 
 

@@ -45,6 +45,7 @@ from shardclock_server.gateway.routes import (
     dead_letters,
     deliveries,
     endpoints,
+    finding,
     health,
     incidents,
     instances,
@@ -52,6 +53,7 @@ from shardclock_server.gateway.routes import (
     lines,
     log,
     messages,
+    operations,
     processes,
     schedules,
     service_tasks,
@@ -64,6 +66,7 @@ from shardclock_server.gateway.routes.creating import CREATE, TIMERS, create_tim
 from shardclock_server.gateway.settings import GatewaySettings
 from shardclock_server.gateway.upkeep.measuring import measuring
 from shardclock_server.gateway.upkeep.notifying import notifying
+from shardclock_server.gateway.upkeep.operations import continuing_operations
 from shardclock_server.gateway.upkeep.retention import deleting_old_responses
 from shardclock_server.gateway.upkeep.stats import RequestCounter, RequestStats, reporting
 from shardclock_server.gateway.waits.changes import LogChanges
@@ -93,9 +96,9 @@ QUOTA_SESSIONS = 2  # connections to Postgres that count the usage of tenants
 OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
 # Routes of many timers come first: the path of one timer would match their paths, too.
 ROUTERS = (
-    health.router, lines.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router,
-    endpoints.router, targets.router, jobs.router, *OF_PROCESSES, consumers.router, cluster.router, tenants.router,
-    audit.router,
+    health.router, lines.router, bulk.router, finding.router, schedules.router, log.router,
+    deliveries.router, dead_letters.router, endpoints.router, targets.router, jobs.router,
+    *OF_PROCESSES, consumers.router, cluster.router, tenants.router, audit.router, operations.router,
 )  # fmt: skip
 
 
@@ -191,6 +194,10 @@ async def _opened(
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, audited_per_hour=settings.gateway_audited_per_hour) as quotas,
         deleting_old_responses(pool),
+        # Pages of operations wait for no request, and take no session from one.
+        continuing_operations(
+            pool_of(application="shardclock gateway operations", size=1), operation_begun := asyncio.Event()
+        ),
         notifying(dsn, notify_of_signals, to="engines", timeout_s=settings.gateway_timeout_s) as signal_notifications,
         notifying(dsn, notify_of_due_timers, to="shards", timeout_s=settings.gateway_timeout_s) as due_notifications,
         _waiting(dsn) as (timer_ends, instance_ends, task_waiters),
@@ -222,6 +229,7 @@ async def _opened(
             task_waiters=task_waiters,
             long_polls=LongPolls(),
             changes=changes,
+            operation_begun=operation_begun,
             stream_limit=ConcurrencyLimit(settings.gateway_streams_max, doing=STREAM, way_out=ELSEWHERE, within=held),
             wait_limit=ConcurrencyLimit(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT, within=held),
             task_wait_limit=ConcurrencyLimit(

@@ -16,7 +16,7 @@ from shardclock_server.gateway.settings import GatewaySettings
 
 FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
-OTHER_SESSIONS = 10  # sessions for keys, quotas, notifications and waits
+OTHER_SESSIONS = 11  # sessions for keys, quotas, notifications, waits and operations
 YOUNG_S = 1.0  # a new connection ends no connection of its own client below this age: a request may be on its way
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 

@@ -78,6 +78,7 @@ class Gateway:
     task_waiters: TaskWaiters
     long_polls: LongPolls
     changes: LogChanges  # for the pages of the console
+    operation_begun: asyncio.Event  # the event is set when this gateway has begun an operation
     stream_limit: ConcurrencyLimit
     wait_limit: ConcurrencyLimit  # limits waits for the ends of timers and instances
     task_wait_limit: ConcurrencyLimit

@@ -12,6 +12,8 @@ or raises. It does not print, does not parse options and knows no exit codes.
     hold                    put a database on hold, release it, read its hold
     scaling                 the wanted number of shards, workers and engines
     bulk_run                change many rows: find all of them, then change them page by page
+    operations              bulk operations: begin, continue, list and cancel them
+    operation_verbs         the change of one page, by the verb of its operation
     bulk_change             a bulk run over timers
     bulk_wording            one bulk change in one statement: its dry run and its sentences
     bulk_import             schedule a file of timers, with a report

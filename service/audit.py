@@ -45,7 +45,7 @@ RECORDED_FIELDS = frozenset({
     "schedules", "schedules_max",
     "wanted", "min", "max", "target_per_s", "verb", "due_date",
     # the result
-    "changed",
+    "matched", "changed", "operation_id",
 })  # fmt: skip
 # The record has their values only if these are numbers: a process's token is a number, and a bulk change's token is a
 # secret text.

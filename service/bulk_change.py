@@ -1,13 +1,16 @@
 """Change all timers of a filter in one bulk run. Every change can be repeated safely."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from shardclock_server.service.bulk_run import BulkProgress, BulkRun
+from shardclock_server.service.bulk_run import BulkBroken, BulkProgress, BulkRun
+from shardclock_server.service.operation_verbs import PAUSE, RESUME, change_keys
+from shardclock_server.service.operations import fields_of, record_done
 from shardclock_server.sql.clients.search import TimerFilter, find_keys, find_timers_of_system
+from shardclock_server.sql.operations.operations import Counts, NewOperation
 from shardclock_server.sql.retry import StoreRetry
-from shardclock_server.sql.session import Session
+from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import InvalidTimer
 
 FOUND_TIMERS = 10_000  # found by one search statement
@@ -19,12 +22,13 @@ PAGE_RETRY = StoreRetry(attempts=5)
 class ChangeKind:
     """One kind of change to many timers.
 
-    `states` are the states in which timers can be changed. `page` changes the timers with the given keys, and returns
-    the number of changed timers. `whole`, if given, changes all timers of the filter in one statement.
+    `verb` is a verb of `operation_verbs`, `parameters` are its parameters. `states` are the states in which timers can
+    be changed. `whole`, if given, changes all timers of the filter in one statement.
     """
 
+    verb: str
     states: tuple[str, ...]
-    page: Callable[[Session, Sequence[int]], Awaitable[int]]
+    parameters: Mapping[str, object] = field(default_factory=dict)
     whole: Callable[[Session], Awaitable[int]] | None = None
 
 
@@ -32,13 +36,12 @@ class ChangeKind:
 class BulkChange(BulkRun):
     """The state of one bulk change of timers.
 
-    `left_out` counts the found timers of jobs and processes, which clients can't change.
+    `left_out` counts the matching timers of jobs and processes, which clients can't change.
     `refusal` is the refusal of a later page, after other pages were changed.
     """
 
     wanted: TimerFilter
     change: ChangeKind
-    left_out: int = field(default=0, init=False)
     refusal: InvalidTimer | None = field(default=None, init=False)
 
     async def run(self, session: Session, progress: BulkProgress, *, dry_run: bool) -> None:
@@ -48,19 +51,56 @@ class BulkChange(BulkRun):
                  BulkBroken        Postgres stopped answering half way; the counts cover the changes until then
                  StoreUnavailable  no answer during the search: nothing was changed
         """
-        await self.find_all(self._pages(session), progress)
+        await self.find(session, progress)
         if dry_run:
             return
         if self.change.whole is not None:
-            await self.count(self.matched, partial(self.change.whole, session), PAGE_RETRY)
-            return
-        change = partial(self.change.page, session)
+            await self._change_whole(session, self.change.whole)
+        elif self.keys:
+            await self.start(session, retry=PAGE_RETRY)
+            change = partial(change_keys, session, self.change.verb, self.change.parameters)
+            try:
+                await self.change_all(session, change, progress, retry=PAGE_RETRY)
+            except InvalidTimer as refusal:
+                if not self.changed:
+                    raise
+                self.refusal = refusal
+
+    async def find(self, session: Session, progress: BulkProgress) -> None:
+        """Find all timers, for `start`.
+
+        errors:  StoreUnavailable  no answer in time
+        """
+        await self.find_all(self._pages(session), progress)
+
+    @property
+    def page_size(self) -> int:
+        """Return the number of timers that one transaction changes."""
+        return PAGE_TIMERS
+
+    def new_operation(self) -> NewOperation:
+        """Describe the operation, with the state of its timers if the verb could change those of another state."""
+        states = self.change.states
+        is_chosen = len(states) == 1 and self.change.verb not in (PAUSE, RESUME)
+        chosen = fields_of(self.wanted) | {"state": states[0] if is_chosen else None}
+        return self.actor.begin(self.change.verb, self.wanted.tenant_id, chosen, self.change.parameters)
+
+    async def _change_whole(self, session: Session, whole: Callable[[Session], Awaitable[int]]) -> None:
+        async def change() -> int:
+            async with session.transaction():
+                changed = await whole(session)
+                if most := max(self.matched, changed):
+                    counts = Counts(most, self.left_out, changed)
+                    self.operation_id = await record_done(session, self.new_operation(), counts)
+                return changed
+
+        self.unsure = self.matched
         try:
-            await self.change_all(change, progress, size=PAGE_TIMERS, retry=PAGE_RETRY)
-        except InvalidTimer as refusal:
-            if not self.changed:
-                raise
-            self.refusal = refusal
+            self.changed, repeated = await PAGE_RETRY.run(change)
+        except StoreUnavailable as error:
+            raise BulkBroken(f"Postgres does not answer ({error})") from error
+        # If an earlier try changed timers and its answer was lost, the last try does not count these timers.
+        self.unsure = max(0, self.matched - self.changed) if repeated else 0
 
     async def _pages(self, session: Session) -> AsyncIterator[Sequence[int]]:
         for state in self.change.states:

@@ -1,17 +1,28 @@
-"""Change many rows in two phases: find all of them, then change them page by page.
+"""Change many rows in two phases: find all of them, then change them page by page, as one operation.
 
 A change moves rows, so a search that ran during the changes would find some rows twice and miss others.
 """
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from shardclock_server.service.operations import SILENT_S, Actor, change_page
+from shardclock_server.sql.operations.operations import (
+    CANCELED,
+    FAILED,
+    RUNNING,
+    Counts,
+    NewOperation,
+    begin_operation,
+    end_operation,
+)
 from shardclock_server.sql.retry import StoreRetry
-from shardclock_server.sql.session import StoreUnavailable
-from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal
 
 ONCE = StoreRetry(attempts=1)
 
@@ -30,17 +41,32 @@ class BulkProgress(Protocol):
         """Take the number of rows for which a change was sent, and the number of all found rows."""
 
 
+class _NoProgress:
+    def found(self, things: int, /, *, all_found: bool) -> None:
+        pass
+
+    def changed(self, things: int, /, *, of: int) -> None:
+        pass
+
+
+NO_PROGRESS: BulkProgress = _NoProgress()
+
+
 @dataclass(slots=True)
-class BulkRun:
+class BulkRun(ABC):
     """The state of one bulk run.
 
-    `keys` are the found rows, `changed` counts the changed ones. Up to `unsure` more rows may be changed: the answer to
-    their change was lost.
+    `actor` is the caller. `keys` are the found rows, `changed` counts the changed ones. Up to `unsure` more rows may be
+    changed: the answer to their change was lost. `operation_id` is None until the operation begins.
     """
 
+    actor: Actor
+    left_out: int = field(default=0, init=False)  # matching rows that the verb can't change
     keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
     changed: int = field(default=0, init=False)
     unsure: int = field(default=0, init=False)
+    operation_id: int | None = field(default=None, init=False)
+    is_canceled: bool = field(default=False, init=False)
 
     @property
     def matched(self) -> int:
@@ -57,43 +83,64 @@ class BulkRun:
             progress.found(len(self.keys), all_found=False)
         progress.found(len(self.keys), all_found=True)
 
+    @property
+    @abstractmethod
+    def page_size(self) -> int:
+        """Return the number of rows that one transaction changes."""
+
+    @abstractmethod
+    def new_operation(self) -> NewOperation:
+        """Describe the operation."""
+
+    async def start(self, session: Session, *, due_in_s: float = SILENT_S, retry: StoreRetry = ONCE) -> None:
+        """Begin the operation of the found rows; gateways continue it after `due_in_s`.
+
+        errors:  BulkBroken  no answer: no row was changed until now
+        """
+        new, counts = self.new_operation(), Counts(self.matched, self.left_out)
+        begin = partial(begin_operation, session, new, counts, self.keys, page_size=self.page_size, due_in_s=due_in_s)
+        try:
+            self.operation_id, _ = await retry.run(begin)
+        except StoreUnavailable as error:
+            raise BulkBroken(f"Postgres does not answer ({error})") from error
+
     async def change_all(
         self,
+        session: Session,
         change: Callable[[Sequence[int]], Awaitable[int]],
         progress: BulkProgress,
         *,
-        size: int,
-        pause: Callable[[], Awaitable[None]] | None = None,
+        pause_s: float = 0.0,
+        pause: Callable[[float], Awaitable[None]] | None = None,
+        committed: Callable[[], None] | None = None,
         retry: StoreRetry = ONCE,
     ) -> None:
-        """Change the found rows in pages of `size`, with `pause` between two pages.
+        """Change the pages of the operation, with `pause` between two pages, until it ends or is cancelled.
 
-        `change` changes one page, and returns the number of changed rows.
+        `change` changes one page, and returns the number of changed rows; `committed` is called after the commit.
 
-        errors:  as `count`
+        errors:  Refusal, StatementRefused  a page is refused: the operation has failed; earlier pages stay changed
+                 BulkBroken                 no answer; the counts cover the changes until then
         """
-        for start in range(0, len(self.keys), size):
-            if start and pause is not None:
-                await pause()
-            page = self.keys[start : start + size].tolist()
-            await self.count(len(page), partial(change, page), retry)
-            progress.changed(start + len(page), of=len(self.keys))
-
-    async def count(self, most: int, change: Callable[[], Awaitable[int]], retry: StoreRetry) -> None:
-        """Run one change of at most `most` rows, and add the number of changed rows to the state.
-
-        errors:  InvalidTimer  the change is refused: none of these rows was changed
-                 BulkBroken    no answer; the counts cover the changes until then
-        """
-        unsure_before = self.unsure
-        self.unsure += most  # reset when the answer arrives: after an error or a cancellation the outcome is unknown
-        try:
-            changed, repeated = await retry.run(change)
-        except InvalidTimer:
-            self.unsure = unsure_before
-            raise
-        except StoreUnavailable as error:
-            raise BulkBroken(f"Postgres does not answer ({error})") from error
-        self.changed += changed
-        # If an earlier try changed rows and its answer was lost, the last try does not count these rows.
-        self.unsure = unsure_before + (max(0, most - changed) if repeated else 0)
+        operation_id, state, done = self.operation_id, RUNNING, 0
+        assert operation_id is not None
+        step = partial(change_page, session, operation_id, change, pause_s=pause_s)
+        while state == RUNNING:
+            if done and pause is not None:
+                await pause(pause_s)
+            self.unsure = min(
+                self.page_size, self.matched - done
+            )  # until the answer arrives: also after a cancellation
+            try:
+                now, _ = await retry.run(step)
+            except (Refusal, StatementRefused) as refusal:
+                self.unsure = 0
+                await end_operation(session, operation_id, FAILED, error=str(refusal))
+                raise
+            except StoreUnavailable as error:
+                raise BulkBroken(f"Postgres does not answer ({error})") from error
+            self.unsure, self.changed, done, state = 0, now.changed, now.changed + now.unchanged, now.state
+            if committed is not None:
+                committed()
+            progress.changed(done, of=self.matched)
+        self.is_canceled = state == CANCELED

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
 
+from shardclock_server.service.operations import InOneStep
 from shardclock_server.service.wording import counted
 
 NAMED_MAX = 5  # the limit of names in one sentence
@@ -18,12 +19,14 @@ class BulkResult(Generic[Key]):
     """The keys of the changed rows; after a dry run, the keys of the rows that would be changed.
 
     `more` says whether further rows remain because of the limit. A second call should wait for `again_in_s`.
+    `operation_id` is the operation's number; None if nothing was changed, or one row only.
     """
 
     keys: Sequence[Key]
     sentence: str
     more: bool
     again_in_s: int = 0
+    operation_id: int | None = None
 
 
 def _nothing(*_: object) -> str:
@@ -49,17 +52,27 @@ class BulkWording(Generic[Row, Key]):
     which: Callable[[Sequence[Row]], str] = _nothing
     left: Callable[[Sequence[Row], Sequence[Key]], str] = _nothing
 
-    async def run(self, selected: Sequence[Row], *, more: bool, dry_run: bool, again_in_s: int = 0) -> BulkResult[Key]:
-        """Change the selected rows, or describe a dry run.
+    async def run(
+        self,
+        selected: Sequence[Row],
+        *,
+        more: bool,
+        dry_run: bool,
+        again_in_s: int = 0,
+        step: InOneStep | None = None,
+    ) -> BulkResult[Key]:
+        """Change the selected rows, as an operation if `step` is given; or describe a dry run.
 
         errors:  as `change`
         """
         keys: Sequence[Key] = [self.key_of(row) for row in selected]
+        operation_id: int | None = None
         if keys and not dry_run:
-            keys = await self.change(selected)
+            change = partial(self.change, selected)
+            keys, operation_id = (await change(), None) if step is None else await step.run(len(selected), change)
         left = self.left(selected, keys)
         say = partial(self.word_dry_run, more=more) if dry_run else partial(self.word_change, left=left)
-        return BulkResult(keys, say(len(keys), selected), more, again_in_s)
+        return BulkResult(keys, say(len(keys), selected), more, again_in_s, operation_id)
 
     def word_dry_run(self, number: int, selected: Sequence[Row], *, more: bool) -> str:
         """Describe a dry run: `number` rows would be changed; `selected` provides their names."""

@@ -8,13 +8,14 @@ from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from shardclock.log.record import SIGNAL
 from shardclock_server.service.bulk_run import BulkProgress, BulkRun
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, DeadLetterChange
+from shardclock_server.service.operations import fields_of
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
+from shardclock_server.sql.operations.operations import NewOperation
 from shardclock_server.sql.session import Session
 
 # With a rate, one page of letters becomes due within this time. An interrupt leaves the later pages unchanged.
@@ -34,6 +35,7 @@ class DeadLetterRun(BulkRun):
     batch: int = AT_ONCE_MAX
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     changed_keys: "array[int]" = field(default_factory=lambda: array("q"), init=False)
+    _page: Sequence[int] = field(default=(), init=False)  # the changed keys of a page that is not committed yet
     _signals: set[int] = field(default_factory=set, init=False)
     # The number of letters per target and tenant.
     _number_of: "Counter[tuple[str, str]]" = field(default_factory=Counter, init=False)
@@ -47,16 +49,30 @@ class DeadLetterRun(BulkRun):
                  StoreUnavailable  no answer during the search: nothing was changed
                  BulkBroken        no answer half way; `outcome` describes the changes until then
         """
-        await self.find_all(self._pages(session, dry_run=dry_run), progress)
-        if dry_run:
+        await self.find(session, progress, dry_run=dry_run)
+        if dry_run or not self.keys:
             return
-        per_s = self.change.per_s
-        if per_s is None:
-            await self.change_all(self._change, progress, size=self.batch)
-            return
-        size = min(self.batch, per_s * STEP_S)
+        await self.start(session)
         # The pause ends when the last letter of the page before is due. Without it the rates of pages would add up.
-        await self.change_all(self._change, progress, size=size, pause=partial(self.pause, size / per_s))
+        pause_s, pause = (self.page_size / self.change.per_s, self.pause) if self.change.per_s else (0.0, None)
+        await self.change_all(session, self._change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
+
+    async def find(self, session: Session, progress: BulkProgress, *, dry_run: bool = False) -> None:
+        """Find all dead letters of the filter, for `start`; unless it is a dry run, enable endpoints first.
+
+        errors:  StoreUnavailable  no answer in time
+        """
+        await self.find_all(self._pages(session, dry_run=dry_run), progress)
+
+    @property
+    def page_size(self) -> int:
+        """Return the number of letters that one transaction changes."""
+        return min(self.batch, self.change.per_s * STEP_S) if self.change.per_s else self.batch
+
+    def new_operation(self) -> NewOperation:
+        """Describe the operation."""
+        parameters = {"per_s": self.change.per_s, "reason": self.change.reason}
+        return self.actor.begin(self.change.verb, self.wanted.tenant_id, fields_of(self.wanted), parameters)
 
     def outcome(self, *, dry_run: bool) -> BulkResult[int]:
         """Return the changed keys and a sentence about them; for a dry run, the keys that would be changed."""
@@ -72,6 +88,7 @@ class DeadLetterRun(BulkRun):
             self.changed_keys,
             many.word_change(len(self.changed_keys), selected if are_all else [], left=left),
             more=False,
+            operation_id=self.operation_id,
         )
         return self.change.with_rest(done, self._number_of)
 
@@ -83,13 +100,18 @@ class DeadLetterRun(BulkRun):
             letters = await self.change.open_among(self.wanted, page, dry_run=dry_run)
             for letter in letters:
                 self._examples.setdefault((letter.target, letter.tenant_id), letter)
+            self.left_out += len(page) - len(letters)
             self._signals.update(it.timer_key for it in letters if it.target == SIGNAL)
             yield [it.timer_key for it in letters]
             is_last = len(page) < self.batch
             after = page[-1].cursor if page else after
 
     async def _change(self, keys: Sequence[int]) -> int:
-        changed = await self.change.apply(keys)
-        self.changed_keys.extend(changed)
-        self._signals.difference_update(changed)
-        return len(changed)
+        self._page = await self.change.apply(keys)
+        return len(self._page)
+
+    def _take_page(self) -> None:
+        """Take the keys of a committed page into the result."""
+        self.changed_keys.extend(self._page)
+        self._signals.difference_update(self._page)
+        self._page = ()

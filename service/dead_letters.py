@@ -11,6 +11,8 @@ from shardclock.api.codes import invalid
 from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
 from shardclock.log.record import SIGNAL
 from shardclock_server.service.bulk_wording import BulkResult, BulkWording, first_names
+from shardclock_server.service.operation_verbs import DISCARD, REDRIVE
+from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.service.redriving import Redriving
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.deliveries.dead_letters import (
@@ -62,11 +64,13 @@ class DeadLetterChange:
     units:   `per_s` letters become due per second; None: all at once
     """
 
+    verb: str
     apply: Callable[[Sequence[int]], Awaitable[Sequence[int]]]
     would: str
     done: str
     leaves_signals: bool = False
     per_s: int | None = None
+    reason: str | None = None
     redriving: Redriving | None = None
 
     async def open_among(
@@ -125,6 +129,7 @@ def redriving(
     """
     way = Redriving(session, per_s, enable=enable, enable_called=enable_called)
     return DeadLetterChange(
+        REDRIVE,
         way.change,
         would=f"be put back, {per_s:,} a second" if per_s else "be put back",
         done="put back: {many} {are} due again",
@@ -136,17 +141,27 @@ def redriving(
 def discarding(session: Session, *, reason: str | None = None) -> DeadLetterChange:
     """Return the change that discards dead letters for good; a signal for which an instance waits stays."""
     return DeadLetterChange(
+        DISCARD,
         lambda keys: discard_dead_letters(session, keys, reason=reason),
         would="be discarded",
         done="{many} discarded",
         leaves_signals=True,
+        reason=reason,
     )
 
 
 async def change_letters(
-    session: Session, change: DeadLetterChange, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool
+    session: Session,
+    change: DeadLetterChange,
+    wanted: DeadLetterFilter,
+    *,
+    limit: int = AT_ONCE_MAX,
+    dry_run: bool,
+    by: Actor | None = None,
 ) -> BulkResult[int]:
     """Apply a change to at most `limit` dead letters, in the order in which they were given up.
+
+    The change is an operation of the caller `by`; None: it is a change of one letter.
 
     errors:  StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
     """
@@ -163,8 +178,9 @@ async def change_letters(
     number_of.update(map(_lane, selected[:limit]))
     # The rates of two concurrent runs would add up.
     pause_s = ceil(limit / change.per_s) if change.per_s else 0
+    step = in_one_step(session, by, change.verb, wanted, {"per_s": change.per_s, "reason": change.reason})
     changed = await change.wording_for(wanted).run(
-        selected[:limit], more=len(selected) > limit, dry_run=dry_run, again_in_s=pause_s
+        selected[:limit], more=len(selected) > limit, dry_run=dry_run, again_in_s=pause_s, step=step
     )
     return change.with_rest(changed, number_of)
 
@@ -177,6 +193,7 @@ async def redrive(
     per_s: int | None = None,
     enable: bool = False,
     dry_run: bool,
+    by: Actor | None = None,
 ) -> BulkResult[int]:
     """Deliver dead letters again, beginning with their first attempt; with `enable`, enable their endpoints first.
 
@@ -186,18 +203,25 @@ async def redrive(
              StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
     """
     change = redriving(session, per_s=per_s, enable=enable)
-    return await change_letters(session, change, wanted, limit=limit, dry_run=dry_run)
+    return await change_letters(session, change, wanted, limit=limit, dry_run=dry_run, by=by)
 
 
 async def discard(
-    session: Session, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, reason: str | None = None, dry_run: bool
+    session: Session,
+    wanted: DeadLetterFilter,
+    *,
+    limit: int = AT_ONCE_MAX,
+    reason: str | None = None,
+    dry_run: bool,
+    by: Actor | None = None,
 ) -> BulkResult[int]:
     """Discard dead letters for good; a signal for which an instance waits stays.
 
     shape:   in the order in which they were given up
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
-    return await change_letters(session, discarding(session, reason=reason), wanted, limit=limit, dry_run=dry_run)
+    change = discarding(session, reason=reason)
+    return await change_letters(session, change, wanted, limit=limit, dry_run=dry_run, by=by)
 
 
 def of_targets(targets: Iterable[str]) -> str:

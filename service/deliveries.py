@@ -12,6 +12,8 @@ from shardclock.api.codes import RefusalCode, invalid
 from shardclock.api.refusals.deliveries import DELIVERY_CLAIMED, DELIVERY_DEAD, DELIVERY_ENDED, UNKNOWN_DELIVERY
 from shardclock.log import LogRecord
 from shardclock_server.service.bulk_wording import BulkResult, BulkWording
+from shardclock_server.service.operation_verbs import RETRY
+from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.sql.clients.history import records_of
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries import verbs
@@ -122,14 +124,15 @@ async def retry(session: Session, timer_key: int) -> DeliveryResult:
 
 
 async def retry_many(
-    session: Session, wanted: DeliveryFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool
+    session: Session, wanted: DeliveryFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool, by: Actor | None = None
 ) -> BulkResult[int]:
-    """Make the next attempts of all delayed deliveries of a filter due now.
+    """Make the next attempts of all delayed deliveries of a filter due now, as an operation of the caller `by`.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
     assert 0 < limit <= AT_ONCE_MAX
     found = await find_deliveries(session, replace(wanted, delayed=True), limit=limit + 1)
+    step = in_one_step(session, by, RETRY, wanted, {})
     retrying: BulkWording[FoundDelivery, int] = BulkWording(
         ("delivery", "deliveries"),
         none="no such delivery waits for its next attempt",
@@ -138,7 +141,7 @@ async def retry_many(
         key_of=lambda delivery: delivery.timer_key,
         change=lambda selected: verbs.retry_deliveries(session, [delivery.timer_key for delivery in selected]),
     )
-    return await retrying.run(found[:limit], more=len(found) > limit, dry_run=dry_run)
+    return await retrying.run(found[:limit], more=len(found) > limit, dry_run=dry_run, step=step)
 
 
 def _answer(timer_key: int, state: str, done: Mapping[str, str]) -> DeliveryResult:

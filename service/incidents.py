@@ -3,6 +3,8 @@
 from functools import partial
 
 from shardclock_server.service.bulk_wording import BulkResult, BulkWording, first_names
+from shardclock_server.service.operation_verbs import RESOLVE
+from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents, resolve_incidents
 from shardclock_server.sql.session import Session
 
@@ -12,15 +14,18 @@ Token = tuple[int, int]  # instance key, token key
 
 
 async def resolve_many(
-    session: Session, wanted: IncidentFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool
+    session: Session, wanted: IncidentFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool, by: Actor | None = None
 ) -> BulkResult[Token]:
     """Resolve incidents: their tokens go on where they stopped. Dead letters of signals are not included.
+
+    The change is an operation of the caller `by`.
 
     shape:   the token that stopped first comes first
     errors:  StoreUnavailable  the outcome is unknown: call again; an incident that is resolved already is left out
     """
     assert 0 < limit <= AT_ONCE_MAX
     found = await find_incidents(session, wanted, limit=limit + 1, only_stopped=True)
+    step = in_one_step(session, by, RESOLVE, wanted, {})
     resolving: BulkWording[FoundIncident, Token] = BulkWording(
         ("incident", "incidents"),
         none="there is no such incident of a token that has stopped",
@@ -30,4 +35,4 @@ async def resolve_many(
         change=partial(resolve_incidents, session),
         which=lambda selected: f", at {', '.join(first_names([one.node_id for one in selected], 'other node'))}",
     )
-    return await resolving.run(found[limit - 1 :: -1], more=len(found) > limit, dry_run=dry_run)
+    return await resolving.run(found[limit - 1 :: -1], more=len(found) > limit, dry_run=dry_run, step=step)

@@ -247,6 +247,19 @@ grant execute on function
     shardclock.correlate_waiting, shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
 to shardclock_scheduler, shardclock_shard;
 
+-- Bulk changes keep their progress. The columns `role` have their default, the login: a gateway continues only the
+-- operations of its own login.
+grant select on shardclock.operations, shardclock.operation_pages to shardclock_reader, shardclock_scheduler, shardclock_shard;
+grant insert (
+    request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged, by_operator, tenant_id, verb,
+    filter, change, interface, key_prefix, key_name
+)
+on shardclock.operations to shardclock_scheduler, shardclock_shard;
+grant update (due_at, ended_at, state, changed, unchanged, error) on shardclock.operations
+to shardclock_scheduler, shardclock_shard;
+grant insert (operation_id, page, tenant_id, keys), delete on shardclock.operation_pages
+to shardclock_scheduler, shardclock_shard;
+
 -- Operators' verbs leave a record in the audit. Only the owner may change the audit; operators may read it.
 grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
 grant select on shardclock.audit to shardclock_shard;
@@ -374,6 +387,7 @@ $$;
 grant select on shardclock.api_keys, shardclock.audit to shardclock_gateway;
 grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
 grant select, insert, delete on shardclock.console_sessions to shardclock_gateway;
+grant delete on shardclock.operations to shardclock_gateway;
 grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
 grant execute on function shardclock.reset_group to shardclock_gateway;
 grant insert, update, delete on shardclock.tenants to shardclock_gateway;
@@ -431,7 +445,7 @@ begin
                 ('endpoint_attempts', own),
                 ('tenants', own), ('audit', own), ('idempotent_requests', own), ('definitions', own),
                 ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own),
-                ('business_keys', own), ('tasks', own),
+                ('business_keys', own), ('tasks', own), ('operations', own), ('operation_pages', own),
                 ('instance_steps', of_instance), ('incidents', of_instance), ('task_acts', of_instance),
                 -- These tables contain records and runs of any tenant.
                 ('records_aside', everyone), ('job_runs', everyone)

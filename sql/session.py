@@ -230,12 +230,21 @@ class Session:
     @asynccontextmanager
     async def transaction(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
         """Lend the connection within one transaction, committed at the end of the block."""
-        async with self.connection(timeout_s=timeout_s) as connection, connection.transaction():
-            around, self._in_transaction = self._in_transaction, connection
-            try:
-                yield connection
-            finally:
-                self._in_transaction = around
+        lost: StoreUnavailable | None = None
+        try:
+            async with self.connection(timeout_s=timeout_s) as connection, connection.transaction():
+                around, self._in_transaction = self._in_transaction, connection
+                try:
+                    yield connection
+                except StoreUnavailable as error:
+                    lost = error  # a rollback on a lost connection fails, and its error would hide the reason
+                    raise
+                finally:
+                    self._in_transaction = around
+        except StoreUnavailable:
+            if lost is not None:
+                raise lost from None
+            raise
 
     async def close(self) -> None:
         """Close the connection; if the server doesn't answer, drop it."""

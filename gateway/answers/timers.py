@@ -139,5 +139,5 @@ class TimersCountedAnswer(
     """The number of timers that a change would affect, and the token for the real request."""
 
 
-class BulkAnswer(answers.BulkChanged, json_schema_extra=examples(changed=2, unsure=0)):
+class BulkAnswer(answers.BulkChanged, json_schema_extra=examples(changed=2, unsure=0, operation_id=7)):
     """The result of a change of many timers."""

@@ -15,6 +15,7 @@ from shardclock_server.gateway.console.pages import (
     jobs,
     new_timer,
     one_timer,
+    operations,
     overview,
     processes,
     schedules,
@@ -24,7 +25,7 @@ from shardclock_server.gateway.console.pages import (
 )
 
 FAMILIES = (
-    overview, timers, new_timer, one_timer, schedules, deliveries, dead_letters, endpoints, jobs, audit,
+    overview, timers, new_timer, one_timer, schedules, deliveries, dead_letters, endpoints, jobs, audit, operations,
     tasks, processes, instances, cluster, tenants,
 )  # fmt: skip
 PAGES = tuple(it.router for it in FAMILIES)

@@ -59,6 +59,7 @@ OWN: Mapping[str, Collection[RefusalCode]] = {
     **{name: {OVER_QUOTA} for name in ("stream_log", "deploy_model", "preview_schedule")},
     **{name: {OVER_QUOTA} for name in ("explain_timer", "explain_timer_by_name")},
     "lease_records": {CONFLICT},
+    "cancel_operation": {TOO_LATE},
     **{name: {CONFLICT} for name in ("claim_task", "unclaim_task", "complete_task", "cancel_instance")},
     **{name: {CONFLICT} for name in ("set_variables", "resolve_incident")},
     "move_tokens": {CONFLICT, OVER_QUOTA},

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
+from uuid import UUID, uuid4
 
 import structlog
 from starlette.requests import Request
@@ -22,6 +23,7 @@ from shardclock_server.gateway.requests.paths import with_slashes
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.queries import takes_query
 from shardclock_server.service.audit import DONE, FAILED, NOT_DONE, recorded_fields
+from shardclock_server.service.operations import Actor
 from shardclock_server.sql.audit.acts import NewAuditRecord, record_act
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
@@ -94,10 +96,14 @@ def begin_record(request: Request, caller: Caller, *, tenant_id: str | None) -> 
     }
     parameters = recorded_fields({**request.query_params, **which})
     address = None if request.client is None else request.client.host[:ADDRESS_CHARACTERS_MAX]
-    interface = "console" if path.startswith(CONSOLE) else "api"
+    interface = _interface_of(request)
     request.state.act = NewAuditRecord(
         interface, verb, parameters, tenant_id, caller.key, caller.name, caller.subject, address
     )
+
+
+def _interface_of(request: Request) -> str:
+    return "console" if request.scope["route"].path.startswith(CONSOLE) else "api"
 
 
 def record_of(request: Request) -> NewAuditRecord | None:
@@ -119,6 +125,17 @@ def note_body(request: Request, fields: dict[str, object]) -> None:
     act = record_of(request)
     if act is not None:
         request.state.act = replace(act, parameters={**recorded_fields(fields), **act.parameters})
+
+
+def note_changed(request: Request, changed: int, operation_id: int | None) -> None:
+    """Add the number of changed rows, and the number of the operation, to the record of a bulk change."""
+    note_body(request, {"changed": changed, "operation_id": operation_id})
+
+
+def actor_of(request: Request, caller: Caller, *, expected: int | None = None, request_id: UUID | None = None) -> Actor:
+    """Return the caller of a bulk change, as its operation keeps it; an equal `request_id` means the same operation."""
+    key = caller.author or None
+    return Actor(_interface_of(request), caller.is_operator, key, caller.name, expected, request_id or uuid4())
 
 
 class Recorded:

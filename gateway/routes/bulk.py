@@ -5,8 +5,8 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+from uuid import NAMESPACE_OID, uuid5
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,21 +16,24 @@ from shardclock.api.codes import MORE_MATCH, REFUSED, UNAVAILABLE, invalid
 from shardclock_server.gateway.access import BulkWriter
 from shardclock_server.gateway.answers.timers import BulkAnswer, TimersCountedAnswer
 from shardclock_server.gateway.fields import read_model
-from shardclock_server.gateway.gateway import CurrentGateway, Gateway
+from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.problems import Problem
-from shardclock_server.gateway.requests.recording import note_body
+from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
+from shardclock_server.gateway.routes.operations import begin_found
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
-from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
+from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, RESUME
+from shardclock_server.sql.clients.verbs import Shift
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import MissedChoice
 
 CHANGED_MAX = 100_000  # timers changed by one request
+BEGUN_MAX = 1_000_000  # timers of an operation that gateways continue: their keys have 8 MB
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 CHOSEN = {"filter": {"name_prefix": "order-"}}
@@ -82,14 +85,12 @@ Token = Annotated[
 
 def _add_route(verb: str, sentence: str) -> None:
     async def change_timers(
-        request: Request, gateway: CurrentGateway, caller: BulkWriter, dry_run: DryRun = False, token: Token = None
+        request: Request, caller: BulkWriter, dry_run: DryRun = False, token: Token = None
     ) -> TimersCountedAnswer | BulkAnswer:
         asked = await read_model(request, BulkChangeRequest)
         if dry_run:
-            return await count_timers(gateway, caller, verb, asked)
-        changed = await change_counted(gateway, caller, verb, asked, token)
-        note_body(request, {"changed": changed.changed})
-        return changed
+            return await count_timers(request, caller, verb, asked)
+        return await change_counted(request, caller, verb, asked, token)
 
     router.post(
         f"/{verb}",
@@ -109,19 +110,21 @@ for _verb, _sentence in (
     _add_route(_verb, _sentence)
 
 
-async def count_timers(gateway: Gateway, caller: Caller, verb: str, asked: BulkChangeRequest) -> TimersCountedAnswer:
+async def count_timers(
+    request: Request, caller: Caller, verb: str, asked: BulkChangeRequest, *, most: int = CHANGED_MAX
+) -> TimersCountedAnswer:
     """Count the timers that a bulk change would affect, and make the token for the change.
 
     errors:  as `change_counted`
     """
-    bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=""))
-    await _run(gateway, caller, bulk, _MatchLimit(CHANGED_MAX), dry_run=True)
+    bulk = BulkChange(actor_of(request, caller), asked.filter.filter_of(caller), _change_of(verb, asked, operation=""))
+    await _run(request, caller, bulk, _MatchLimit(most), dry_run=True)
     token = _CountToken.of(bulk.matched, _identity_of(caller, verb, asked)).token
     return TimersCountedAnswer(matched=bulk.matched, token=token, left_out=bulk.left_out)
 
 
 async def change_counted(
-    gateway: Gateway, caller: Caller, verb: str, asked: BulkChangeRequest, token: str | None
+    request: Request, caller: Caller, verb: str, asked: BulkChangeRequest, token: str | None
 ) -> BulkAnswer:
     """Change the timers that were counted with the token.
 
@@ -131,11 +134,37 @@ async def change_counted(
              StoreUnavailable  no answer during the search: nothing was changed
     """
     counted = _CountToken.read(token, _identity_of(caller, verb, asked))
-    bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=counted.token))
-    await _run(gateway, caller, bulk, _MatchLimit(counted.matched), dry_run=False)
+    actor = actor_of(request, caller, expected=counted.matched)
+    bulk = BulkChange(actor, asked.filter.filter_of(caller), _change_of(verb, asked, operation=counted.token))
+    try:
+        await _run(request, caller, bulk, _MatchLimit(counted.matched), dry_run=False)
+    finally:
+        note_changed(request, bulk.changed, bulk.operation_id)
     if bulk.refusal is not None:
-        raise Problem(REFUSED, str(bulk.refusal), matched=bulk.matched, changed=bulk.changed)
-    return BulkAnswer(matched=bulk.matched, changed=bulk.changed, unsure=bulk.unsure, left_out=bulk.left_out)
+        raise Problem(REFUSED, str(bulk.refusal), **_counts_of(bulk))
+    return BulkAnswer(left_out=bulk.left_out, unsure=bulk.unsure, **_counts_of(bulk))
+
+
+async def begin_counted(
+    request: Request, caller: Caller, verb: str, asked: BulkChangeRequest, token: str | None
+) -> BulkChange:
+    """Find the timers that were counted with the token, and begin the operation that gateways then continue.
+
+    A second request with the token finds the operation of the first one.
+
+    errors:  as `change_counted`
+    """
+    counted = _CountToken.read(token, _identity_of(caller, verb, asked))
+    by = actor_of(request, caller, expected=counted.matched, request_id=uuid5(NAMESPACE_OID, counted.token))
+    bulk = BulkChange(by, asked.filter.filter_of(caller), _change_of(verb, asked, operation=counted.token))
+    async with gateway_of(request).pool.session(caller.tenants) as session:
+        await bulk.find(session, _MatchLimit(counted.matched))
+    await begin_found(request, caller, bulk)
+    return bulk
+
+
+def _counts_of(bulk: BulkChange) -> dict[str, Any]:
+    return {"matched": bulk.matched, "changed": bulk.changed, "operation_id": bulk.operation_id}
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
@@ -143,17 +172,16 @@ def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
     return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed'})}"
 
 
-async def _run(gateway: Gateway, caller: Caller, bulk: BulkChange, limit: "_MatchLimit", *, dry_run: bool) -> None:
-    async with gateway.pool.session(caller.tenants, key_prefix=caller.author) as session:
+async def _run(request: Request, caller: Caller, bulk: BulkChange, limit: "_MatchLimit", *, dry_run: bool) -> None:
+    async with gateway_of(request).pool.session(caller.tenants, key_prefix=caller.author) as session:
         try:
             await bulk.run(session, limit, dry_run=dry_run)
         except BulkBroken as broken:
             raise Problem(
                 UNAVAILABLE,
                 f"{broken}; the same request does the rest",
-                matched=bulk.matched,
-                changed=bulk.changed,
                 unsure=bulk.unsure,
+                **_counts_of(bulk),
             ) from None
 
 
@@ -171,17 +199,17 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
     chosen = ("PENDING", "PAUSED") if asked.filter.state is None else (asked.filter.state.upper(),)
     match verb:
         case "cancel":
-            return ChangeKind(chosen, partial(cancel_timers, reason=asked.reason))
+            return ChangeKind(CANCEL, chosen, {"reason": asked.reason})
         case "pause":
-            return ChangeKind(tuple(it for it in chosen if it == "PENDING"), partial(pause_timers, reason=asked.reason))
+            return ChangeKind(PAUSE, tuple(it for it in chosen if it == "PENDING"), {"reason": asked.reason})
         case "resume":
-            resume = partial(resume_timers, missed=asked.missed)
-            return ChangeKind(tuple(it for it in chosen if it == "PAUSED"), resume)
+            states = tuple(it for it in chosen if it == "PAUSED")
+            return ChangeKind(RESUME, states, {"missed": asked.missed.value})
     if asked.shift is None:
         raise InvalidTimer('shift is missing: say how far, such as {"shift":"PT1H"}')
     by = destination_of({"shift": asked.shift})
     assert isinstance(by, Shift), "that is what a shift is read as"
-    return ChangeKind(chosen, partial(shift_timers, by=by, operation=operation))
+    return ChangeKind(RESCHEDULE, chosen, {"shift": by.text, "operation": operation})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import DryRun, ManyRequest
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, LISTED_MAX, discard, page_of, redrive
@@ -126,8 +127,15 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
     asked.check()
     async with audited_transaction(request, caller.tenants) as session:
         acted = await redrive(
-            session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, enable=asked.enable, dry_run=dry_run
+            session,
+            asked.filter_of(caller),
+            limit=asked.limit,
+            per_s=asked.per_s,
+            enable=asked.enable,
+            dry_run=dry_run,
+            by=actor_of(request, caller),
         )
+        note_changed(request, len(acted.keys), acted.operation_id)
     return DeadLettersChangedAnswer.of(acted)
 
 
@@ -142,7 +150,15 @@ async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRu
     asked = await read_model(request, DiscardRequest)
     asked.check()
     async with audited_transaction(request, caller.tenants) as session:
-        acted = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=dry_run)
+        acted = await discard(
+            session,
+            asked.filter_of(caller),
+            limit=asked.limit,
+            reason=asked.reason,
+            dry_run=dry_run,
+            by=actor_of(request, caller),
+        )
+        note_changed(request, len(acted.keys), acted.operation_id)
     return DeadLettersChangedAnswer.of(acted)
 
 

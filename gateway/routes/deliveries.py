@@ -24,6 +24,7 @@ from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import PAID, DryRun, ManyRequest, ReasonRequest
 from shardclock_server.service.deliveries import (
     AT_ONCE_MAX,
@@ -89,7 +90,10 @@ async def retry_deliveries(
     asked.check()
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
     async with audited_transaction(request, caller.tenants) as session:
-        return DeadLettersChangedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
+        by = actor_of(request, caller)
+        changed = await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run, by=by)
+        note_changed(request, len(changed.keys), changed.operation_id)
+    return DeadLettersChangedAnswer.of(changed)
 
 
 @router.get("/{timer_key:key}")

@@ -14,6 +14,7 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import DryRun, ManyRequest
 from shardclock_server.gateway.routes.idempotent import run_idempotent
 from shardclock_server.service.incidents import AT_ONCE_MAX, resolve_many
@@ -84,7 +85,9 @@ async def resolve_incidents(request: Request, caller: Manager, dry_run: DryRun =
     asked.check()
 
     async def do(session: Session) -> ResolvedAnswer:
-        done = await resolve_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run)
+        by = actor_of(request, caller)
+        done = await resolve_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run, by=by)
+        note_changed(request, len(done.keys), done.operation_id)
         return ResolvedAnswer.of(done)
 
     return await run_idempotent(request, caller, asked, do, dry_run=dry_run)

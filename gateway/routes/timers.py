@@ -1,11 +1,10 @@
-"""Show, list and change timers, by key or by name.
+"""Show and change timers, by key or by name.
 
 A schedule's key changes with each firing, so requests address a schedule by its name.
 """
 
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
@@ -18,11 +17,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive
 
 from shardclock.api.changes import CANCELED, OPERATED, PAUSED, RESCHEDULED, RESUMED, RUN
-from shardclock.api.codes import invalid
 from shardclock.log import LogRecord
 from shardclock_server.gateway.access import AnyCaller, Manager, Reader, Writer
 from shardclock_server.gateway.answers.log import RecordAnswer, RecordsAnswer
-from shardclock_server.gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
+from shardclock_server.gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer
 from shardclock_server.gateway.fields import read_model
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.reference.openapi import WAIT, body_of
@@ -33,10 +31,8 @@ from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key, Name
 from shardclock_server.gateway.requests.shared_fields import (
     PAID,
-    TIMERS_PAGE,
     ReasonRequest,
     ResumeRequest,
-    TimersFilter,
     find_shown,
 )
 from shardclock_server.gateway.requests.wait import WaitForEnd, wait_s_of
@@ -49,7 +45,6 @@ from shardclock_server.service.filters import moment_of
 from shardclock_server.service.moves import destination_of, move, operator_destination
 from shardclock_server.service.timeline import Timeline, read_timeline
 from shardclock_server.sql.clients.history import TimerState, records_of
-from shardclock_server.sql.clients.search import Page, find_timers
 from shardclock_server.sql.clients.verbs import (
     TimerRef,
     cancel_timer,
@@ -60,10 +55,9 @@ from shardclock_server.sql.clients.verbs import (
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import NewTimer
-from shardclock_server.timers.refusal import InvalidTimer, shortened
+from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.schedule import MissedChoice
 
-STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100
 FAR = timedelta(days=366)  # counting the occurrences beyond this span takes up to 0.1 s of processor time
 
@@ -105,57 +99,6 @@ class OperateRequest(BaseModel):
     missed: MissedChoice = Field(
         MissedChoice.POLICY, strict=False, description="for resume: the rule for missed occurrences, as for a timer"
     )
-
-
-class TimersQuery(TimersFilter):
-    """A filter of timers, and the page; a missing field excludes no timer."""
-
-    state: str = Field("pending", description=f"one of {', '.join(STATES)}, in upper or lower case")
-    name: str | None = Field(None, description="only timers of this name")
-    order_by: str | None = Field(
-        None,
-        description="due; or change: the last changed timers first, without timers that no client has changed; ended"
-        " timers have the order change",
-        examples=["change"],
-    )
-    limit: int = Field(100, ge=1, le=1_000)
-    after: str | None = Field(None, description="the `next` of the previous page")
-
-
-@router.get("", response_model=TimersAnswer)
-async def list_timers(gateway: CurrentGateway, caller: Reader, wanted: Annotated[TimersQuery, Query()]) -> Response:
-    """List timers: pending timers soonest first, paused timers by key, or ended timers newest first.
-
-    A page ends when its payloads have 4 MiB. A search for ended timers reads the log, and a search by a part of the
-    name reads all names; after a long read, the page is short or empty. A page with a `next` is not the last page.
-    """
-    page = await find_page(gateway, caller, wanted)
-    return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
-
-
-async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery) -> Page:
-    """Find one page of the timers that the caller may see.
-
-    errors:  InvalidTimer      a filter or the page is refused
-             StoreUnavailable  no answer in time
-    """
-    state = wanted.state
-    if state.lower() not in STATES:
-        raise InvalidTimer.of(
-            invalid("state"), why=f"{shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}"
-        )
-    async with gateway.pool.session(caller.tenants) as session:
-        page = await find_timers(
-            session,
-            state.upper(),
-            wanted.filter_of(caller),
-            name=wanted.name,
-            order_by=wanted.order_by,
-            size=wanted.limit,
-            page=wanted.after,
-            limits=TIMERS_PAGE,
-        )
-    return replace(page, timers=[timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target)])
 
 
 @router.put(

@@ -3,5 +3,6 @@
 stats      count requests and their durations, and report them
 measuring  measure the event loop's lag, and count API keys that expire soon
 notifying  notify engines of signals, and shards of timers that are due at once
-retention  delete old responses of idempotent requests
+operations  continue changes of many rows
+retention  delete old responses of idempotent requests, old sessions and old operations
 """

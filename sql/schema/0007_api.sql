@@ -1,4 +1,4 @@
--- The HTTP API's keys, its answers to idempotent requests, and the audit of operators' acts.
+-- The HTTP API's keys, its answers to idempotent requests, the audit of operators' acts, and bulk operations.
 --
 -- needs: request_slot
 
@@ -148,3 +148,71 @@ comment on column shardclock.audit.parameters is 'The parameters of the verb; a 
 comment on column shardclock.audit.outcome is
     'done; not done: the act was refused, or there was nothing to do; failed: the act may be done in part.';
 comment on column shardclock.audit.address is 'The caller''s address, if the program or Postgres knows it.';
+
+-- One row for each bulk change. The columns `role` have a default and no right to insert: a gateway continues only the
+-- operations of its own login, so that no other login can use the gateway's rights by these tables.
+create table shardclock.operations (
+    operation_id bigint generated always as identity,
+    request_id uuid not null,
+    begun_at timestamptz not null default now(),
+    ended_at timestamptz,
+    due_at timestamptz not null,
+    matched bigint not null,
+    expected bigint,
+    left_out bigint not null default 0,
+    changed bigint not null default 0,
+    unchanged bigint not null default 0,
+    by_operator boolean not null,
+    state text not null default 'RUNNING',
+    tenant_id text,
+    verb text not null,
+    filter jsonb not null,
+    change jsonb not null,
+    role text not null default session_user,
+    interface text not null,
+    key_prefix text,
+    key_name text,
+    error text,
+
+    constraint operations_pkey primary key (operation_id),
+    constraint operations_by_request unique (request_id),
+    constraint interface_is_known check (interface in ('api', 'cli', 'console')),
+    constraint state_is_known check (state in ('RUNNING', 'DONE', 'CANCELED', 'FAILED')),
+    constraint ended_unless_it_runs check ((state = 'RUNNING') = (ended_at is null)),
+    constraint counts_are_not_negative check (least(matched, expected, left_out, changed, unchanged) >= 0),
+    constraint verb_is_1_to_100_characters check (length(verb) between 1 and 100)
+);
+
+create index operations_by_tenant on shardclock.operations (tenant_id, operation_id);
+
+create index operations_by_end on shardclock.operations (ended_at);
+
+create index operations_due on shardclock.operations (due_at) where state = 'RUNNING';
+
+comment on table shardclock.operations is 'Bulk changes with their progress, for 400 days after their end.';
+comment on column shardclock.operations.request_id is 'The caller''s name for the operation: a second begin finds it.';
+comment on column shardclock.operations.due_at is 'The time from which any gateway continues the operation.';
+comment on column shardclock.operations.matched is 'The number of found rows.';
+comment on column shardclock.operations.expected is 'The count of the dry run; null: there was none.';
+comment on column shardclock.operations.left_out is 'Matching rows that the verb can''t change, and that are not found.';
+comment on column shardclock.operations.changed is 'The number of changed rows.';
+comment on column shardclock.operations.unchanged is 'Found rows that had ended or changed meanwhile.';
+comment on column shardclock.operations.by_operator is 'Whether an operator began it; tenants don''t see the operator''s name.';
+comment on column shardclock.operations.tenant_id is 'The tenant of the rows; null: all tenants.';
+comment on column shardclock.operations.change is 'The parameters of the verb, such as reason and shift.';
+comment on column shardclock.operations.role is 'The database role of the login that began it.';
+comment on column shardclock.operations.error is 'The refusal that ended it, or the last failure.';
+
+-- The keys that an operation has still to change, page by page: the page's change deletes the row.
+create table shardclock.operation_pages (
+    operation_id bigint not null,
+    page bigint not null,
+    tenant_id text,
+    role text not null default session_user,
+    keys bigint[] not null,
+
+    constraint operation_pages_pkey primary key (operation_id, page),
+    constraint operation_exists foreign key (operation_id) references shardclock.operations on delete cascade
+);
+
+comment on table shardclock.operation_pages is 'The keys that operations have still to change.';

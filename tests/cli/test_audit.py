@@ -29,7 +29,7 @@ OTHERS = {
     "jobs check", "jobs history", "jobs logs", "tenants list", "tenants show", "processes list",
     "processes start", "processes instances", "processes incidents", "processes show", "processes model",
     "processes message", "processes signal", "tasks list", "tasks show", "tasks claim", "tasks unclaim",
-    "tasks complete", "schedules list", "schedules show",
+    "tasks complete", "schedules list", "schedules show", "operations list", "operations show",
 }  # fmt: skip
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
 URL = "https://billing.example.com/hooks?token=hunter2"
@@ -121,7 +121,8 @@ def test_a_change_of_many_timers_leaves_one_record(shell: Shell) -> None:
 
     (act,) = acts(shell)
     assert (act["verb"], act["tenant_id"], act["outcome"]) == ("cancel", "acme", "done")
-    assert act["parameters"] == {"tenant": "acme", "all_timers": True, "yes": True, "reason": "a mistake"}
+    result = {"changed": 3, "operation_id": 1}
+    assert act["parameters"] == {"tenant": "acme", "all_timers": True, "yes": True, "reason": "a mistake", **result}
 
 
 def test_no_secret_is_recorded(shell: Shell) -> None:

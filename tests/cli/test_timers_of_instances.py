@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import ANY
 
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused, count
 from tests.support.factories import add_timers
@@ -48,9 +49,9 @@ def test_a_bulk_change_leaves_out_timers_of_instances_and_counts_them(shell: She
     assert (counted.code, counted.out.split()[2:]) == (DONE, ["3", "0"])
     assert "left out: 2, which belong to jobs and instances of processes" in counted.err
     paused = shell("pause", "--all", "--yes", "--json")
-    assert paused.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2}
+    assert paused.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2, "operation_id": ANY}
     done = shell("cancel", "--all", "--yes", "--json")
-    assert done.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2}
+    assert done.json == {"matched": 3, "changed": 3, "unsure": 0, "left_out": 2, "operation_id": ANY}
     assert count(shell) == 2
     none = shell("cancel", "--all", "--yes")
     assert "no other timer matches" in none.err
@@ -62,5 +63,5 @@ def test_a_cancel_of_a_process_instance_leaves_out_the_process_s_own_timers(shel
 
     done = shell("cancel", "--process-instance", 1200, "--yes", "--json")
 
-    assert done.json == {"matched": 1, "changed": 1, "unsure": 0, "left_out": 2}
+    assert done.json == {"matched": 1, "changed": 1, "unsure": 0, "left_out": 2, "operation_id": ANY}
     assert count(shell) == 2

@@ -1,14 +1,14 @@
-"""Test the client's methods for operators: dead letters, and jobs."""
+"""Test the client's methods for operators: dead letters, jobs and bulk operations."""
 
 from __future__ import annotations
 
 import pytest
 
 from shardclock import AsyncClient
-from shardclock.http import NotFound
+from shardclock.http import NotFound, TooLate
 from shardclock_server.sql.deliveries import dead_letters
 from tests.support.deliveries import HANDLER, let_die
-from tests.support.factories import value
+from tests.support.factories import query, value
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
 
@@ -72,3 +72,24 @@ async def test_a_job_is_found_and_started(dsn: str, client: AsyncClient) -> None
     assert (await client.get(timer_key=key)).payload == {"since": 7}
     with pytest.raises(NotFound, match="meant"):
         await client.run_job("refersh")
+
+
+async def test_operations_are_listed_found_and_cancelled(dsn: str, client: AsyncClient) -> None:
+    await client.schedule(delay="PT1H", name="order-1")
+    done = await (await client.bulk("pause", reason="strike", name_prefix="order-")).commit()
+    running = (
+        "insert into shardclock.operations (request_id, due_at, matched, by_operator, tenant_id, verb, filter, change,"
+        " interface) values (gen_random_uuid(), now() + interval '1 day', 9, false, 'default', 'cancel', '{}', '{}',"
+        " 'api')"
+    )
+    await query(dsn, running)
+
+    (cancel,) = await client.operations(verb="cancel", state="running")
+    assert (await client.cancel_operation(cancel.operation_id)).state == "CANCELED"
+    assert done.operation_id is not None
+    found = await client.operation(done.operation_id)
+    assert (found.verb, found.changed, found.reason, found.filter) == ("pause", 1, "strike", {"name_prefix": "order-"})
+    with pytest.raises(TooLate):
+        await client.cancel_operation(done.operation_id)
+    with pytest.raises(NotFound):
+        await client.operation(99)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from unittest import mock
+from unittest.mock import ANY
 
 import pytest
 
@@ -119,7 +120,7 @@ async def test_a_bulk_change_is_counted_first_and_then_done_once(dsn: str, api: 
     assert counted["matched"] == 30
     assert await value(dsn, "select count(*) from shardclock.timers") == 31
     done = await api.post(f"/v1/timers/bulk/cancel?token={counted['token']}", asked)
-    assert done.json == {"matched": 30, "changed": 30, "unsure": 0, "left_out": 0}
+    assert done.json == {"matched": 30, "changed": 30, "unsure": 0, "left_out": 0, "operation_id": ANY}
     assert [row["name"] for row in await pending_rows(dsn)] == ["other"]
 
 
@@ -158,7 +159,7 @@ async def test_a_repeated_bulk_shift_with_the_same_token_moves_each_timer_once(d
 
     for changed in (5, 0):
         done = await api.post(f"/v1/timers/bulk/shift?token={token}", {"shift": "PT1H"})
-        assert done.json == {"matched": 5, "changed": changed, "unsure": 0, "left_out": 0}
+        assert done.json == {"matched": 5, "changed": changed, "unsure": 0, "left_out": 0, "operation_id": ANY}
     assert {row["due_date"].isoformat() for row in await pending_rows(dsn)} == {"2030-01-31T09:00:00+00:00"}
 
 

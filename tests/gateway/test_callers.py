@@ -32,7 +32,8 @@ NEEDS = {
         ("GET", "/v1/targets"), ("GET", "/v1/deliveries/7"),
         ("GET", "/v1/processes"), ("GET", "/v1/processes/7/model"), ("GET", "/v1/instances"),
         ("GET", "/v1/instances/7"), ("GET", "/v1/instances/7/steps"),
-        ("GET", "/v1/tasks"), ("GET", "/v1/tasks/7"), ("GET", "/v1/incidents"),
+        ("GET", "/v1/tasks"), ("GET", "/v1/tasks/7"), ("GET", "/v1/incidents"), ("GET", "/v1/operations"),
+        ("GET", "/v1/operations/7"),
         ("GET", "/v1/jobs"), ("GET", "/v1/jobs/n"), ("GET", "/v1/jobs/n/runs"), ("GET", "/v1/jobs/n/runs/7"),
     ],
     "write": [
@@ -42,7 +43,7 @@ NEEDS = {
           for which in ("7", "by-name/n") for verb in ("cancel", "pause", "resume", "run")),
         *(("POST", f"/v1/timers/bulk/{verb}") for verb in ("cancel", "pause", "resume", "shift")),
         ("POST", "/v1/processes/n/start"), ("POST", "/v1/instances/7/cancel"), ("POST", "/v1/instances/7/variables"),
-        ("POST", "/v1/instances/cancel"),
+        ("POST", "/v1/instances/cancel"), ("POST", "/v1/operations/7/cancel"),
         ("POST", "/v1/messages"), ("POST", "/v1/signals"), ("POST", "/v1/tasks/7/claim"),
         ("POST", "/v1/tasks/7/unclaim"), ("POST", "/v1/tasks/7/complete"), ("POST", "/v1/service-tasks/activate"),
         *(("POST", f"/v1/service-tasks/7/{verb}") for verb in ("extend", "complete", "fail", "throw")),
@@ -154,7 +155,9 @@ def _template(path: str) -> str:
     """Convert a path to its form in the reference."""
     path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
     path = path.replace("/tenants/n", "/tenants/{tenant}").replace("/scale/n", "/scale/{role}")
-    path = path.replace("/processes/7", "/processes/{definition_key}")
+    path = path.replace("/processes/7", "/processes/{definition_key}").replace(
+        "/operations/7", "/operations/{operation_id}"
+    )
     path = path.replace("/instances/7", "/instances/{instance_key}").replace("tasks/7", "tasks/{task_key}")
     return re.sub(r"/(jobs|endpoints|processes)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
 

@@ -36,6 +36,8 @@ UNMEASURED = {
     "handlers": "a row for each handler, written when an app declares another one",
     "identity": "one row, written when a database moves",
     "log_days": "a row for each day of the log that is kept",
+    "operation_pages": "a row for each thousand rows that a bulk change has still to change",
+    "operations": "a row for each bulk change by an operator",
     "migrations": "a row for each step of the schema",
     "scale": "a row for each role of keepers, written when somebody or the forecast wants another number",
     "tenant_usage": "a row for each resource of a tenant with a large quota, written every ten seconds at most",

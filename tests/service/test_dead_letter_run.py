@@ -15,6 +15,7 @@ from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query
+from tests.support.operations import an_operator
 
 EACH = DeadLetterFilter()
 
@@ -34,7 +35,7 @@ class Told:
 
 
 class Batches:
-    """Record the batches and pauses of a change. With a `dsn`, each redriven dead letter dies again."""
+    """Record the batches and pauses of a change. With a `dsn`, each redriven dead letter dies again in the pause."""
 
     def __init__(self, change: DeadLetterChange, dsn: str | None = None) -> None:
         self.asked: list[list[int]] = []
@@ -44,14 +45,13 @@ class Batches:
 
     async def pause(self, length_s: float) -> None:
         self.pauses_s.append(length_s)
+        if self._dsn is not None:
+            await query(self._dsn, "delete from shardclock.deliveries")
+            await bury_as(self._dsn, self.asked[-1])
 
     async def _change(self, keys: Sequence[int]) -> Sequence[int]:
         self.asked.append(list(keys))
-        done = await self._inner(keys)
-        if self._dsn is not None:
-            await query(self._dsn, "delete from shardclock.deliveries")
-            await bury_as(self._dsn, keys)
-        return done
+        return await self._inner(keys)
 
 
 async def bury_as(dsn: str, keys: Sequence[int]) -> None:
@@ -79,7 +79,7 @@ async def test_dead_letters_are_changed_in_batches_in_the_order_in_which_they_we
     await declare(dsn, HANDLER)
     await bury_in_turn(dsn, 5)
     batches, told = Batches(redriving(operator)), Told()
-    run = DeadLetterRun(batches.change, EACH, batch=2)
+    run = DeadLetterRun(an_operator(), batches.change, EACH, batch=2)
 
     await run.run(operator, told, dry_run=False)
 
@@ -91,20 +91,20 @@ async def test_dead_letters_are_changed_in_batches_in_the_order_in_which_they_we
 
 async def test_a_dead_letter_that_dies_again_during_the_run_is_not_redriven_twice(dsn: str, operator: Session) -> None:
     await bury_in_turn(dsn, 3)
-    batches = Batches(redriving(operator), dsn)
-    run = DeadLetterRun(batches.change, EACH, batch=1)
+    batches = Batches(redriving(operator, per_s=1), dsn)
+    run = DeadLetterRun(an_operator(), batches.change, EACH, batch=1, pause=batches.pause)
 
     await run.run(operator, Told(), dry_run=False)
 
     assert batches.asked == [[3], [2], [1]]
     left = await query(dsn, "select timer_key from shardclock.dead_letters order by timer_key")
-    assert [row["timer_key"] for row in left] == [1, 2, 3]
+    assert [row["timer_key"] for row in left] == [2, 3]
 
 
 async def test_with_a_rate_a_batch_waits_until_the_batch_before_is_due(dsn: str, operator: Session) -> None:
     await bury_in_turn(dsn, 50)
     batches = Batches(redriving(operator, per_s=2))
-    run = DeadLetterRun(batches.change, EACH, pause=batches.pause)
+    run = DeadLetterRun(an_operator(), batches.change, EACH, pause=batches.pause)
 
     await run.run(operator, Told(), dry_run=False)
 
@@ -114,7 +114,7 @@ async def test_with_a_rate_a_batch_waits_until_the_batch_before_is_due(dsn: str,
 async def test_a_dry_run_counts_all_dead_letters_and_changes_nothing(dsn: str, operator: Session) -> None:
     await bury(dsn, 5)
     await bury(dsn, 2, "cart.left")
-    run = DeadLetterRun(discarding(operator), EACH, batch=3)
+    run = DeadLetterRun(an_operator(), discarding(operator), EACH, batch=3)
 
     await run.run(operator, Told(), dry_run=True)
 
@@ -131,7 +131,7 @@ async def test_signals_that_stay_are_counted_over_all_batches(dsn: str, operator
     async def apply(keys: Sequence[int]) -> list[int]:
         return [key for key in keys if key <= 3]
 
-    run = DeadLetterRun(replace(discarding(operator), apply=apply), EACH, batch=2)
+    run = DeadLetterRun(an_operator(), replace(discarding(operator), apply=apply), EACH, batch=2)
 
     await run.run(operator, Told(), dry_run=False)
 
@@ -148,7 +148,7 @@ async def test_a_broken_run_reports_its_changes_and_the_number_of_unknown_outcom
             raise StoreUnavailable("no answer")
         return await discard.apply(keys)
 
-    run = DeadLetterRun(replace(discard, apply=apply), EACH, batch=2)
+    run = DeadLetterRun(an_operator(), replace(discard, apply=apply), EACH, batch=2)
 
     with pytest.raises(BulkBroken, match="Postgres does not answer"):
         await run.run(operator, Told(), dry_run=False)
@@ -156,7 +156,7 @@ async def test_a_broken_run_reports_its_changes_and_the_number_of_unknown_outcom
 
 
 async def test_a_run_without_dead_letters_reports_that_there_are_none(operator: Session) -> None:
-    run = DeadLetterRun(redriving(operator), EACH)
+    run = DeadLetterRun(an_operator(), redriving(operator), EACH)
 
     await run.run(operator, Told(), dry_run=False)
 

@@ -11,6 +11,7 @@ from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, redr
 from shardclock_server.sql.session import Session
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import query, value
+from tests.support.operations import an_operator
 from tests.support.refusals import refusing
 
 EACH = DeadLetterFilter()
@@ -49,7 +50,7 @@ async def test_dead_letters_with_a_callable_target_are_redriven_and_the_others_a
     dsn: str, operator: Session, batch: int
 ) -> None:
     would = await redrive(operator, EACH, dry_run=True)
-    run = DeadLetterRun(redriving(operator), EACH, batch=batch)
+    run = DeadLetterRun(an_operator(), redriving(operator), EACH, batch=batch)
     await run.run(operator, NoProgress(), dry_run=False)
     done = run.outcome(dry_run=False).sentence
 

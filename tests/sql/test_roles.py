@@ -324,6 +324,7 @@ async def test_a_gateway_has_the_rights_of_a_scheduler_and_those_for_the_api(any
         "api_keys": {"select"},
         "idempotent_requests": {"select", "insert", "update"},
         "console_sessions": {"select", "insert", "delete"},
+        "operations": {"delete"},
         **{name: {"insert", "delete"} for name in ("consumers", "records_aside", "dead_letters")},
         "business_keys": {"delete"},
         "endpoints": {"select", "insert", "update", "delete"},
@@ -343,6 +344,8 @@ async def test_a_gateway_has_the_rights_of_a_scheduler_and_those_for_the_api(any
             await connection.fetch("select tenant_id, name, url from shardclock.endpoints")
         for text in (
             "update shardclock.api_keys set scopes = '{admin}'",
+            "update shardclock.operations set role = 'x'",
+            "insert into shardclock.operation_pages (operation_id, page, role, keys) values (1, 1, 'x', '{1}')",
             "delete from shardclock.idempotent_requests",
             "truncate shardclock.idempotent_requests",
             "truncate shardclock.idempotent_requests_0",

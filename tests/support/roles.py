@@ -43,6 +43,7 @@ COMMANDS = {
         "endpoints",
         "tenants",
         "audit",
+        "operations",
     ),
     "scheduler": (
         "schedule",

@@ -11,7 +11,7 @@ from tests.support import ROOT
 
 FILES = {path.stem: path for subject in SUBJECTS for path in (ROOT / "sql" / subject).glob("*.sql")}
 NAMES = sorted(FILES)
-TYPE = r"text|bytea|xid|record(?=\[\])|bigint|integer|boolean|interval|timestamptz|date|jsonb|double precision"
+TYPE = r"text|bytea|xid|record(?=\[\])|bigint|integer|boolean|interval|timestamptz|date|jsonb|uuid|double precision"
 PARAMETER = re.compile(rf":(\w+) ((?:{TYPE})(?:\[\])?)(?![\w\[])")
 COLUMN = re.compile(rf"\b(\w+) ((?:{TYPE})(?:\[\])?)(?![\w\[])")
 SAME = re.compile(r"the columns of (\w+)")

@@ -39,6 +39,10 @@ ROWS = {
         values ({key}, now(), '{tenant}', 'm', 'c', '{{}}')""",
     "process_starts": """(tenant_id, idempotency_key, process_id, instance_key) values ('{tenant}', 'k', 'p', {key})""",
     "business_keys": "(instance_key, tenant_id, business_key) values ({key}, '{tenant}', 'of-{tenant}')",
+    "operations": """(request_id, due_at, matched, by_operator, tenant_id, verb, filter, change, interface, error)
+        values (gen_random_uuid(), now(), 1, false, '{tenant}', 'cancel', '{{}}', '{{}}', 'api', 'of-{tenant}')""",
+    "operation_pages": """(operation_id, page, tenant_id, keys)
+        select operation_id, 0, tenant_id, '{{1}}' from shardclock.operations where tenant_id = '{tenant}'""",
     "tasks": """(task_key, instance_key, token, tenant_id, process_id, node_id, name)
         values ({key}, {key}, 1, '{tenant}', 'p', 'n', 'of-{tenant}')""",
 }

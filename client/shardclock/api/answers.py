@@ -143,6 +143,7 @@ class BulkChanged(Answer):
         description="the number of matching timers that are left out, because they belong to jobs and instances of"
         " processes",
     )
+    operation_id: int | None = Field(None, description="the number of the operation; null: no timer matched")
 
 
 class Explained(Answer):

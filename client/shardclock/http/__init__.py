@@ -8,7 +8,7 @@ This package needs the extra `http` of the distribution: `pip install 'shardcloc
     async_client   methods for one timer, and for all parts below
     async_many     many timers
     async_log      the log
-    async_operating   dead letters and jobs
+    async_operating   dead letters, jobs and bulk operations
     async_processes, async_tasks   processes and tasks
     async_sending  connections, retries and pauses
     sync_…         written from `async_…` by `make docs`
@@ -67,6 +67,7 @@ from shardclock.api.errors import (
 )
 from shardclock.api.fields import Destination, New, NewLine, Put
 from shardclock.api.jobs import JobRun, JobState
+from shardclock.api.operations import Operation
 from shardclock.api.processes import (
     CanceledInstances,
     Deployed,
@@ -126,6 +127,7 @@ __all__ = [
     "NotAllowed",
     "NotFound",
     "Occurrence",
+    "Operation",
     "OtherRequest",
     "OverQuota",
     "ProcessState",

@@ -1,11 +1,12 @@
 # `make docs` writes this file from async_operating.py: change that file, and run `make docs`.
-"""Manage dead letters and jobs through a gateway."""
+"""Manage dead letters, jobs and bulk operations through a gateway."""
 
 from typing import Any, Unpack
 
 from shardclock.api.answers import DeadLetter, DeadLetterGroups, DeadLettersChanged, DeadLettersPage
 from shardclock.api.fields import Length
 from shardclock.api.jobs import JobRun, JobsPage, JobState, Started
+from shardclock.api.operations import Operation, OperationsPage
 from shardclock.durations import seconds_of
 from shardclock.http import requests as ask
 from shardclock.http.requests import DeadLetterQuery
@@ -80,6 +81,32 @@ class Operating:
         """
         body = {"reason": reason, "every": every or None, **chosen}
         return self._change_letters("discard", timer_key, body, {}, dry_run=dry_run)
+
+    def operations(
+        self, *, verb: str | None = None, actor: str | None = None, state: str | None = None, limit: int = 100
+    ) -> tuple[Operation, ...]:
+        """List bulk operations.
+
+        shape:   the newest first, at most 1,000
+        """
+        request = ask.read("/v1/operations", verb=verb, actor=actor, state=state, limit=limit)
+        return (self._sender.ask(OperationsPage, request)).operations
+
+    def operation(self, operation_id: int) -> Operation:
+        """Find a bulk operation, with its progress.
+
+        errors:  NotFound  there is no such operation
+        """
+        return self._sender.ask(Operation, ask.read(f"/v1/operations/{ask.number('operation_id', operation_id)}"))
+
+    def cancel_operation(self, operation_id: int) -> Operation:
+        """End a bulk operation after the page that is changed at this moment; its changed rows stay changed.
+
+        errors:  NotFound  there is no such operation
+                 TooLate   it has ended
+        """
+        path = f"/v1/operations/{ask.number('operation_id', operation_id)}/cancel"
+        return self._sender.ask(Operation, ask.act(path, {}, is_repeatable=False))
 
     def jobs(self) -> tuple[JobState, ...]:
         """List all jobs, by name; the API key must be for all tenants."""

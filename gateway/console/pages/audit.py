@@ -52,12 +52,13 @@ async def list_acts(request: Request, gateway: CurrentGateway, caller: Admin) ->
     )
 
 
-def _described(act: AuditRecord) -> tuple[str, str | None]:
-    """Return an act's parameters in one line, and its reason."""
+def _described(act: AuditRecord) -> tuple[str, str | None, object]:
+    """Return an act's parameters in one line, its reason, and the number of its operation."""
     parameters = json.loads(act.parameters)
+    operation_id = parameters.pop("operation_id", None)
     reason = parameters.pop("reason", None) or parameters.pop("why", None)
     said = ", ".join(f"{name} {_value(value)}" for name, value in parameters.items())
-    return said, None if reason is None else str(reason)
+    return said, None if reason is None else str(reason), operation_id
 
 
 def _value(value: object) -> str:

@@ -1,6 +1,8 @@
 """Pages of dead letters: find them, show one, redrive or discard one or all of a filter."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
@@ -16,10 +18,12 @@ from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.pages.deliveries import targets_of
 from shardclock_server.gateway.console.pages.excerpts import attempts_of, first_line, json_of
 from shardclock_server.gateway.console.pages.listing import list_values
+from shardclock_server.gateway.console.pages.operations import begun
 from shardclock_server.gateway.console.shell import page
-from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.gateway import CurrentGateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.recording import actor_of
 from shardclock_server.gateway.requests.shared_fields import ReasonRequest
 from shardclock_server.gateway.routes.dead_letters import (
     DeadLettersRequest,
@@ -27,14 +31,27 @@ from shardclock_server.gateway.routes.dead_letters import (
     RedriveOneRequest,
     RedriveRequest,
 )
+from shardclock_server.gateway.routes.operations import begin_found
+from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.bulk_wording import BulkResult
-from shardclock_server.service.dead_letters import DeadLetterPage, discard, page_of, redrive
+from shardclock_server.service.dead_letter_run import DeadLetterRun
+from shardclock_server.service.dead_letters import (
+    DeadLetterChange,
+    DeadLetterPage,
+    discard,
+    discarding,
+    page_of,
+    redrive,
+    redriving,
+)
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters, group_dead_letters
 from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
 # So many rows of both tables keep the page below 20 KiB.
 GROUPS_SHOWN, LETTERS = 10, 25
+PAGE_LETTERS = 1_000  # changed in one transaction
 REASON_LINKED_CHARS = 1_000  # a longer reason would make a URL that some proxies refuse
 
 router = page_router()
@@ -101,24 +118,28 @@ async def confirm_discard(request: Request, gateway: CurrentGateway, caller: Man
 
 @router.post("/dead-letters/redrive")
 async def redrive_letters(request: Request, caller: Manager) -> Response:
-    """Deliver the dead letters of a filter again."""
+    """Begin to deliver the dead letters of a filter again."""
     asked = await form_of(request, RedriveRequest)
-    asked.check()
-    async with audited_transaction(request, caller.tenants) as session:
-        changed = await redrive(
-            session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, enable=asked.enable, dry_run=False
-        )
-    return _done(request, asked, changed, "redrive")
+    return await _begin(request, caller, asked, partial(redriving, per_s=asked.per_s, enable=asked.enable))
 
 
 @router.post("/dead-letters/discard")
 async def discard_letters(request: Request, caller: Manager) -> Response:
-    """Discard the dead letters of a filter."""
+    """Begin to discard the dead letters of a filter."""
     asked = await form_of(request, DiscardRequest)
+    return await _begin(request, caller, asked, partial(discarding, reason=asked.reason))
+
+
+async def _begin(
+    request: Request, caller: Caller, asked: DeadLettersRequest, change_of: Callable[[Session], DeadLetterChange]
+) -> Response:
+    """Find the dead letters of a form, and lead to the page of their operation."""
     asked.check()
-    async with audited_transaction(request, caller.tenants) as session:
-        changed = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=False)
-    return _done(request, asked, changed, "discard")
+    async with gateway_of(request).pool.session(caller.tenants) as session:
+        run = DeadLetterRun(actor_of(request, caller), change_of(session), asked.filter_of(caller), batch=PAGE_LETTERS)
+        await run.find(session, NO_PROGRESS)
+    await begin_found(request, caller, run)
+    return begun(request, run, url_of(request, "/dead-letters", target=asked.target))
 
 
 @router.get("/dead-letters/{timer_key:key}")
@@ -165,10 +186,13 @@ async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, ve
     asked = filter_of(request, LettersFilter)
     counted = before = None
     if asked.error is None:
-        change = redrive if verb == "redrive" else discard
+        change = redriving if verb == "redrive" else discarding
         async with gateway.pool.session(caller.tenants) as session:
             before = asked.model.died_before or await read_clock(session)
-            counted = await change(session, replace(asked.model.filter_of(caller), died_before=before), dry_run=True)
+            wanted = replace(asked.model.filter_of(caller), died_before=before)
+            run = DeadLetterRun(actor_of(request, caller), change(session), wanted)
+            await run.run(session, NO_PROGRESS, dry_run=True)
+        counted = run.outcome(dry_run=True)
     return page(
         request,
         caller,
@@ -180,21 +204,6 @@ async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, ve
         live=False,
         **list_values(request, f"/dead-letters/{verb}", asked, None),
     )
-
-
-def _done(request: Request, asked: DeadLettersRequest, changed: BulkResult[int], verb: str) -> Response:
-    """Lead back to the list or, if letters remain, to the next dry run."""
-    if changed.more:
-        to = url_of(
-            request,
-            f"/dead-letters/{verb}",
-            target=asked.target,
-            died_before=asked.died_before,
-            reason_line=asked.reason_line,
-        )
-    else:
-        to = url_of(request, "/dead-letters", target=asked.target)
-    return done(request, to, changed.sentence)
 
 
 def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:

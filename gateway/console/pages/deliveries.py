@@ -16,6 +16,7 @@ from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import Key
+from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import ReasonRequest
 from shardclock_server.gateway.routes.deliveries import RetryRequest, own_delivery
 from shardclock_server.service import deliveries as use_cases
@@ -91,7 +92,9 @@ async def retry_deliveries(request: Request, caller: Manager) -> Response:
     asked.check()
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
     async with audited_transaction(request, caller.tenants) as session:
-        changed = await use_cases.retry_many(session, wanted, limit=asked.limit, dry_run=False)
+        by = actor_of(request, caller)
+        changed = await use_cases.retry_many(session, wanted, limit=asked.limit, dry_run=False, by=by)
+        note_changed(request, len(changed.keys), changed.operation_id)
     to = "/deliveries/retry" if changed.more else "/deliveries"
     return done(
         request,

@@ -13,7 +13,7 @@ from shardclock_server.gateway.console.pages.timers import CHANGEABLE, chosen_of
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.console.strip import strip_of
 from shardclock_server.gateway.gateway import CurrentGateway
-from shardclock_server.gateway.routes.timers import TimersQuery
+from shardclock_server.gateway.routes.finding import TimersQuery
 from shardclock_server.service.schedules import with_firings
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.timers.refusal import InvalidTimer

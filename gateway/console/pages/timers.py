@@ -10,20 +10,24 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shardclock_server.gateway.answers.timers import BulkAnswer
 from shardclock_server.gateway.console.access import BulkChanger, Viewer
 from shardclock_server.gateway.console.addresses import url_of
 from shardclock_server.gateway.console.caching import page_router
-from shardclock_server.gateway.console.forms import Filter, done, filter_of, form_of
+from shardclock_server.gateway.console.forms import Filter, filter_of, form_of
+from shardclock_server.gateway.console.pages.operations import begun
 from shardclock_server.gateway.console.shell import page
-from shardclock_server.gateway.gateway import CurrentGateway, Gateway
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
-from shardclock_server.gateway.requests.recording import note_body
 from shardclock_server.gateway.requests.shared_fields import TimersFilter
-from shardclock_server.gateway.routes.bulk import BulkChangeRequest, BulkFilter, change_counted, count_timers
-from shardclock_server.gateway.routes.timers import STATES, TimersQuery, find_page
+from shardclock_server.gateway.routes.bulk import (
+    BEGUN_MAX,
+    BulkChangeRequest,
+    BulkFilter,
+    begin_counted,
+    count_timers,
+)
+from shardclock_server.gateway.routes.finding import STATES, TimersQuery, find_page
 from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
-from shardclock_server.service.wording import counted
 from shardclock_server.sql.clients.search import Page
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.timers.refusal import InvalidTimer
@@ -125,16 +129,13 @@ DryRun = Annotated[bool, Query(description="count the timers only")]
 
 def _add_bulk_route(verb: str) -> None:
     @router.post(f"/timers/bulk/{verb}", name=f"console_{verb}_timers")
-    async def change_timers(
-        request: Request, gateway: CurrentGateway, caller: BulkChanger, *, dry_run: DryRun = False
-    ) -> Response:
-        """Count the timers of a filter and ask for a confirmation, or change the counted timers."""
+    async def change_timers(request: Request, caller: BulkChanger, *, dry_run: DryRun = False) -> Response:
+        """Count the timers of a filter and ask for a confirmation, or begin the change of the counted timers."""
         form = await form_of(request, ChangeForm)
         if not dry_run:
-            changed = await change_counted(gateway, caller, verb, form.request(), form.token)
-            note_body(request, {"changed": changed.changed})
-            return done(request, url_of(request, "/timers", **form.filter_fields()), sentence_of(verb, changed))
-        count = await count_timers(gateway, caller, verb, form.request())
+            bulk = await begin_counted(request, caller, verb, form.request(), form.token)
+            return begun(request, bulk, url_of(request, "/timers", **form.filter_fields()))
+        count = await count_timers(request, caller, verb, form.request(), most=BEGUN_MAX)
         return page(
             request,
             caller,
@@ -147,7 +148,7 @@ def _add_bulk_route(verb: str) -> None:
             count=count,
             form=form,
             chosen=form.filter_fields(),
-            missed=await _missed_of(gateway, caller, form) if verb == "resume" else None,
+            missed=await _missed_of(gateway_of(request), caller, form) if verb == "resume" else None,
             missed_choices=MISSED_CHOICES,
             live=False,
         )
@@ -164,17 +165,3 @@ async def _missed_of(gateway: Gateway, caller: Caller, form: ChangeForm) -> Miss
 
 for _verb in CHANGED:
     _add_bulk_route(_verb)
-
-
-def sentence_of(verb: str, changed: BulkAnswer) -> str:
-    """Describe the result of a bulk change."""
-    participle, left = CHANGED[verb], changed.matched - changed.changed - changed.unsure
-    are = "was" if changed.changed == 1 else "were"
-    parts = [f"{counted(changed.changed, 'timer')} {are} {participle}"]
-    if changed.unsure:
-        parts.append(f"up to {changed.unsure:,} more may have been {participle}: the answer was lost")
-    if left > 0:
-        parts.append(f"left as they are: {left:,}, which ended or changed meanwhile")
-    if changed.left_out:
-        parts.append(f"left out: {changed.left_out:,}, which belong to jobs and instances of processes")
-    return "; ".join(parts)

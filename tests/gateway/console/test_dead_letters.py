@@ -13,6 +13,7 @@ from tests.support.console import XSS, Browser
 from tests.support.console_forms import console_acts, hidden_fields, next_page, sign_in_as
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare, let_die
 from tests.support.factories import add_timers, query, value
+from tests.support.operations import ends_of
 
 LEFT = "select count(*) from shardclock.dead_letters"
 OWN = {"tenant_id": "'default'"}
@@ -79,6 +80,7 @@ async def test_dead_letters_are_grouped_by_reason_and_one_group_is_discarded(
     counted = await browser.get(group)
     assert "2 dead letters would be discarded, of the target order.expired, with the reason '<script>" in counted.main
     await browser.submit("/dead-letters/discard", hidden_fields(counted))
+    assert await ends_of(dsn) == [("dead-letters discard", "DONE", 2, 2)]
 
     assert await value(dsn, "select array_agg(timer_key) from shardclock.dead_letters") == letters[:1]
 
@@ -120,12 +122,15 @@ async def test_all_of_a_filter_are_counted_first_and_a_later_death_is_left_out(
         if verb == "discard"
         else hidden_fields(counted) | {"per_s": 50}
     )
-    after = await browser.follow(await browser.submit(f"/dead-letters/{verb}", fields))
+    begun = await browser.submit(f"/dead-letters/{verb}", fields)
 
-    assert "2 dead letters" in after.text
+    assert await ends_of(dsn) == [(f"dead-letters {verb}", "DONE", 2, 2)]
+    assert f"DONE dead-letters {verb} 2 2 of 2" in (await browser.follow(begun)).main
     assert await value(dsn, LEFT) == 1
     ((named, parameters, outcome),) = await console_acts(dsn)
     assert (named, outcome, parameters["target"]) == (f"dead-letters {verb}", "done", HANDLER)
+    assert (parameters["matched"], parameters["operation_id"]) == (2, 1)
+    assert 'href="/console/operations/1">operation 1</a>' in (await browser.get("/audit")).text
     assert (await browser.submit(f"/dead-letters/{verb}")).status == 422
     wrong = await browser.get(f"/dead-letters/{verb}?died_before=soon")
     assert (wrong.status, f"/console/dead-letters/{verb}" in wrong.actions) == (422, False)

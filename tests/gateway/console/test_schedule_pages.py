@@ -10,6 +10,7 @@ from shardclock_server.sql.clients.firings import PastFiring
 from tests.support.console import XSS, Browser
 from tests.support.factories import HolderClient, add_schedule, pending_rows, query
 from tests.support.gateways import Api
+from tests.support.operations import ends_of
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -99,6 +100,7 @@ async def test_all_schedules_that_match_are_paused_and_other_timers_go_on(dsn: s
     counted = await browser.submit("/timers/bulk/pause?dry_run=true", {"only_schedules": "true"})
     (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
     await browser.submit("/timers/bulk/pause", {"only_schedules": "true", "token": token})
+    assert await ends_of(dsn) == [("pause", "DONE", 1, 1)]
 
     paused = await query(dsn, "select name from shardclock.timers where paused_due_date is not null")
     assert [row["name"] for row in paused] == ["report"]
@@ -147,6 +149,7 @@ async def test_the_resume_of_many_schedules_counts_their_missed_occurrences_and_
     assert "4 occurrences were missed during the pause" in counted.main
     (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
     await browser.submit("/timers/bulk/resume", {**chosen, "missed": "skip", "token": token})
+    assert await ends_of(dsn) == [("resume", "DONE", 2, 2)]
 
     assert [row["missed_once"] for row in await pending_rows(dsn)] == ["skip", "skip"]
     acts = await query(dsn, "select parameters ->> 'missed' as missed from shardclock.audit where verb = 'resume'")

@@ -12,7 +12,7 @@ from shardclock_server.gateway.console import assets
 from shardclock_server.gateway.console.caching import PageRoute
 from shardclock_server.gateway.console.pages import timers
 from shardclock_server.gateway.console.routes import PAGES
-from shardclock_server.gateway.routes.timers import find_page
+from shardclock_server.gateway.routes.finding import find_page
 from tests.support import ROOT
 from tests.support.console import XSS, Browser, browsing
 from tests.support.factories import query

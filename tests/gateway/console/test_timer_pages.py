@@ -14,6 +14,7 @@ from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.factories import query, value
 from tests.support.gateways import Api
+from tests.support.operations import ends_of
 
 HOUR = {"delay": "PT1H"}
 NAMES = ["a/b % c\"d'e", "{}{{x}}", "naïve 🚀 مرحبا é", "n" * 200]
@@ -153,10 +154,16 @@ async def test_all_timers_that_match_are_counted_first_and_changed_then(dsn: str
     assert await recorded(dsn) == []
     done = await browser.submit("/timers/bulk/cancel", {**chosen, "token": token})
 
-    assert "3 timers were cancelled" in (await browser.follow(done)).text
+    assert "has begun" in (await browser.follow(done)).text
+    assert await ends_of(dsn) == [("cancel", "DONE", 3, 3)]
+    shown = (await browser.follow(done)).main
+    assert "DONE cancel 3 3 of 3" in shown
+    assert "Found 3, counted before: 3 Changed 3 Name prefix order- Reason strike" in shown
     assert await recorded(dsn) == ["CANCELED"] * 3
-    acts = await query(dsn, "select interface, verb, outcome from shardclock.audit")
-    assert [tuple(row) for row in acts] == [("console", "cancel", "done")]
+    acts = await query(dsn, "select interface, verb, outcome, parameters -> 'matched' from shardclock.audit")
+    assert [tuple(row) for row in acts] == [("console", "cancel", "done", "3")]
+    twice = await browser.submit("/timers/bulk/cancel", {**chosen, "token": token})
+    assert "no row matches any more" in (await browser.follow(twice)).text
     again = await browser.submit("/timers/bulk/cancel", chosen)
     assert (again.status, "token is missing" in again.main) == (422, True)
 
@@ -176,6 +183,7 @@ async def test_a_change_of_all_that_match_keeps_to_the_state_of_the_list(dsn: st
     other = await browser.submit("/timers/bulk/cancel", {**fields, "state": "pending", "token": token})
     assert (other.status, "is not of this request" in other.main) == (422, True)
     await browser.submit("/timers/bulk/cancel", {**fields, "token": token})
+    assert await ends_of(dsn) == [("cancel", "DONE", 1, 1)]
 
     assert [row["name"] for row in await query(dsn, "select name from shardclock.timers order by name")] == [
         "order-0", "order-2",

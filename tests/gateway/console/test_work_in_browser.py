@@ -13,13 +13,23 @@ from tests.support.factories import query, value
 from tests.support.gateways import Api
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
+from tests.support.waiting import eventually
 
 FAILURES = json.dumps([{"at": "2027-01-31T08:00:00+00:00", "attempt": 1, "reason": XSS, "worker": "f00d"}])
 FILLED = (
     "/deliveries", "/deliveries/2", "/deliveries/retry", "/dead-letters", "/dead-letters/1", "/dead-letters/redrive",
     "/dead-letters/discard", "/endpoints", "/endpoints/billing", "/endpoints/billing/attempts", "/jobs",
-    "/jobs/refresh", "/jobs/refresh/runs/1.1", "/audit",
+    "/jobs/refresh", "/jobs/refresh/runs/1.1", "/audit", "/operations", "/operations/1",
 )  # fmt: skip
+RUNNING = """
+    insert into shardclock.operations (
+        request_id, due_at, matched, changed, by_operator, tenant_id, verb, filter, change, interface, key_name, error
+    )
+    values (
+        gen_random_uuid(), now() + interval '1 day', 9, 3, true, 'default', 'cancel',
+        jsonb_build_object('name_prefix', $1::text), jsonb_build_object('reason', $1::text), 'console', $1, $1
+    )
+"""
 RUN = """
     insert into shardclock.job_runs (
         timer_key, claims, job, outcome, attempt, scheduled_at, started_at, running_at, reason, log, progress
@@ -42,6 +52,7 @@ async def filled(dsn: str, api: Api) -> Api:
     await bury(dsn, 3)
     changed = "update shardclock.dead_letters set tenant_id = 'default', name = $1, reason = $1, failures = $2::jsonb"
     await query(dsn, changed, XSS, FAILURES)
+    await query(dsn, RUNNING, XSS)
     return api
 
 
@@ -57,12 +68,19 @@ async def test_filled_pages_are_sound_on_a_small_screen(filled: Api) -> None:
 
 @pytest.mark.slow
 async def test_dead_letters_are_discarded_without_javascript(dsn: str, filled: Api) -> None:
+    async def discarded() -> bool:
+        done = "select state = 'DONE' from shardclock.operations where verb = 'dead-letters discard'"
+        return bool(await value(dsn, done))
+
     async with chromium() as browser, watched(browser, java_script_enabled=False) as opened:
         page = opened.page
         await opened.open(f"{filled.url}/console/dead-letters")
         await page.get_by_role("link", name="Discard all that match").click()
         await page.get_by_label("Reason").fill("sent by hand")
         await page.get_by_role("button", name="Discard 3").click()
-        assert "3 dead letters discarded" in await page.get_by_role("status").inner_text()
+        assert "operation 2 has begun" in await page.get_by_role("status").inner_text()
+        await eventually(discarded)
+        await page.get_by_role("link", name="Refresh").click()
+        assert "3 of 3" in await page.get_by_role("main").inner_text()
 
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0

@@ -6,6 +6,7 @@
     processes    processes, instances, tasks and incidents
     tenants      the quotas, limits, endpoints and API keys of tenants
     log          the log, its consumer groups, and a database on hold
+    operations   bulk operations
 
 A function in `sql/functions` raises its refusal with the code as the error's constraint; a test compares the texts.
 """
@@ -13,13 +14,13 @@ A function in `sql/functions` raises its refusal with the code as the error's co
 from collections.abc import Mapping
 
 from shardclock.api.codes import GENERAL, INVALID, NO_RESPONSE, QUOTA, WRONG_SCHEMA, RefusalCode, invalid, quota
-from shardclock.api.refusals import deliveries, jobs, log, processes, tenants, timers
+from shardclock.api.refusals import deliveries, jobs, log, operations, processes, tenants, timers
 
 SUBJECTS: Mapping[str, Mapping[str, RefusalCode]] = {
     module.__name__.rpartition(".")[2]: {
         it.name: it for it in vars(module).values() if isinstance(it, RefusalCode) and it.name != it.general
     }
-    for module in (timers, deliveries, jobs, processes, tenants, log)
+    for module in (timers, deliveries, jobs, processes, tenants, log, operations)
 }
 CODES: Mapping[str, RefusalCode] = {
     **{code.name: code for code in (*GENERAL, NO_RESPONSE, WRONG_SCHEMA)},

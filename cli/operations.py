@@ -1,0 +1,104 @@
+"""The commands about bulk operations: list them, show one, cancel one."""
+
+from typing import Annotated
+
+import typer
+
+from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.options import OfTenant
+from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
+from shardclock_server.cli.session import with_session
+from shardclock_server.service.operations import LISTED_MAX, cancel_operation, describe, find_operation, page_of
+from shardclock_server.sql.operations.operations import STATES, Operation, OperationFilter
+from shardclock_server.sql.session import Session
+
+Number = Annotated[int, typer.Argument(metavar="OPERATION", min=1, show_default=False)]
+
+operations = typer.Typer(
+    help="List the changes of many rows, with their progress; the subcommands show or cancel one.",
+    invoke_without_command=True,
+)
+
+
+@lists(operations)
+def list_(
+    tenant: OfTenant = None,
+    verb: Annotated[
+        str | None, typer.Option("--verb", metavar="VERB", help="Only operations with this verb, such as cancel.")
+    ] = None,
+    actor: Annotated[
+        str | None,
+        typer.Option(
+            "--actor", metavar="NAME", help="Only operations of this API key (its name or prefix) or database role."
+        ),
+    ] = None,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="STATE", help=f"Only operations in this state: {', '.join(STATES)}."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="The limit of rows.")
+    ] = 100,
+    as_json: Json = False,
+) -> int:
+    """List bulk operations, newest first."""
+    wanted = OperationFilter(tenant, of_all=False, verb=verb, actor=actor, state=state)
+
+    async def do(session: Session) -> int:
+        found = (await page_of(session, wanted, size=limit)).operations
+        if as_json:
+            print_json([_fields_of(it) for it in found])
+        elif found:
+            header = ["operation", "verb", "state", "tenant", "matched", "changed", "begun", "ended", "actor"]
+            print_table("", header, [_row(it) for it in found])
+            print_if_full(found, limit, most=LISTED_MAX)
+        else:
+            is_filtered = wanted != OperationFilter(of_all=False)
+            print_none("operations", "no bulk change has been made yet", filtered=is_filtered)
+        return DONE
+
+    return with_session(do)
+
+
+@operations.command()
+def show(operation_id: Number, as_json: Json = False) -> int:
+    """Show a bulk operation with its progress."""
+
+    async def do(session: Session) -> int:
+        _print(await find_operation(session, OperationFilter(), operation_id), as_json=as_json)
+        return DONE
+
+    return with_session(do)
+
+
+@operations.command()
+def cancel(operation_id: Number, as_json: Json = False) -> int:
+    """End a bulk operation after the page that is changed at this moment; its changed rows stay changed."""
+
+    async def do(session: Session) -> int:
+        ended = await cancel_operation(session, OperationFilter(), operation_id)
+        if as_json:
+            print_json(_fields_of(ended))
+        else:
+            print_note(
+                f"operation {operation_id} is CANCELED: {ended.changed:,} of {ended.matched:,} rows were changed"
+            )
+        return DONE
+
+    return with_session(do)
+
+
+def _print(operation: Operation, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_fields_of(operation))
+    else:
+        print_table("", ["field", "value"], list(_fields_of(operation).items()))
+
+
+def _fields_of(operation: Operation) -> dict[str, object]:
+    return {name: value for name, value in describe(operation).items() if name not in ("change", "due_at")}
+
+
+def _row(it: Operation) -> tuple[object, ...]:
+    actor = it.role if it.key_prefix is None else f"{it.key_prefix} ({it.key_name})"
+    return it.operation_id, it.verb, it.state, it.tenant_id, it.matched, it.changed, it.begun_at, it.ended_at, actor

@@ -1,0 +1,8 @@
+"""The refusals of bulk operations."""
+
+from shardclock.api.codes import NOT_FOUND, TOO_LATE
+
+UNKNOWN_OPERATION = NOT_FOUND.specific("unknown_operation", "there is no operation {operation_id}")
+OPERATION_ENDED = TOO_LATE.specific(
+    "operation_ended", "too late: operation {operation_id} is {state} already; nothing was changed"
+)

@@ -1,0 +1,36 @@
+"""Continue bulk operations: those that the console began, and those whose process ended."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from shardclock_server.keepers.loops import upkeep
+from shardclock_server.service.operations import continue_operation, next_operation, tenants_of
+from shardclock_server.sql.pool import Pool
+from shardclock_server.sql.served import ALL_TENANTS
+
+POLL_S = 5.0  # the time between two looks for an operation that another process began or left
+
+
+@asynccontextmanager
+async def continuing_operations(pool: Pool, begun: asyncio.Event) -> AsyncIterator[None]:
+    """Change the pages of due operations in a pool's session during a block, page by page; `begun` ends the pause.
+
+    The operation that has been due for the longest time comes first, so a long operation delays no other.
+    """
+
+    async def change_page() -> float:
+        begun.clear()
+        async with pool.session(ALL_TENANTS) as session:
+            due = await next_operation(session)
+        if due is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await begun.wait()
+            return 0.0
+        async with pool.session(tenants_of(due), key_prefix=due.key_prefix or "") as session:
+            await continue_operation(session, due)
+        return 0.0
+
+    async with pool, upkeep("continuing operations", change_page):
+        yield

@@ -1,0 +1,254 @@
+"""Begin bulk operations, and change their found rows page by page; list and cancel operations.
+
+The keys of all found rows are stored with the operation. One transaction deletes a page of keys, changes these rows and
+adds the counts. So the stored pages are the position of the operation, and no row is changed twice.
+
+The process that began an operation changes its pages until the end. If this process ends before, or only begins the
+operation, gateways change the other pages.
+
+source:  docs/decisions/0091-operations.md
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from shardclock.api.codes import invalid
+from shardclock.api.refusals.operations import OPERATION_ENDED, UNKNOWN_OPERATION
+from shardclock_server.service.audit import recorded_fields
+from shardclock_server.service.operation_verbs import change_keys, pause_s_of
+from shardclock_server.sql.operations.operations import (
+    CANCELED,
+    FAILED,
+    STATES,
+    Counts,
+    DueOperation,
+    NewOperation,
+    Operation,
+    OperationFilter,
+    Progress,
+    begin_operation,
+    claim_operation,
+    delay_operation,
+    end_operation,
+    find_due_operation,
+    list_operations,
+    lock_operation,
+    note_page,
+    take_page,
+)
+from shardclock_server.sql.served import ALL_TENANTS, Tenants
+from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
+
+LISTED_MAX = 1_000
+# A gateway continues an operation if its process has not changed a page for so long: longer than the retries of a page.
+SILENT_S = 60.0
+RETRY_S = 10.0  # the pause of an operation after a failure
+NOW = 0.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The caller of a bulk change: its interface, and its API key if it has one.
+
+    shape:   `expected` is the count of the dry run; an equal `request_id` means the same operation
+    """
+
+    interface: str
+    by_operator: bool
+    key_prefix: str | None = None
+    key_name: str | None = None
+    expected: int | None = None
+    request_id: UUID = field(default_factory=uuid4)
+
+    def begin(
+        self, verb: str, tenant_id: str | None, chosen: Mapping[str, object], change: Mapping[str, object]
+    ) -> NewOperation:
+        """Describe the operation that this caller begins; `chosen` are the fields of the filter."""
+        return NewOperation(
+            request_id=self.request_id,
+            verb=verb,
+            tenant_id=tenant_id,
+            filter=recorded_fields({name: _shown(value) for name, value in chosen.items() if name != "tenant_id"}),
+            change={name: value for name, value in change.items() if value is not None and value is not False},
+            interface=self.interface,
+            by_operator=self.by_operator,
+            key_prefix=self.key_prefix,
+            key_name=self.key_name,
+            expected=self.expected,
+        )
+
+
+def fields_of(wanted: Any) -> dict[str, object]:
+    """Return the fields of a filter that is a dataclass."""
+    return asdict(wanted)
+
+
+def _shown(value: object) -> object:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+@dataclass(frozen=True, slots=True)
+class InOneStep:
+    """A bulk change that finds and changes its rows within one transaction, and records an operation that has ended."""
+
+    session: Session
+    new: NewOperation
+
+    async def run(self, matched: int, change: Callable[[], Awaitable[Sequence[T]]]) -> tuple[Sequence[T], int]:
+        """Make the change; return the keys of the changed rows, and the number of the operation.
+
+        errors:  StoreUnavailable  the outcome is unknown
+                 any error of `change`: nothing was changed
+        """
+        async with self.session.transaction():
+            keys = await change()
+            return keys, await record_done(self.session, self.new, Counts(matched, changed=len(keys)))
+
+
+def in_one_step(
+    session: Session, by: Actor | None, verb: str, wanted: Any, parameters: Mapping[str, object]
+) -> InOneStep | None:
+    """Describe a bulk change in one transaction; None without a caller: a change of one row is no operation."""
+    return None if by is None else InOneStep(session, by.begin(verb, wanted.tenant_id, fields_of(wanted), parameters))
+
+
+async def record_done(session: Session, new: NewOperation, counts: Counts) -> int:
+    """Record an operation that ended within its first statement; call it in the transaction of the change.
+
+    errors:  StoreUnavailable  the outcome is unknown
+    """
+    return await begin_operation(session, new, counts, [], page_size=1, due_in_s=NOW)
+
+
+async def change_page(
+    session: Session, operation_id: int, change: Callable[[Sequence[int]], Awaitable[int]], *, pause_s: float = 0.0
+) -> Progress:
+    """Change the next page of an operation, for the process that began it; return the progress after it.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             any error of `change`: none of the page's rows was changed
+    """
+    async with session.transaction():
+        if await lock_operation(session, operation_id):
+            return await _change_locked(session, operation_id, change, lambda _: SILENT_S + pause_s)
+    (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
+    return Progress(ended.state, ended.matched, ended.changed, ended.unchanged)
+
+
+async def next_operation(session: Session) -> DueOperation | None:
+    """Find an operation that a gateway may continue; the session serves all tenants.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    return await find_due_operation(session)
+
+
+def tenants_of(due: DueOperation) -> Tenants:
+    """Return the tenants whose rows an operation changes."""
+    return ALL_TENANTS if due.tenant_id is None else frozenset({due.tenant_id})
+
+
+async def continue_operation(session: Session, due: DueOperation) -> None:
+    """Change the next page of an operation, unless another gateway does; a refusal ends the operation.
+
+    errors:  StoreUnavailable  no answer in time: the operation is due again later
+    """
+    change = partial(change_keys, session, due.verb, due.change)
+    try:
+        async with session.transaction():
+            if await claim_operation(session, due.operation_id):
+                await _change_locked(session, due.operation_id, change, partial(pause_s_of, due.change))
+    except (Refusal, StatementRefused) as refusal:
+        await end_operation(session, due.operation_id, FAILED, error=str(refusal))
+    except StoreUnavailable as error:
+        await delay_operation(session, due.operation_id, due_in_s=RETRY_S, error=str(error))
+
+
+async def _change_locked(
+    session: Session,
+    operation_id: int,
+    change: Callable[[Sequence[int]], Awaitable[int]],
+    due_in_s: Callable[[int], float],
+) -> Progress:
+    keys = await take_page(session, operation_id)
+    changed = await change(keys) if keys else 0
+    return await note_page(
+        session, operation_id, changed=changed, unchanged=len(keys) - changed, due_in_s=due_in_s(len(keys))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPage:
+    """One page of operations. `next` is the `page` of the next call; None: this is the last page."""
+
+    operations: list[Operation]
+    next: str | None
+
+
+async def page_of(session: Session, wanted: OperationFilter, *, size: int, page: str | None = None) -> OperationPage:
+    """Find operations, the newest first; the state is in upper or lower case.
+
+    errors:  Refusal           the state is unknown, or `page` is not from an earlier answer
+             StoreUnavailable  no answer in time
+    """
+    assert 0 < size <= LISTED_MAX
+    state = wanted.state and wanted.state.upper()
+    if state is not None and state not in STATES:
+        raise Refusal.of(
+            invalid("state"), why=f"{shortened(wanted.state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}"
+        )
+    wanted = replace(wanted, state=state)
+    found = await list_operations(session, wanted, limit=size, below=None if page is None else _read_cursor(page))
+    return OperationPage(found, next=str(found[-1].operation_id) if len(found) == size else None)
+
+
+async def find_operation(session: Session, wanted: OperationFilter, operation_id: int) -> Operation:
+    """Find one operation.
+
+    errors:  Refusal           unknown_operation
+             StoreUnavailable  no answer in time
+    """
+    found = await list_operations(session, wanted, operation_id=operation_id, limit=1)
+    if not found:
+        raise Refusal.of(UNKNOWN_OPERATION, operation_id=operation_id)
+    return found[0]
+
+
+async def cancel_operation(session: Session, wanted: OperationFilter, operation_id: int) -> Operation:
+    """End an operation after the page that is changed at this moment; return it with its final counts.
+
+    errors:  Refusal           unknown_operation, operation_ended
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    operation = await find_operation(session, wanted, operation_id)
+    if not await end_operation(session, operation_id, CANCELED):
+        ended = await find_operation(session, wanted, operation_id)
+        raise Refusal.of(OPERATION_ENDED, operation_id=operation_id, state=ended.state, members={"state": ended.state})
+    return await find_operation(session, wanted, operation.operation_id)
+
+
+def describe(operation: Operation) -> dict[str, Any]:
+    """Return the fields of an operation, with the fields of its filter and the parameters of its verb.
+
+    The reason is a field of its own. The name of a shift is left out, because it is the token of a bulk request.
+    """
+    parameters = json.loads(operation.change)
+    return asdict(operation) | {
+        "filter": json.loads(operation.filter),
+        "parameters": {name: value for name, value in parameters.items() if name not in ("reason", "operation")},
+        "reason": operation.reason,
+    }
+
+
+def _read_cursor(page: str) -> int:
+    if page.isascii() and page.isdecimal() and int(page) <= BIGINT_MAX:
+        return int(page)
+    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not from a list of operations")

@@ -1,0 +1,13 @@
+-- Locks a running operation of this login until the end of the transaction, if it is due and not locked.
+--
+-- in:    :operation_id bigint, :now timestamptz or null
+-- out:   operation_id bigint, none if another gateway works on it
+-- locks: the row; skips a locked one
+-- index: operations_pkey
+select o.operation_id
+from shardclock.operations o
+where o.operation_id = :operation_id::bigint
+    and o.state = 'RUNNING'
+    and o.role = session_user
+    and o.due_at <= coalesce(:now::timestamptz, now())
+for update skip locked

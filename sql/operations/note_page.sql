@@ -1,0 +1,20 @@
+-- Adds the counts of one page to a running operation; after its last page the operation is done.
+--
+-- in:    :operation_id bigint, :changed bigint, :unchanged bigint, :due_in interval
+-- out:   state text, matched bigint, changed bigint, unchanged bigint
+-- locks: the row
+-- index: operations_pkey, operation_pages_pkey
+with rest as materialized (
+    select exists (select from shardclock.operation_pages p where p.operation_id = :operation_id::bigint) as is_any
+)
+update shardclock.operations o
+set
+    changed = o.changed + :changed::bigint,
+    unchanged = o.unchanged + :unchanged::bigint,
+    due_at = now() + :due_in::interval,
+    error = null,
+    state = case when r.is_any then 'RUNNING' else 'DONE' end,
+    ended_at = case when r.is_any then null else clock_timestamp() end
+from rest r
+where o.operation_id = :operation_id and o.state = 'RUNNING'
+returning o.state, o.matched, o.changed, o.unchanged

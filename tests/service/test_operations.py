@@ -1,0 +1,361 @@
+"""A bulk operation goes on page by page: each row is changed once, whichever process ends, and a cancel ends it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from shardclock_server.service import bulk_change
+from shardclock_server.service.bulk_change import BulkChange, ChangeKind
+from shardclock_server.service.bulk_run import NO_PROGRESS
+from shardclock_server.service.dead_letter_run import DeadLetterRun
+from shardclock_server.service.dead_letters import redriving
+from shardclock_server.service.deliveries import retry_many
+from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, change_keys
+from shardclock_server.service.operations import (
+    NOW,
+    cancel_operation,
+    change_page,
+    continue_operation,
+    find_operation,
+    next_operation,
+    page_of,
+)
+from shardclock_server.sql.clients.search import TimerFilter
+from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
+from shardclock_server.sql.deliveries.find import DeliveryFilter
+from shardclock_server.sql.operations.operations import (
+    DueOperation,
+    Operation,
+    OperationFilter,
+    claim_operation,
+    forget_operations,
+    take_page,
+)
+from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal
+from tests.support.deliveries import HANDLER, bury, declare
+from tests.support.factories import add_timers, query, value
+from tests.support.operations import an_operator
+from tests.support.roles import OPERATOR
+from tests.support.sql_client import session as opened
+
+EACH = OperationFilter()
+IN_A_DAY = "now() + interval '1 day'"
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Open a session that may change timers and dead letters, as a gateway's session may."""
+    async with opened(dsn, OPERATOR) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each page two timers."""
+    monkeypatch.setattr(bulk_change, "PAGE_TIMERS", 2)
+
+
+async def begun(session: Session, verb: str = CANCEL, **parameters: object) -> DueOperation:
+    """Begin an operation over all timers, as the console does, and leave it to gateways."""
+    bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(verb, ("PENDING",), parameters))
+    await bulk.find(session, NO_PROGRESS)
+    await bulk.start(session, due_in_s=NOW)
+    due = await next_operation(session)
+    assert due is not None
+    assert due.operation_id == bulk.operation_id
+    return due
+
+
+async def shown(session: Session, due: DueOperation) -> Operation:
+    return await find_operation(session, EACH, due.operation_id)
+
+
+async def counts(session: Session, due: DueOperation) -> tuple[str, int, int, int]:
+    it = await shown(session, due)
+    return it.state, it.matched, it.changed, it.unchanged
+
+
+async def intents_of(dsn: str) -> dict[str, int]:
+    rows = await query(dsn, "select intent, count(*) from shardclock.command_log group by 1")
+    return dict(map(tuple, rows))
+
+
+async def test_another_gateway_continues_after_the_first_one_died_between_two_pages(
+    dsn: str, operator: Session
+) -> None:
+    await add_timers(dsn, 5, IN_A_DAY)
+    async with opened(dsn, OPERATOR) as first:
+        due = await begun(first, reason="closed")
+        await continue_operation(first, due)
+    assert await counts(operator, due) == ("RUNNING", 5, 2, 0)
+
+    for _ in range(2):
+        assert await next_operation(operator) == due
+        await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("DONE", 5, 5, 0)
+    assert await next_operation(operator) is None
+    assert await intents_of(dsn) == {"CANCELED": 5}
+    assert await value(dsn, "select count(*) from shardclock.operation_pages") == 0
+
+
+async def test_a_page_whose_gateway_died_before_the_commit_is_changed_by_another_one(
+    dsn: str, operator: Session
+) -> None:
+    await add_timers(dsn, 3, IN_A_DAY)
+    due = await begun(operator)
+    async with opened(dsn, OPERATOR) as first, first.connection() as connection:
+        await connection.execute("begin")
+        assert await claim_operation(first, due.operation_id)
+        keys = await take_page(first, due.operation_id)
+        assert await change_keys(first, due.verb, due.change, keys) == 2
+        await query(dsn, "select pg_terminate_backend($1)", connection.get_server_pid())
+
+    for _ in range(2):
+        await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("DONE", 3, 3, 0)
+    assert await intents_of(dsn) == {"CANCELED": 3}
+
+
+async def test_two_gateways_do_not_change_one_operation_at_the_same_time(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 3, IN_A_DAY)
+    due = await begun(operator)
+    async with opened(dsn, OPERATOR) as first:
+        async with first.transaction():
+            assert await claim_operation(first, due.operation_id)
+            assert await next_operation(operator) is None
+            await continue_operation(operator, due)
+            assert await counts(operator, due) == ("RUNNING", 3, 0, 0)
+        await continue_operation(first, due)
+    await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("DONE", 3, 3, 0)
+
+
+async def test_a_cancel_keeps_the_changed_rows_and_leaves_the_others(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 5, IN_A_DAY)
+    due = await begun(operator, PAUSE)
+    await continue_operation(operator, due)
+
+    ended = await cancel_operation(operator, EACH, due.operation_id)
+    await continue_operation(operator, due)
+
+    assert (ended.state, ended.changed, ended.is_open) == ("CANCELED", 2, False)
+    assert await counts(operator, due) == ("CANCELED", 5, 2, 0)
+    assert await value(dsn, "select count(*) from shardclock.timers where paused_due_date is not null") == 2
+    assert await value(dsn, "select count(*) from shardclock.operation_pages") == 0
+    with pytest.raises(Refusal, match=f"operation {due.operation_id} is CANCELED already") as refusal:
+        await cancel_operation(operator, EACH, due.operation_id)
+    assert refusal.value.code.name == "operation_ended"
+    with pytest.raises(Refusal, match="there is no operation 99"):
+        await cancel_operation(operator, EACH, 99)
+
+
+async def test_a_cancel_ends_the_run_of_the_process_that_began_the_operation(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 5, IN_A_DAY)
+    bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
+
+    async def cancel_after_page(keys: Sequence[int]) -> int:
+        done = await change_keys(operator, CANCEL, {}, keys)
+        pages.append(done)
+        return done
+
+    pages: list[int] = []
+    await bulk.find_all(bulk._pages(operator), NO_PROGRESS)
+    await bulk.start(operator, due_in_s=60.0)
+    assert bulk.operation_id is not None
+    first = await change_page(operator, bulk.operation_id, cancel_after_page)
+    async with opened(dsn, OPERATOR) as other:
+        await cancel_operation(other, EACH, bulk.operation_id)
+    last = await change_page(operator, bulk.operation_id, cancel_after_page)
+
+    assert (first.state, last.state, last.changed, pages) == ("RUNNING", "CANCELED", 2, [2])
+
+
+async def test_a_gateway_continues_the_operation_of_a_process_that_is_silent(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 3, IN_A_DAY)
+    bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
+    await bulk.find_all(bulk._pages(operator), NO_PROGRESS)
+    await bulk.start(operator, due_in_s=60.0)
+    assert await next_operation(operator) is None, "its own process changes the pages"
+
+    await query(dsn, "update shardclock.operations set due_at = now() - interval '1 min'")
+
+    due = await next_operation(operator)
+    assert due is not None
+    assert (await shown(operator, due)).state == "INTERRUPTED"
+    for _ in range(2):
+        await continue_operation(operator, due)
+    assert await counts(operator, due) == ("DONE", 3, 3, 0)
+
+
+async def test_rows_that_changed_meanwhile_are_counted_as_unchanged(dsn: str, operator: Session) -> None:
+    keys = await add_timers(dsn, 3, IN_A_DAY)
+    due = await begun(operator, PAUSE)
+    await query(dsn, "select shardclock.cancel_timers($1)", keys[:1])
+
+    for _ in range(2):
+        await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("DONE", 3, 2, 1)
+
+
+async def test_a_refused_page_ends_the_operation_with_the_reason(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 2, IN_A_DAY)
+    await add_timers(dsn, 1, "'9999-12-31Z'")
+    due = await begun(operator, RESCHEDULE, shift="P1D", operation="x")
+
+    for _ in range(2):
+        await continue_operation(operator, due)
+
+    failed = await shown(operator, due)
+    assert (failed.state, failed.changed) == ("FAILED", 2)
+    assert "years 1 to 9999" in str(failed.error)
+    assert await value(dsn, "select count(*) from shardclock.operation_pages") == 0
+
+
+async def test_an_operation_that_gets_no_answer_waits_and_delays_no_other(
+    dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await add_timers(dsn, 2, IN_A_DAY)
+    due = await begun(operator)
+
+    async def fail(*_: Any) -> int:
+        raise StoreUnavailable("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shardclock_server.service.operations.change_keys", fail)
+        await continue_operation(operator, due)
+
+    waiting = await shown(operator, due)
+    assert (waiting.state, waiting.error, waiting.changed) == ("RUNNING", "gone", 0)
+    assert await next_operation(operator) is None
+    await query(dsn, "update shardclock.operations set due_at = now()")
+    await continue_operation(operator, due)
+    assert ((done := await shown(operator, due)).state, done.error) == ("DONE", None)
+
+
+async def test_operations_take_turns(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 4, IN_A_DAY)
+    long = await begun(operator, PAUSE)
+    await query(dsn, "update shardclock.operations set due_at = now() - interval '2 s'")
+    await add_timers(dsn, 2, IN_A_DAY)
+    bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
+    await bulk.find(operator, NO_PROGRESS)
+    await bulk.start(operator, due_in_s=NOW)
+
+    assert await next_operation(operator) == long
+    await continue_operation(operator, long)
+
+    due = await next_operation(operator)
+    assert due is not None
+    assert due.operation_id == bulk.operation_id
+
+
+async def test_with_a_rate_the_next_page_waits_until_the_page_before_is_due(dsn: str, operator: Session) -> None:
+    await declare(dsn, HANDLER)
+    await bury(dsn, 30)
+    run = DeadLetterRun(an_operator(), redriving(operator, per_s=2), DeadLetterFilter())
+    await run.find(operator, NO_PROGRESS)
+    await run.start(operator, due_in_s=NOW)
+    due = await next_operation(operator)
+    assert due is not None
+
+    await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("RUNNING", 30, 20, 0)
+    pause = "select round(extract(epoch from due_at - now())) between 1 and 10 from shardclock.operations"
+    assert await value(dsn, pause)
+    assert await next_operation(operator) is None
+
+
+async def test_a_gateway_leaves_the_operations_of_another_login(dsn: str, session: Session, operator: Session) -> None:
+    await add_timers(dsn, 3, IN_A_DAY)
+    bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
+    await bulk.find(session, NO_PROGRESS)
+    await bulk.start(session, due_in_s=NOW)
+    due = await next_operation(session)
+    assert due is not None
+
+    assert await next_operation(operator) is None
+    await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("RUNNING", 3, 0, 0)
+
+
+async def test_a_begin_that_is_repeated_finds_its_operation(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 3, IN_A_DAY)
+    actor, numbers = an_operator(), []
+    for _ in range(2):
+        bulk = BulkChange(actor, TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
+        await bulk.find(operator, NO_PROGRESS)
+        await bulk.start(operator, due_in_s=NOW)
+        numbers.append(bulk.operation_id)
+
+    assert numbers[0] == numbers[1]
+    assert await value(dsn, "select count(*) from shardclock.operation_pages") == 2
+
+
+async def test_a_change_in_one_step_is_an_operation_that_has_ended(dsn: str, operator: Session) -> None:
+    await declare(dsn, HANDLER)
+    await bury(dsn, 3)
+    run = DeadLetterRun(an_operator(), redriving(operator), DeadLetterFilter())
+    await run.run(operator, NO_PROGRESS, dry_run=False)
+    await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 h'")
+
+    changed = await retry_many(operator, DeliveryFilter(HANDLER), dry_run=False, by=an_operator())
+    would = await retry_many(operator, DeliveryFilter(HANDLER), dry_run=True, by=an_operator())
+
+    assert would.operation_id is None
+    found = (await page_of(operator, EACH, size=10)).operations
+    assert [(it.operation_id, it.verb, it.state, it.changed) for it in found] == [
+        (changed.operation_id, "deliveries retry", "DONE", 3),
+        (run.operation_id, "dead-letters redrive", "DONE", 3),
+    ]
+    assert found[0].filter == f'{{"target": "{HANDLER}"}}'
+
+
+async def test_operations_are_found_by_their_verb_actor_and_state_page_by_page(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 3, IN_A_DAY)
+    first = await begun(operator, PAUSE)
+    await cancel_operation(operator, EACH, first.operation_id)
+    second = await begun(operator, CANCEL, reason="closed")
+
+    async def numbers(**wanted: Any) -> list[int]:
+        return [it.operation_id for it in (await page_of(operator, OperationFilter(**wanted), size=9)).operations]
+
+    role = (await shown(operator, first)).role
+    assert await numbers() == [second.operation_id, first.operation_id]
+    assert await numbers(verb="pause") == await numbers(state="CANCELED") == [first.operation_id]
+    assert await numbers(actor=role) == await numbers()
+    assert await numbers(actor=role, of_operators=False) == await numbers(tenant_id="x", of_all=False) == []
+    page = await page_of(operator, EACH, size=1)
+    rest = await page_of(operator, EACH, size=1, page=page.next)
+    assert [it.operation_id for it in rest.operations] == [first.operation_id]
+    assert (await shown(operator, second)).reason == "closed"
+    wrongs: list[tuple[dict[str, Any], str]] = [({"state": "x"}, "RUNNING"), ({}, "not from a list of operations")]
+    for wrong, words in wrongs:
+        with pytest.raises(Refusal, match=words):
+            await page_of(operator, OperationFilter(**wrong), size=1, page="x")
+
+
+async def test_an_operation_is_deleted_400_days_after_its_end(dsn: str) -> None:
+    async with opened(dsn, "gateway") as gateway:
+        await add_timers(dsn, 3, IN_A_DAY)
+        for days in (0, 399, 401):
+            due = await begun(gateway, PAUSE)
+            await cancel_operation(gateway, EACH, due.operation_id)
+            await query(
+                dsn,
+                "update shardclock.operations set ended_at = now() - $1 * interval '1 day' where operation_id = $2",
+                days,
+                due.operation_id,
+            )
+
+        assert await forget_operations(gateway) == 1
+    assert await value(dsn, "select count(*) from shardclock.operations") == 2
