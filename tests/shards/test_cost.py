@@ -124,7 +124,8 @@ async def test_what_is_leased_is_fired_by_a_statement_for_each_batch(
     await fire_all(shard)
 
     assert shard.stats.fired == LEASED
-    assert statements == ["claim_due", *["fire_due"] * 2]
+    # After a long pause of this process a batch may be cut into two.
+    assert statements in [["claim_due", *["fire_due"] * count] for count in (2, 3)]
     assert (await written(server) - before) / LEASED <= LEASED_MOST
 
 

