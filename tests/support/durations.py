@@ -68,7 +68,7 @@ LONG = {
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",
-    "workers": "app hand_over lane_finder locked_rows process searches task_set webhooks_of_worker worker",
+    "workers": "app hand_over interpreter lane_finder locked_rows process searches task_set webhooks_of_worker worker",
     "workers/runs": (
         "broken_off gathered_ends known_faults left_behind notifications outcome_writer prefetched_runs runner "
         "waiting_for_nodes"
