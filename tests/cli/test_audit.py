@@ -30,6 +30,7 @@ OTHERS = {
     "processes start", "processes instances", "processes incidents", "processes show", "processes model",
     "processes message", "processes signal", "tasks list", "tasks show", "tasks claim", "tasks unclaim",
     "tasks complete", "schedules list", "schedules show", "operations list", "operations show",
+    "doctor", "dump", "restore",
 }  # fmt: skip
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
 URL = "https://billing.example.com/hooks?token=hunter2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -26,11 +27,13 @@ from shardclock_server.service.operations import (
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
 from shardclock_server.sql.deliveries.find import DeliveryFilter
+from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.operations.operations import (
     DueOperation,
     Operation,
     OperationFilter,
     claim_operation,
+    find_due_operation,
     forget_operations,
     take_page,
 )
@@ -166,8 +169,8 @@ async def test_a_cancel_ends_the_run_of_the_process_that_began_the_operation(dsn
         return done
 
     pages: list[int] = []
-    await bulk.find_all(bulk._pages(operator), NO_PROGRESS)
-    await bulk.start(operator, due_in_s=60.0)
+    await bulk.find(operator, NO_PROGRESS)
+    await bulk.start(operator)
     assert bulk.operation_id is not None
     first = await change_page(operator, bulk.operation_id, cancel_after_page)
     async with opened(dsn, OPERATOR) as other:
@@ -180,9 +183,10 @@ async def test_a_cancel_ends_the_run_of_the_process_that_began_the_operation(dsn
 async def test_a_gateway_continues_the_operation_of_a_process_that_is_silent(dsn: str, operator: Session) -> None:
     await add_timers(dsn, 3, IN_A_DAY)
     bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
-    await bulk.find_all(bulk._pages(operator), NO_PROGRESS)
-    await bulk.start(operator, due_in_s=60.0)
-    assert await next_operation(operator) is None, "its own process changes the pages"
+    await bulk.find(operator, NO_PROGRESS)
+    await bulk.start(operator)
+    begun_at = await value(dsn, "select begun_at from shardclock.operations")
+    assert await find_due_operation(operator, now=begun_at) is None, "its own process changes the pages"
 
     await query(dsn, "update shardclock.operations set due_at = now() - interval '1 min'")
 
@@ -228,13 +232,14 @@ async def test_an_operation_that_gets_no_answer_waits_and_delays_no_other(
     async def fail(*_: Any) -> int:
         raise StoreUnavailable("gone")
 
+    before = await read_clock(operator)
     with monkeypatch.context() as patch:
         patch.setattr("shardclock_server.service.operations.change_keys", fail)
         await continue_operation(operator, due)
 
     waiting = await shown(operator, due)
     assert (waiting.state, waiting.error, waiting.changed) == ("RUNNING", "gone", 0)
-    assert await next_operation(operator) is None
+    assert await find_due_operation(operator, now=before) is None
     await query(dsn, "update shardclock.operations set due_at = now()")
     await continue_operation(operator, due)
     assert ((done := await shown(operator, due)).state, done.error) == ("DONE", None)
@@ -266,12 +271,14 @@ async def test_with_a_rate_the_next_page_waits_until_the_page_before_is_due(dsn:
     due = await next_operation(operator)
     assert due is not None
 
+    before = await read_clock(operator)
     await continue_operation(operator, due)
 
     assert await counts(operator, due) == ("RUNNING", 30, 20, 0)
-    pause = "select round(extract(epoch from due_at - now())) between 1 and 10 from shardclock.operations"
-    assert await value(dsn, pause)
-    assert await next_operation(operator) is None
+    due_at = (await shown(operator, due)).due_at
+    assert due_at >= before + timedelta(seconds=10), "20 letters, two a second"
+    assert await find_due_operation(operator, now=due_at - timedelta(seconds=1)) is None
+    assert await find_due_operation(operator, now=due_at) == due
 
 
 async def test_a_gateway_leaves_the_operations_of_another_login(dsn: str, session: Session, operator: Session) -> None:
