@@ -52,7 +52,8 @@ class Server(uvicorn.Server):
         """Tick once a second, for the date in responses, and end at once: uvicorn's own loop polls each 0.1 s."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stop_requested.wait(), TICK_S)
+                async with asyncio.timeout(TICK_S):
+                    await self._stop_requested.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
