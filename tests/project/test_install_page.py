@@ -7,7 +7,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +51,7 @@ class Reader:
 
     def _run_up(self, command: str) -> None:
         said = self.place / "said"
+        said.write_text("")
         up = self._start(f"exec {command} > {said} 2>&1")
         try:
             until(lambda: "console at" in said.read_text() or up.poll() is not None, "the console", within_s=RUN_S)
@@ -75,10 +77,15 @@ class Reader:
 
 
 @pytest.fixture(scope="module")
-def reader(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Reader:
+def reader(wheels: dict[str, Path]) -> Iterator[Reader]:
     """Make a machine with uv and Python alone, whose pip and uv find the wheels as on a package index."""
-    place = tmp_path_factory.mktemp("page")
-    place.chmod(0o755)  # the embedded Postgres of root runs as another user
+    # Not below pytest's folder, which only its owner may read: the embedded Postgres of root runs as another user.
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield _machine(Path(folder), wheels["server"].parent)
+
+
+def _machine(place: Path, wheels: Path) -> Reader:
     (place / "empty").mkdir()
     (place / "srv/shop/shop").mkdir(parents=True)
     (place / "srv/shop/shop/jobs.py").write_text(APP)
@@ -90,15 +97,14 @@ def reader(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
         pytest.skip(f"no package can be installed here: {str(error).splitlines()[-1]}")
     (place / "bin").mkdir()
     (place / "bin" / "python3").symlink_to(Path(sys.base_prefix) / "bin" / "python3")
-    links = str(wheels["server"].parent)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SHARDCLOCK_", "PYTHON", "UV_"))}
     return Reader(
         place,
         kept
         | {
             "PATH": f"{place}/bin:{place}/uv/bin:/usr/bin:/bin",
-            "PIP_FIND_LINKS": links,
-            "UV_FIND_LINKS": links,
+            "PIP_FIND_LINKS": str(wheels),
+            "UV_FIND_LINKS": str(wheels),
             "UV_CACHE_DIR": str(place / "cache"),
             "UV_PYTHON": str(place / "bin" / "python3"),
             "UV_PYTHON_DOWNLOADS": "never",
