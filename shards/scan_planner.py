@@ -14,7 +14,8 @@ DIRECT_S = 0.002  # the time between two claims while the shard fires directly
 RATED_S = 0.5  # the rate of firings is measured over at least this time
 # Full-scan period: own slots 0.5 s, all slots 10 s; longer when scans are slower than the pause between them.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
-# A timer of a delay of zero is due before its transaction commits. A scan ahead goes back by this time of a commit.
+# A timer of a delay of zero is due before its transaction commits. A scan ahead goes back by this time of a commit. A
+# scan for the newest timers finds timers that commit later.
 COMMIT_S = 0.125
 RECENT_S = 2.0  # an earlier scan has seen older due dates, or a full scan of the slot finds them
 LATE_MAX = 2.0  # a late scan catches up by reading more slots, at most this many times the planned number
@@ -45,8 +46,9 @@ class ScanPlanner:
     `has_backlog` means that the last scan left overdue timers in the table. Then overdue and upcoming timers are taken
     in separate scans, so that a backlog of millions does not delay the timers of the next seconds. A scan for upcoming
     timers ("ahead") also takes timers that fell due since the previous scan ahead began, or at most `COMMIT_S` before
-    it. Otherwise these timers would wait at the end of the backlog. A third scan takes the timers of an outage, at the
-    ramp's rate.
+    it. Otherwise these timers would wait at the end of the backlog. A scan for the newest overdue timers ("newest")
+    takes turns with it, and finds timers that commit even later after their due dates. A further scan takes the timers
+    of an outage, at the ramp's rate.
 
     `direct` means that each second many timers fall due that a claim can fire: plain timers, and schedules of a fixed
     period. Leasing each of these timers beforehand would then cost more than scanning every few milliseconds for due
@@ -57,8 +59,10 @@ class ScanPlanner:
     ramp: Ramp = field(default_factory=Ramp)
     has_backlog: bool = False
     last_ahead_at_s: float = 0.0  # when the last scan ahead began
+    passed_at_s: float = 0.0  # when the last scan passed the backlog: a scan ahead or for the newest timers
     swept_at_s: float = 0.0
     direct: bool = False
+    _is_newest_next: bool = False
     _fired: int = 0
     _rated_at_s: float = 0.0
     _own: RotatingScan = field(init=False)
@@ -121,8 +125,11 @@ class ScanPlanner:
         self.ramp.learn(scan, taken, now_s=now_s)
         if planned.rotation is not None:
             planned.rotation.learn(now_s=now_s)
-        if scan.scope == "ahead" or (scan.scope == "own" and not self.has_backlog):
+        is_ahead = scan.scope == "ahead" or (scan.scope == "own" and not self.has_backlog)
+        if is_ahead:
             self.last_ahead_at_s = planned.turn_at_s
+        if is_ahead or scan.scope == "newest":
+            self._pass_backlog(planned)
         if scan.scope == "own":
             self.has_backlog = taken.saturated and (taken.fired > 0 or scan.horizon_s <= 0)
         return taken.saturated
@@ -131,6 +138,11 @@ class ScanPlanner:
         """Record that a scan got no answer."""
         if planned.rotation is not None:
             planned.rotation.fail(now_s=now_s)
+        if planned.scan.scope == "newest":
+            self._pass_backlog(planned)  # at once again, it would keep the other scans of the turn from their work
+
+    def _pass_backlog(self, planned: PlannedScan) -> None:
+        self.passed_at_s, self._is_newest_next = planned.turn_at_s, planned.scan.scope == "ahead"
 
     def _between_s(self, since_s: float) -> float:
         """Return the time since the last scan, by which this scan advances its rotation; two polls at most.
@@ -155,10 +167,13 @@ class ScanPlanner:
         # Many timers due at the same moment may have filled the queue. Half a batch of room is kept for timers with
         # later due dates. Otherwise these timers would be leased only after the firing of the whole backlog.
         ahead = min(batch, room + batch // 2)
-        if ahead <= 0 or since_s < settings.poll_s:
+        if ahead <= 0 or now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
-        upcoming = Scan("ahead", settings.horizon_s, ahead, min(since_s + COMMIT_S, RAMP_AFTER_S))
-        return [PlannedScan(upcoming, now_s), overdue]
+        if self._is_newest_next:
+            passing = Scan("newest", 0.0, min(ahead, max(1, batch // 2)), RAMP_AFTER_S)
+        else:
+            passing = Scan("ahead", settings.horizon_s, ahead, min(since_s + COMMIT_S, RAMP_AFTER_S))
+        return [PlannedScan(passing, now_s), overdue]
 
     def _sweeps(self, floor_s: float | None, now_s: float) -> list[PlannedScan]:
         settings = self.settings

@@ -57,7 +57,7 @@ class LagHistograms:
         """Add the measured lags of a scan or of leased timers."""
         for lag in lags:
             self._add(lag, lag.timers)
-        # A sweep or a scan ahead is rare and fires few timers, so its figures say nothing about the next scan.
+        # Sweeps and scans that pass the backlog are rare, so their figures say nothing about the next scan.
         if lags and scan is not None and scan.scope in ("own", "outage"):
             self._like[_kind(scan)] = lags
 

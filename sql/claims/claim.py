@@ -12,7 +12,7 @@ from shardclock_server.sql.claims.scan_window import ScanWindow, values_of
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import ClaimedTimer
 
-Scope = Literal["own", "ahead", "sweep", "outage"]
+Scope = Literal["own", "ahead", "newest", "sweep", "outage"]
 
 # Timers that are overdue by more than this were left by an outage, not by a takeover: the ramp limits their rate.
 RAMP_AFTER_S = 10.0
@@ -22,8 +22,9 @@ RAMP_AFTER_S = 10.0
 class Scan:
     """Which timers to look for.
 
-    `own`: the holder's slots. `ahead`: the holder's slots, past a backlog. `sweep`: all slots, also other shards'.
-    `outage`: the holder's slots, for the timers of an outage, with a fair share for every tenant.
+    `own`: the holder's slots. `ahead`: the holder's slots, past a backlog. `newest`: the holder's slots, beginning with
+    the timers that fell due last. `sweep`: all slots, also other shards'. `outage`: the holder's slots, for the timers
+    of an outage, with a fair share for every tenant.
 
     `floor_s`: skip timers that are overdue by more than `floor_s`. The tenant part of an outage scan takes only these
     timers. A negative `horizon_s` skips timers that are overdue by less than its amount. With a `window` the scan of
@@ -87,16 +88,15 @@ async def claim_due(
 
     shape:   about `batch` timers in all, soonest first; often none; without edges no lags are measured
     errors:  StoreUnavailable  no answer in time: end this turn; leases that the claim has taken run out by themselves
-    source:  sql/claims/claim_due.sql, sql/claims/claim_outage.sql
+    source:  sql/claims/claim_due.sql, sql/claims/claim_newest.sql, sql/claims/claim_outage.sql
     """
     request_number = next(request_numbers)
-    outage = scan.scope == "outage"
-    more = {"after_tenant": scan.after_tenant} if outage else {"scope": scan.scope, "slot": scan.slot}
+    name, more = _statement_of(scan)
     rows = await retry_lost_races(
         session,
         partial(
             session.rows,
-            "claim_outage" if outage else "claim_due",
+            name,
             holder=holder,
             horizon=timedelta(seconds=scan.horizon_s),
             lease=timedelta(seconds=lease_s),
@@ -107,7 +107,6 @@ async def claim_due(
             lag_edges=lag_edges,
             now=now,
             **more,
-            **values_of(scan.window),
             **grants.values(),
         ),
     )
@@ -125,6 +124,16 @@ async def claim_due(
         next_tenant=scan_row["next_tenant"],
         claimed=[claimed_timer(row, request_number) for row in claimed],
     )
+
+
+def _statement_of(scan: Scan) -> tuple[str, dict[str, object]]:
+    """Return the statement of a scan's scope, and the values that only this statement takes."""
+    if scan.scope == "newest":
+        return "claim_newest", {}
+    window = values_of(scan.window)
+    if scan.scope == "outage":
+        return "claim_outage", {"after_tenant": scan.after_tenant, **window}
+    return "claim_due", {"scope": scan.scope, "slot": scan.slot, **window}
 
 
 async def still_leased(session: Session, holder: int, timer_keys: Sequence[int]) -> list[LeasedRow]:

@@ -19,6 +19,7 @@ NOW_S = 5_000.0
 AHEAD = Scan("own", 2.0, 100)
 OVERDUE_ONLY = Scan("own", 0.0, 100)
 UPCOMING = Scan("ahead", 2.0, 100, floor_s=0.125 + COMMIT_S)
+NEWEST = Scan("newest", 0.0, 50, floor_s=RAMP_AFTER_S)
 SWEEP = Scan("sweep", -3.0, 100)
 
 
@@ -72,20 +73,39 @@ def test_a_queue_that_is_over_full_by_a_claim_takes_nothing_not_even_a_sweep(pla
     assert scans(planner, held=1_099, now_s=NOW_S + 60) == [OVERDUE_ONLY, SWEEP]
 
 
-def test_with_a_backlog_it_scans_ahead_once_a_poll_and_takes_overdue_timers_each_turn(planner: ScanPlanner) -> None:
+def test_with_a_backlog_it_takes_overdue_timers_each_turn_and_passes_the_backlog_once_a_poll(
+    planner: ScanPlanner,
+) -> None:
+    """A scan ahead and a scan for the newest timers take turns."""
     planner.has_backlog = True
 
     assert turn(planner, now_s=NOW_S) == [UPCOMING, OVERDUE_ONLY]
     assert turn(planner, now_s=NOW_S + 0.0625) == [OVERDUE_ONLY]
-    assert turn(planner, now_s=NOW_S + 0.125) == [UPCOMING, OVERDUE_ONLY]
+    assert turn(planner, now_s=NOW_S + 0.125) == [NEWEST, OVERDUE_ONLY]
+    assert turn(planner, now_s=NOW_S + 0.1875) == [OVERDUE_ONLY]
+    assert turn(planner, now_s=NOW_S + 0.25) == [replace(UPCOMING, floor_s=0.25 + COMMIT_S), OVERDUE_ONLY]
 
 
 def test_a_scan_ahead_takes_timers_that_fell_due_since_the_previous_scan_ahead_began(planner: ScanPlanner) -> None:
     """Otherwise timers that fell due between two scans ahead would be at the end of the backlog."""
     planner.has_backlog = True
     turn(planner, now_s=NOW_S)
+    turn(planner, now_s=NOW_S + 0.25)
 
     assert turn(planner, now_s=NOW_S + 0.75) == [replace(UPCOMING, floor_s=0.75 + COMMIT_S), OVERDUE_ONLY]
+
+
+def test_a_scan_for_the_newest_timers_that_failed_waits_for_its_next_turn(planner: ScanPlanner) -> None:
+    """A scan that fails ends the turn, so the same scan at once again would keep a backlog from firing."""
+    planner.has_backlog = True
+    turn(planner, now_s=NOW_S)
+    newest, _ = planner.scans(held=0, now_s=NOW_S + 0.125)
+    assert planner.begin(newest, now_s=NOW_S + 0.125) == NEWEST
+
+    planner.fail(newest, now_s=NOW_S + 0.25)
+
+    assert turn(planner, now_s=NOW_S + 0.5) == [replace(UPCOMING, floor_s=0.5 + COMMIT_S), OVERDUE_ONLY]
+    assert turn(planner, now_s=NOW_S + 0.75) == [NEWEST, OVERDUE_ONLY]
 
 
 def test_the_next_scan_ahead_covers_the_time_of_one_that_failed(planner: ScanPlanner) -> None:
@@ -120,6 +140,9 @@ def test_with_a_backlog_and_a_full_queue_it_scans_ahead_for_half_a_batch_more(pl
         assert scans(planner, held=held) == [replace(UPCOMING, batch=ahead), OVERDUE_ONLY]
 
     assert scans(planner, held=1_050) == [OVERDUE_ONLY], "overdue timers need no room, but for this"
+    turn(planner, now_s=NOW_S)
+    for held, newest in ((950, 50), (1_001, 49), (1_049, 1)):
+        assert scans(planner, held=held, now_s=NOW_S + 0.125) == [replace(NEWEST, batch=newest), OVERDUE_ONLY]
 
 
 def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
@@ -169,7 +192,7 @@ def test_it_has_a_backlog_when_a_scan_left_overdue_timers(
         assert planner.has_backlog is has_backlog
 
 
-@pytest.mark.parametrize("scan", [UPCOMING, SWEEP, Scan("outage", 0.0, 100, floor_s=10.0)])
+@pytest.mark.parametrize("scan", [UPCOMING, NEWEST, SWEEP, Scan("outage", 0.0, 100, floor_s=10.0)])
 def test_other_scans_say_nothing_about_its_own_backlog(planner: ScanPlanner, scan: Scan) -> None:
     for before in (False, True):
         planner.has_backlog = before
@@ -305,7 +328,7 @@ def test_a_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(
     planner: ScanPlanner, has_backlog: bool
 ) -> None:
     """Otherwise a shard with a backlog would never fire again while an old snapshot is held."""
-    planner.has_backlog, planner.last_ahead_at_s = has_backlog, NOW_S + 60
+    planner.has_backlog, planner.passed_at_s = has_backlog, NOW_S + 60
 
     assert stuck(planner, now_s=NOW_S) == [None]
     assert stuck(planner, now_s=NOW_S + 5) == [ScanWindow(7.0, full_from=0, full_count=105)]

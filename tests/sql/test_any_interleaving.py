@@ -25,7 +25,8 @@ from tests.support.factories import (
 FIRED = "TRIGGERED"
 CANCELED = "CANCELED"
 MOVED = "RESCHEDULED"
-SCOPES: tuple[Scope, ...] = ("own", "sweep", "outage")
+SCOPES: tuple[Scope, ...] = ("own", "newest", "sweep", "outage")
+PASSING: tuple[Scope, ...] = ("ahead", "newest")  # scans that pass a backlog
 
 
 @pytest.mark.exhaustive
@@ -162,7 +163,7 @@ class Game:
             await shard.send([firing_of(timer, self._now) for timer in held.values()])
             return
         floor_s = self._chance.choice([None, 0.0, 1.0])
-        scope = self._chance.choice(SCOPES) if floor_s is None else "ahead"
+        scope = self._chance.choice(SCOPES if floor_s is None else PASSING)
         fire_overdue, horizon_s = self._chance.random() < 0.5, self._chance.choice([0, 2])
         taken = await shard.take(scope=scope, floor_s=floor_s, fire_overdue=fire_overdue, horizon_s=horizon_s)
         for timer in taken.claimed:

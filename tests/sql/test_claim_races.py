@@ -23,7 +23,7 @@ from tests.support.factories import (
 )
 
 FIRED = "TRIGGERED"
-SCOPES: tuple[Scope, ...] = ("own", "sweep", "outage")
+SCOPES: tuple[Scope, ...] = ("own", "newest", "sweep", "outage")
 
 
 # Leases, zombies, takeover
@@ -256,6 +256,35 @@ async def test_shards_share_all_slots_and_none_twice(dsn: str, count: int) -> No
             taken += mine
 
     assert sorted(taken) == keys
+
+
+async def test_a_scan_for_the_newest_timers_takes_the_last_due_timers_of_each_slot(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
+    shard, _ = shards
+    backlog = await add_timers(dsn, 4, "now() - i * interval '1 second'", timer_key="840 * i")
+    await add_timers(dsn, 4, "now() + i * interval '1 second'", timer_key="840 * (i + 4)")
+    await add_timers(dsn, 4, "now() - interval '1 minute'", timer_key="840 * (i + 8) + 1")
+
+    taken = [await shard.take(scope="newest", horizon_s=0, floor_s=10.0, batch=840) for _ in range(5)]
+
+    assert [[timer.timer_key for timer in it.claimed] for it in taken] == [*([key] for key in backlog), []]
+    assert [it.saturated for it in taken] == [True] * 4 + [False]
+
+
+async def test_a_scan_for_the_newest_timers_fires_them_and_leaves_out_locked_ones(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
+    shard, other = shards
+    locked, free, _ = await add_timers(dsn, 3, "now() - i * interval '1 second'", timer_key="840 * i")
+    await other.begin()
+    await other.value("select timer_key from shardclock.timers where timer_key = $1 for update", locked)
+
+    taken = await shard.take(scope="newest", horizon_s=0, batch=840, fire_overdue=True)
+
+    assert (taken.fired, taken.claimed) == (1, [])
+    assert await intents(dsn) == {(free, FIRED): 1}
+    await other.rollback()
 
 
 async def test_a_scan_ahead_skips_a_backlog(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:

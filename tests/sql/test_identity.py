@@ -57,7 +57,7 @@ async def fires(hand: HolderClient) -> int:
     """Let a holder claim timers in every way; return the number that it fired or leased."""
     taken = [
         await hand.take(scope=scope, fire_overdue=fire_overdue)
-        for scope in ("own", "outage", "sweep")
+        for scope in ("own", "newest", "outage", "sweep")
         for fire_overdue in (True, False)
     ]
     return sum(it.fired + len(it.claimed) for it in taken)

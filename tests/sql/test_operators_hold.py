@@ -36,7 +36,7 @@ async def register(operator: Session, holder: int, identity: str) -> None:
 
 async def fires(shard: HolderClient) -> int:
     """Let a shard claim timers; return the number that it fired or leased."""
-    taken = [await shard.take(scope=scope, fire_overdue=True) for scope in ("own", "outage", "sweep")]
+    taken = [await shard.take(scope=scope, fire_overdue=True) for scope in ("own", "newest", "outage", "sweep")]
     return sum(it.fired + len(it.claimed) for it in taken)
 
 

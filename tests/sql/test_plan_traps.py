@@ -111,8 +111,9 @@ async def test_a_plan_from_an_empty_table_stays_right_when_it_is_full(each_dsn: 
         await query(each_dsn, "delete from shardclock.timers")
         await query(each_dsn, "vacuum (analyze) shardclock.timers")
     take, fire = await prepare(each_dsn, "claim_due"), await prepare(each_dsn, "fire_due")
-    take_left = await prepare(each_dsn, "claim_outage")
+    take_left, take_newest = await prepare(each_dsn, "claim_outage"), await prepare(each_dsn, "claim_newest")
     await take.explain(*taking(1, fire_overdue=True))
+    await take_newest.explain(*taking(1, scope="newest", fire_overdue=True))
     await take_left.explain(*taking(1, horizon="-10 s", floor="10 s", scope="outage", fire_overdue=True))
     await fire.explain(*firing([]))
     await add_timers(each_dsn, 20_000, "now() + interval '1 day'", tenant_id="'t' || i % 7")
@@ -123,6 +124,9 @@ async def test_a_plan_from_an_empty_table_stays_right_when_it_is_full(each_dsn: 
         own = await take.explain(*taking(1, fire_overdue=fire_overdue, floor="1 min"))
         assert 1000 <= own.rows <= 3 * 1000
         assert own.indexes == {"timers_by_slot", "timers_pkey"}
+        newest = await take_newest.explain(*taking(1, scope="newest", fire_overdue=fire_overdue, floor="1 min"))
+        assert 1000 <= newest.rows <= 3 * 1000
+        assert newest.indexes == {"timers_by_slot", "timers_pkey"}
         tenants = await take_left.explain(
             *taking(1, horizon="-10 s", floor="10 s", scope="outage", fire_overdue=fire_overdue)
         )
@@ -133,7 +137,7 @@ async def test_a_plan_from_an_empty_table_stays_right_when_it_is_full(each_dsn: 
     reading = await fire.explain(*firing(keys, await version_of(fire.connection, keys)), touched=True)
     assert 2000 <= reading.rows <= 2010
     assert reading.indexes == {"timers_pkey"}
-    for prepared in (take, fire):
+    for prepared in (take, take_left, take_newest, fire):
         await prepared.connection.close()
 
 
@@ -192,7 +196,9 @@ async def test_a_claim_never_takes_more_than_its_limit_with_any_plan(dsn: str) -
                 assert taken.saturated == (taken.fired + len(taken.claimed) > 0)
 
 
-@pytest.mark.parametrize(("name", "scope", "times"), [("claim_due", "own", 4), ("claim_outage", "outage", 5)])
+@pytest.mark.parametrize(
+    ("name", "scope", "times"), [("claim_due", "own", 4), ("claim_newest", "newest", 3), ("claim_outage", "outage", 5)]
+)
 async def test_the_check_whether_a_row_is_free_costs_no_call_for_each_row(
     each_dsn: str, name: str, scope: str, times: int
 ) -> None:

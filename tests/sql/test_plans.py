@@ -79,22 +79,42 @@ async def test_a_claim_stops_at_its_limit_in_each_slot(many: str, shards: int) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("fire_overdue", [False, True], ids=["leasing", "fusing"])
+@pytest.mark.parametrize("shards", [1, 2, 7])
+async def test_a_scan_for_the_newest_timers_stops_at_its_limit_in_each_slot(
+    many: str, shards: int, fire_overdue: bool
+) -> None:
+    take = await prepare(many, "claim_newest")
+    batch = SLOTS // shards
+
+    reading = await take.explain(*taking(shards, scope="newest", horizon="0 s", batch=batch, fire_overdue=fire_overdue))
+
+    assert SLOTS / shards * 0.9 <= reading.rows <= 3 * (SLOTS / shards + 1)
+    assert reading.indexes == {"timers_by_slot", "timers_pkey"}
+    assert reading.scans == {"Index Scan"}
+    await take.connection.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7])
 async def test_a_claim_that_finds_nothing_reads_nothing(many: str, shards: int) -> None:
     take, outage = await prepare(many, "claim_due"), await prepare(many, "claim_outage")
+    newest = await prepare(many, "claim_newest")
 
     for claim, arguments, slots in (
         (take, taking(shards, horizon="2 s", floor="0 s"), SLOTS / shards),
         (take, taking(shards, horizon="-1 hour"), SLOTS / shards),
         (outage, taking(shards, horizon="-1 hour", floor="2 hours", scope="outage"), SLOTS / shards),
+        (newest, taking(shards, horizon="0 s", floor="0 s", scope="newest"), SLOTS / shards),
+        (newest, taking(shards, horizon="-1 hour", scope="newest"), SLOTS / shards),
         (take, taking(shards, horizon="-1 hour", scope="sweep"), SLOTS),
     ):
         reading = await claim.explain(*arguments)
 
         assert reading.rows == 0
         assert reading.pages <= 6 * slots + 20, "a descent of the index for each slot"
-    await take.connection.close()
-    await outage.connection.close()
+    for prepared in (take, outage, newest):
+        await prepared.connection.close()
 
 
 @pytest.mark.slow

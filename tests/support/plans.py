@@ -105,7 +105,7 @@ def taking(
     window: tuple[str, int, int] | None = None,
     grants: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Write the arguments of claim_due, or, for the scope `outage`, of claim_outage."""
+    """Write the arguments of claim_due, or, for the scopes `outage` and `newest`, of the statement of that scope."""
     recent, full_from, full_count = window_values(window)
     values = {
         "holder": str(holder), "horizon": f"'{horizon}'", "lease": "'10 s'", "batch": str(batch), "scope": f"'{scope}'",
@@ -113,7 +113,7 @@ def taking(
         **(grants or GRANTS), "after_tenant": "''", "lag_edges": EDGES, "now": "null", "slot": "null",
         "recent": recent, "full_from": full_from, "full_count": full_count,
     }  # fmt: skip
-    name = "claim_outage" if scope == "outage" else "claim_due"
+    name = {"outage": "claim_outage", "newest": "claim_newest"}.get(scope, "claim_due")
     return [values[parameter] for parameter in statement(name).parameters]
 
 
