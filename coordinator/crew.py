@@ -111,6 +111,11 @@ class Crew:
         self._detector.forget()
 
     @property
+    def suspects_in_s(self) -> float:
+        """Return the time until a further keeper is suspect, unless it gives a sign of life."""
+        return self._detector.silent_in_s(longer_than_s=self._settings.suspect_s, now_s=time.monotonic())
+
+    @property
     def has_keepers(self) -> bool:
         """Return whether keepers are supervised."""
         return bool(self._supervisor.names())

@@ -1,5 +1,6 @@
 """Find silent keepers by their heartbeats, because Ray takes a minute to notice a frozen process or a cut network."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,6 +47,17 @@ class FailureDetector:
         """Name the keepers that had been silent for longer than the limit at the last check."""
         looked_s = self._looked_s or 0.0
         return {name for name, seen in self._seen.items() if looked_s - seen.since_s > longer_than_s}
+
+    def silent_in_s(self, *, longer_than_s: float, now_s: float) -> float:
+        """Return the time until a further keeper has been silent for the limit, unless it gives a sign of life.
+
+        shape:   infinite if no further keeper can be silent, or without a check in the last `UNSEEN_S`
+        """
+        looked_s = self._looked_s
+        if looked_s is None or now_s - looked_s > UNSEEN_S:
+            return math.inf
+        ends_s = [seen.since_s + longer_than_s for seen in self._seen.values()]
+        return max(0.0, min((end_s for end_s in ends_s if end_s >= looked_s), default=math.inf) - now_s)
 
     def unheard(self, names: Iterable[str]) -> set[str]:
         """Name the keepers among `names` that have given no sign of life since the watch over them began."""

@@ -25,6 +25,7 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 STARTING_TURN_S = 0.03  # the time between two turns while a keeper is about to register
+SUSPECT_SLACK_S = 0.002  # a keeper is suspect only after this moment
 STANDING_BY_S = 1.0  # the time between two turns without keepers, because `up` tells this cluster when it must lead
 ASK_AGAIN_S = 5.0  # the pause after a question that the fleet did not answer
 INCARNATION_BITS = 63  # a bigint in Postgres: positive
@@ -171,7 +172,10 @@ class Reconciler:
         is_idle = (
             self._stand_by is not None and self.leads is False and not any(crew.has_keepers for crew in self._crews)
         )
-        return STANDING_BY_S if is_idle else self._settings.reconcile_s
+        if is_idle:
+            return STANDING_BY_S
+        # A turn at the moment when a keeper becomes suspect suspends the keeper without further delay.
+        return min(self._settings.reconcile_s, SUSPECT_SLACK_S + min(crew.suspects_in_s for crew in self._crews))
 
     @property
     def _is_starting(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -68,6 +69,25 @@ def test_a_shard_that_returns_under_its_name_starts_without_its_past() -> None:
     check(detector, 101.0, {})
 
     assert check(detector, 110.0, {"one": FIRST}) == set()
+
+
+def test_the_next_silence_begins_at_the_limit_after_the_earliest_sign_of_life_of_a_keeper_that_is_not_silent() -> None:
+    detector = FailureDetector()
+
+    def silent_in_s(now_s: float) -> float:
+        return detector.silent_in_s(longer_than_s=LIMIT_S, now_s=now_s)
+
+    assert silent_in_s(100.0) == math.inf
+    watch(detector, {"one": FIRST, "other": FIRST}, at_s=[100.0])
+    watch(detector, {"one": FIRST, "other": SECOND}, at_s=[101.0, 102.0, 103.0, 103.75])
+
+    assert silent_in_s(103.75) == 0.25
+    assert silent_in_s(104.25) == 0.0, "a check is due"
+    assert silent_in_s(103.75 + UNSEEN_S + 0.1) == math.inf, "nothing is known without a check"
+    check(detector, 104.5, {"one": FIRST, "other": SECOND})
+    assert silent_in_s(104.5) == 0.5, "one is silent already, and other is next"
+    detector.forget()
+    assert silent_in_s(104.5) == math.inf
 
 
 def test_a_shard_that_was_never_heard_differs_from_one_that_fell_silent() -> None:

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from shardclock_server.coordinator.failure_detector import UNSEEN_S
-from shardclock_server.coordinator.reconciler import Reconciler
+from shardclock_server.coordinator.reconciler import SUSPECT_SLACK_S, Reconciler
 from shardclock_server.sql.cluster.holders import beat, list_holders, register_holder
 from shardclock_server.sql.cluster.leadership import hand_over
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -70,6 +70,27 @@ async def test_a_shard_that_is_not_heard_is_suspended_and_one_that_is_heard_agai
     assert reconciler._crews[0].stats.takeovers.total() == 0
     assert not fleet.killed
     assert len(fleet.there) == 2
+
+
+async def test_the_next_turn_begins_when_a_shard_without_a_heartbeat_becomes_suspect(
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock
+) -> None:
+    reconciler = reconciler_of(dsn, fleet, reconcile_s=0.25, suspect_s=1.125)
+    await serving(session, reconciler)
+    assert reconciler._pause_s == 0.25
+
+    clock.now_s += 1.0
+
+    assert reconciler._pause_s == 0.125 + SUSPECT_SLACK_S
+    await reconciler.turn()
+    clock.now_s += 0.125
+    await reconciler.turn()
+    assert reconciler._pause_s == SUSPECT_SLACK_S, "a shard is suspect only after the time"
+    clock.now_s += SUSPECT_SLACK_S
+    await beat(session, 12, held=0)
+    await reconciler.turn()
+    assert await suspended(session) == [11]
+    assert reconciler._pause_s == 0.25
 
 
 async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its_takeover_was_quick(
