@@ -22,8 +22,8 @@ from shardclock_server.cluster.end_of_input import lines_of_input
 from shardclock_server.cluster.host_events import ENDING, FAILED, READY, STOP, WAITING, Say, take_stdout
 from shardclock_server.cluster.ray_cluster import (
     RayRefused,
+    RayServers,
     ensure_coordinator,
-    lost_servers,
     prepare_environment,
     show_logs_of_earlier_jobs,
     start_ray,
@@ -39,7 +39,7 @@ EMBEDDED = "SHARDCLOCK_HOST_EMBEDDED"
 KEEP_RUNNING = "SHARDCLOCK_HOST_KEEP_RUNNING"
 APP = "SHARDCLOCK_HOST_APP"
 
-WATCH_S = 0.25
+WATCH_S = 0.05
 PING_S = 2.0
 COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
 STOP_S = (
@@ -94,10 +94,7 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     while not stop.wait(WATCH_S):
         lost = watch.lost()
         if lost:
-            structlog.get_logger().error("lost Ray", why=lost)
-            # An orderly exit would wait a minute for a server that is gone.
-            shutil.rmtree(temp_dir, ignore_errors=True)
-            os._exit(1)
+            _give_up(lost, temp_dir, say)
     with suppress(OSError):  # `up` was killed
         say(ENDING, "")
     if not _is_set(KEEP_RUNNING):
@@ -106,12 +103,22 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     return 0
 
 
+def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
+    """End this process at once, because an orderly exit would wait a minute for a server that is gone."""
+    structlog.get_logger().error("lost Ray", why=lost)
+    with suppress(OSError):  # `up` was killed
+        say(ENDING, "")  # first of all, because local keepers that stand by take the lead now
+    shutil.rmtree(temp_dir, ignore_errors=True)
+    os._exit(1)
+
+
 class _Watch:
     """Watch whether Ray and the coordinator still work."""
 
     def __init__(self, coordinator: Any, *, own_ray: bool) -> None:
         self._coordinator = coordinator
         self._own_ray = own_ray
+        self._servers = RayServers()
         self._answered_at_s = time.monotonic()
         self._asked_at_s = 0.0
         self._question: Any = None
@@ -120,7 +127,7 @@ class _Watch:
 
     def lost(self) -> str:
         """Name the lost part of Ray, without waiting; "": no part is lost."""
-        if self._own_ray and (servers := lost_servers()):
+        if self._own_ray and (servers := self._servers.lost()):
             return f"{' and '.join(servers)} died"
         self._ping()
         if self._is_stuck:

@@ -24,9 +24,11 @@ class KeptHost:
 
     `starts` counts the started processes, `losses` the processes that ended by themselves. `ready_on` is the node on
     which Ray's host is ready; "": the host is not ready, or is about to end.
+
+    units:   the next process is started `rest_s` after the end of a process, or later
     """
 
-    def __init__(self, hosts: Hosts, *, tell: Tell) -> None:
+    def __init__(self, hosts: Hosts, *, tell: Tell, rest_s: float = 0.0) -> None:
         self.name = hosts.name
         self.starts = self.losses = 0
         self.is_ready = False
@@ -34,7 +36,7 @@ class KeptHost:
         self._hosts = hosts
         self._tell = tell
         self._process: HostProcess | None = None
-        self._restarts = Restarts(PAUSES)
+        self._restarts = Restarts(PAUSES, least_s=rest_s)
 
     @property
     def has_no_more_to_tell(self) -> bool:

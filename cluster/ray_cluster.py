@@ -263,9 +263,16 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
         raise RayRefused(f"Ray at {address} does not drain node {node_id[:12]}: {why}")
 
 
-def lost_servers() -> list[str]:
-    """Name the Ray servers that this process started and that have died; Ray itself takes a minute to notice."""
-    return sorted(SERVERS - set(map(_name_if_alive, psutil.Process().children())))
+class RayServers:
+    """The Ray servers that this process has started; Ray itself takes a minute to notice the death of a server."""
+
+    def __init__(self) -> None:
+        # A search for children reads all processes of the machine, so it is made once.
+        self._children = psutil.Process().children()
+
+    def lost(self) -> list[str]:
+        """Name the servers that have died."""
+        return sorted(SERVERS - set(map(_name_if_alive, self._children)))
 
 
 def _name_if_alive(process: psutil.Process) -> str:

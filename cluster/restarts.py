@@ -8,10 +8,13 @@ STEADY_S = 60.0  # a process that lived this long did not fail to start
 
 
 class Restarts:
-    """Decide when a process may be started, by the moments of its last start and of its failures."""
+    """Decide when a process may be started, by the moments of its last start and of its failures.
 
-    def __init__(self, pauses: Backoff) -> None:
-        self._pauses = pauses
+    units:   `least_s` is the shortest pause, also after the death of a process that lived for long
+    """
+
+    def __init__(self, pauses: Backoff, *, least_s: float = 0.0) -> None:
+        self._pauses, self._least_s = pauses, least_s
         self.failures = 0  # in a row, since the last start that succeeded
         self._start_at_s = 0.0
         self.started_at_s = 0.0
@@ -33,7 +36,7 @@ class Restarts:
         now_s = time.monotonic()
         if was_ready and now_s - self.started_at_s > STEADY_S:
             self.failures = 0
-        pause_s = self._pauses.pause_s(self.failures)
+        pause_s = max(self._least_s, self._pauses.pause_s(self.failures))
         self.failures += 1
         self._start_at_s = now_s + pause_s
         return pause_s

@@ -22,6 +22,8 @@ from shardclock_server.workers.app import App
 
 READY_S = 60.0
 TEND_S = 0.2
+# A start of Ray takes all processors of a small machine for seconds. So local keepers that stand by take over first.
+TAKEOVER_S = 1.0
 
 
 class RunningCluster:
@@ -53,7 +55,8 @@ class RunningCluster:
         if settings.local or settings.has_stand_by:
             self._local = KeptHost(LocalHosts(hosting, logs=logs, ahead=ahead), tell=tell)
         if not settings.local:
-            self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell)
+            rest_s = TAKEOVER_S if settings.has_stand_by else 0.0
+            self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell, rest_s=rest_s)
         # In the order of their start, because the local keepers serve before Ray is ready.
         self._hosts = [host for host in (self._local, self._ray) if host is not None]
         # The state at the last line to the local host: its starts, the losses of Ray's host, and the node on which

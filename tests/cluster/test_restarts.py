@@ -37,3 +37,14 @@ def test_one_that_lived_for_a_while_is_started_at_once_and_one_that_did_not_late
         assert restarts.is_due
 
     assert pauses_s == [0.0, 1.0, 2.0, 4.0, 0.0]
+
+
+def test_one_that_must_rest_is_started_after_that_time_or_after_a_longer_pause(wait: Callable[[float], None]) -> None:
+    restarts = Restarts(Backoff(1.0, 10.0), least_s=1.5)
+    pauses_s = []
+    for lived_s in (STEADY_S + 1, 1.0, 1.0):
+        restarts.begin()
+        wait(lived_s)
+        pauses_s.append(restarts.fail())
+
+    assert pauses_s == [1.5, 1.5, 2.0]
