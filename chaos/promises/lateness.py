@@ -85,11 +85,11 @@ def taken_over(run: RunIndex) -> Iterator[str | None]:
 def serve_again(run: RunIndex) -> Iterator[str | None]:
     """Check the time until as many shards served as before the loss of a head.
 
-    While `up` is down, no process starts new shards, so the time counts from the return of `up`.
+    While `up` is down, no process starts new shards. While Postgres is down, locked or without a free connection, no
+    shard can register. So the time counts from the end of these faults.
     """
-    heads = [fault for fault in run.history.faults if fault.kind == "head"]
-    for fault in heads:
-        started_s = max((it.ended_at for it in heads if _delays(it, fault)), default=fault.began_at)
+    for fault in (fault for fault in run.history.faults if fault.kind == "head"):
+        started_s = max((it.ended_at for it in run.history.faults if _delays(it, fault)), default=fault.began_at)
         took_s = fault.ended_at - started_s
         late = (
             f"{fault.name} at {clock(fault.began_at)}: whole again after {took_s:.1f} s, promised"
@@ -99,8 +99,9 @@ def serve_again(run: RunIndex) -> Iterator[str | None]:
 
 
 def _delays(other: Fault, fault: Fault) -> bool:
-    """Return whether `up` was killed and came back while the shards of a lost head were being replaced."""
-    return other.name == UP_KILLED and fault.began_at < other.ended_at < fault.ended_at
+    """Return whether another fault kept new shards from a start, and ended while those of a lost head were replaced."""
+    keeps = other.name == UP_KILLED or (other.kind in ("store", "lock") and other.disturbs)
+    return keeps and fault.began_at < other.ended_at < fault.ended_at
 
 
 def _late_in(

@@ -63,6 +63,11 @@ def a_stand_by_serves_too_late_after_up_is_back(run: ScriptedRun) -> None:
     run.fault("head", 47, 50, 5.0, detail={"whole": True}, name="kill up")
 
 
+def a_stand_by_serves_too_late_after_postgres_is_back(run: ScriptedRun) -> None:
+    run.fault("head", 46, 49.5, 5.0, detail={"whole": True}, whole_within_s=2.0)
+    run.fault("store", 45.5, 47, 5.0)
+
+
 VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("L1", a_timer_is_late, "timer 701 of bob: TRIGGERED by b at 08:00:51.500000, due 08:00:50.000000: 1.500 s late"),
     ("L1", a_timer_is_late_long_after_a_fault, "timer 702 of ada: TRIGGERED"),
@@ -76,4 +81,5 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("T2", a_head_is_lost_for_good, "whole again after 1.0 s"),
     ("T2", a_stand_by_serves_too_late, "whole again after 2.5 s, promised 2.0 s"),
     ("T2", a_stand_by_serves_too_late_after_up_is_back, "whole again after 2.5 s, promised 2.0 s"),
+    ("T2", a_stand_by_serves_too_late_after_postgres_is_back, "whole again after 2.5 s, promised 2.0 s"),
 ]

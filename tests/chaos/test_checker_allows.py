@@ -43,6 +43,11 @@ def a_head_is_lost_while_up_is_down(run: ScriptedRun) -> None:
     run.fault("head", 47, 52, 5.0, detail={"whole": True}, name="kill up")
 
 
+def a_head_is_lost_while_postgres_is_down(run: ScriptedRun) -> None:
+    run.fault("head", 46, 48.5, 5.0, detail={"whole": True}, whole_within_s=2.0)
+    run.fault("store", 45.5, 47, 5.0)
+
+
 def an_occurrence_is_claimed_soon_after_a_suspension(run: ScriptedRun) -> None:
     run.schedule(40, "bob", timer(701, 51))
     run.claim(46, B, 701)
@@ -116,6 +121,7 @@ FAIR: list[Violation] = [
     a_claim_of_a_clock_set_back_is_taken_over,
     a_clock_that_is_ahead_makes_timers_look_late_and_delays_long,
     a_head_is_lost_while_up_is_down,
+    a_head_is_lost_while_postgres_is_down,
     an_occurrence_is_claimed_soon_after_a_suspension,
     a_schedule_is_planned_by_the_shard_that_claimed_it,
     an_occurrence_is_moved_and_the_next_is_on_the_grid,
