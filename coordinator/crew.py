@@ -169,7 +169,7 @@ class Crew:
         return holders, silent
 
     async def _take_over(self, leadership: Leadership, seen: HoldersSeen) -> list[Holder]:
-        """End the holders that are lost, and drop the actors that are gone.
+        """End the holders that are lost, and drop the actors that are gone; these are killed after the assignment.
 
         shape:   returns the remaining holders of all clusters
         """
@@ -194,7 +194,7 @@ class Crew:
         has_keepers = any(it.holder not in lost for it in mine.values())
         self._starts.learn(given_up=bool(late), has_keepers=has_keepers, now_s=time.monotonic())
         self._learn(gone, mine)
-        await self._supervisor.drop(gone)
+        self._supervisor.drop(gone)
         return [h for h in holders if h.holder not in lost]
 
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
@@ -236,6 +236,8 @@ class Crew:
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):
             return  # we no longer lead: the next turn finds out which coordinator does
+        # The timers of the lost slots do not wait for the fleet's answer.
+        await self._supervisor.kill_dropped()
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._supervisor.spawn(node_id)
             self.stats.started += 1

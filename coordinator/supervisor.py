@@ -53,6 +53,7 @@ class Supervisor:
         self._drain_s = drain_s
         self._children: dict[str, Child] = {}
         self._finishing: dict[str, float] = {}
+        self._dropped: list[KeeperHandle] = []
         self._log = log
 
     def __contains__(self, actor_name: object) -> bool:
@@ -174,7 +175,8 @@ class Supervisor:
         """
         self.retire(self._children)
         await asyncio.gather(*(child.drain for child in self._children.values() if child.drain is not None))
-        await self.drop(list(self._children))  # again, if the kill got no answer
+        self.drop(list(self._children))
+        await self.kill_dropped()  # again, if the kill got no answer
 
     async def abandon(self) -> None:
         """Break off the drains, because the coordinator ends; its keepers run on alone or under its successor."""
@@ -183,16 +185,25 @@ class Supervisor:
             drain.cancel()
         await asyncio.gather(*drains, return_exceptions=True)
 
-    async def drop(self, actor_names: Iterable[str]) -> None:
-        """Kill and forget actors. Most of these actors have ended already; some only seem to have ended.
-
-        errors:  FleetUnavailable  no answer in time
-        """
+    def drop(self, actor_names: Iterable[str]) -> None:
+        """Forget actors, which `kill_dropped` kills: most have ended already, and some only seem to have ended."""
         for actor_name in actor_names:
-            child = self._children[actor_name]
+            child = self._children.pop(actor_name)
             child.watch.cancel()
-            await child.handle.kill()
-            del self._children[actor_name]
+            self._dropped.append(child.handle)
+
+    async def kill_dropped(self) -> None:
+        """Kill all dropped actors.
+
+        errors:  FleetUnavailable  no answer in time: call again
+        """
+        while self._dropped:
+            handle = self._dropped.pop()
+            try:
+                await handle.kill()
+            except FleetUnavailable:
+                self._dropped.append(handle)
+                raise
 
     def _watch_child(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:
         watch = asyncio.create_task(self._watch(actor_name, handle), name=f"watch {actor_name}")
@@ -213,6 +224,7 @@ class Supervisor:
             self._log.warning("did not drain, and is killed", actor=actor_name, error=type(error).__name__)
         child.why_gone = "retired"
         try:
-            await self.drop([actor_name])
+            self.drop([actor_name])
+            await self.kill_dropped()
         except FleetUnavailable as error:  # the next turn, or the stop, asks again
             self._log.warning("could not kill", actor=actor_name, error=str(error))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from shardclock_server.coordinator.fleet import FleetUnavailable
 from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.sql.cluster.holders import register_holder
 from shardclock_server.sql.session import Session
 from tests.support.factories import query
-from tests.support.fake_fleet import BLUE, FakeActor, FakeFleet, ask, incarnation, kept, living, reconciler_of
+from tests.support.fake_fleet import BLUE, FakeActor, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
 from tests.support.waiting import eventually
 
 TURN_S = 10.0  # much shorter than a drain may take in these tests, and much longer than a turn
@@ -48,6 +51,49 @@ async def test_a_turn_takes_over_from_a_dead_shard_while_another_one_drains(
 
     assert await kept(session) == {12: 0, 13: None}, "shard 11 has ended, and shard 12 has all slots"
     assert len(fleet.there) == 4, "one replacement, for the dead one"
+
+
+async def test_the_slots_of_a_dead_shard_go_to_the_others_before_the_fleet_is_asked_to_kill_it(
+    session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, reconciler)
+    dead, found = fleet.there["shard-1"], list[dict[int, int | None]]()
+
+    async def record() -> None:
+        found.append(await kept(session))
+
+    monkeypatch.setattr(dead, "kill", record)
+    dead.dies.set()
+    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+
+    await reconciler.turn()
+
+    assert found == [{12: 0}]
+
+
+async def test_a_dead_actor_that_the_fleet_did_not_kill_is_killed_in_a_later_turn(
+    session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, reconciler)
+    dead = fleet.there["shard-1"]
+
+    async def is_away() -> None:
+        raise FleetUnavailable("it does not answer")
+
+    dead.dies.set()
+    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+    with monkeypatch.context() as away:
+        away.setattr(dead, "kill", is_away)
+        with pytest.raises(FleetUnavailable):
+            await reconciler.turn()
+    reconciler._ask_again_s = 0.0
+
+    await reconciler.turn()
+
+    assert fleet.killed == [dead]
+    assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
 
 
 async def test_a_keeper_that_drains_is_drained_once_and_is_ours_until_it_has_ended(
