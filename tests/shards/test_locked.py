@@ -209,7 +209,7 @@ async def test_a_schedule_without_a_date_that_a_client_holds_locked_delays_nobod
     """A shard has yet to parse the client's schedule. Valid or not, its locked row delays no other timer."""
     shard = await pool.start(shard=None, of=None)
     key = await add_schedule(
-        pool.dsn, schedule, "now() + interval '0.3 s'", anchor="now()", anchor_occurrence="null", zone="'UTC'"
+        pool.dsn, schedule, "now() + interval '1.5 s'", anchor="now()", anchor_occurrence="null", zone="'UTC'"
     )
     await pool.assign({shard: (0, 1)})
     await pool.until_held(shard, 1)
