@@ -133,6 +133,10 @@ COMMANDS: Mapping[str, Place] = {
         "jobs:jobs", "List the jobs of the app; the subcommands show, run, cancel, disable and configure one job."
     ),
     "keys": Place("keys:keys", "List the keys of the HTTP API; the subcommands add, rotate and revoke one key."),
+    "notify": Place(
+        "notify:notify",
+        "List the endpoints that get events for operators; the subcommands add, remove and test them.",
+    ),
     "operations": Place(
         "operations:operations",
         "List the changes of many rows, with their progress; the subcommands show or cancel one.",
@@ -159,6 +163,7 @@ GROUPS = frozenset(
         "endpoints",
         "jobs",
         "keys",
+        "notify",
         "operations",
         "processes",
         "schedules",

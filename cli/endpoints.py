@@ -129,7 +129,7 @@ def add(
                 retry_max=retry_max,
             ),
         },
-        rules=_rules(),
+        rules=endpoint_rules(),
     )
     return _run(lambda session: use_cases.add(session, wanted), as_json=as_json)
 
@@ -182,7 +182,7 @@ def change(
     wanted = EndpointChange(url, _headers(headers or ()) if headers or no_headers else None, policy)
     if wanted == EndpointChange():
         raise Refusal(f"say what is to change: give --url, --header, {', '.join(OF_POLICY[:-1])} or {OF_POLICY[-1]}")
-    key, rules = EndpointName(tenant, name), _rules()
+    key, rules = EndpointName(tenant, name), endpoint_rules()
     return _run(lambda session: use_cases.change(session, key, wanted, rules=rules), as_json=as_json)
 
 
@@ -204,7 +204,7 @@ def rotate(
 @endpoints.command(name="test")
 def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
     """Send one webhook from this machine now, and print the endpoint's answer."""
-    key, rules = EndpointName(tenant, name), _rules()
+    key, rules = EndpointName(tenant, name), endpoint_rules()
 
     async def do(session: Session) -> int:
         endpoint = await use_cases.find_open(session, key, rules=rules)
@@ -268,7 +268,8 @@ def remove(name: Name, yes: Yes = False, tenant: Tenant = DEFAULT_TENANT, as_jso
     return _run(lambda session: use_cases.remove(session, key, force=yes), verb="remove", as_json=as_json)
 
 
-def _rules() -> EndpointRules:
+def endpoint_rules() -> EndpointRules:
+    """Return the rules for endpoints of the settings."""
     settings = load_settings().worker
     return EndpointRules(settings.webhook_http, settings.networks)
 

@@ -21,7 +21,8 @@ it when Ray is lost. `lead_lapses` measures how well Ray's cluster uses the lead
 another cluster has taken its slots (`succession`).
 
 How many keepers a role has is set by an operator. The number of shards may also follow the forecast within bounds
-(`scaling`, `demand`). The leader also makes and drops the days of the command log (`retention`).
+(`scaling`, `demand`). The leader also makes and drops the days of the command log (`retention`), and sends the
+events for operators (`operator_events`).
 
 `fleet` is the port to the keepers' processes: `ray_fleet` runs keepers as Ray's actors, `local_fleet` as processes of
 this machine. Only `ray_fleet` and `actor` import Ray. `actor` is the Ray actor around the loop. `stats` counts the

@@ -11,6 +11,7 @@ import structlog
 from shardclock_server.coordinator.crew import Crew
 from shardclock_server.coordinator.fleet import Fleet, FleetUnavailable
 from shardclock_server.coordinator.holders_seen import HoldersSeen
+from shardclock_server.coordinator.operator_events import OperatorEvents
 from shardclock_server.coordinator.retention import Retention
 from shardclock_server.coordinator.scaling import Scaling
 from shardclock_server.coordinator.settings import CoordinatorSettings
@@ -90,6 +91,7 @@ class Reconciler:
         self._fresh = True
         self._ask_again_s = 0.0
         self._retention = Retention(self._session, keep_days=settings.retention_days)
+        self._events = OperatorEvents(self._session, settings)
         # The forecast counts timers, so only the number of shards follows it. An operator scales the other roles.
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
         self._scaling = Scaling(SHARD, settings, self._session, shards.ask_for_nodes)
@@ -142,6 +144,7 @@ class Reconciler:
         await self._turn_crews(leadership, wanted, seen)
         if leadership.leads:
             await self._retention.turn()
+            await self._events.turn()
 
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
         """Take the lead from the cluster that `beside` names, or give that cluster the lead; tell the user which
@@ -290,6 +293,7 @@ class Reconciler:
         for crew in self._crews:
             await crew.abandon()
         await self._scaling.close()
+        await self._events.close()
         await self._session.close()
 
     def _report(self, *, leaving: bool = False) -> None:

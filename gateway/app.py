@@ -26,6 +26,7 @@ from shardclock_server.gateway.gateway import Gateway
 from shardclock_server.gateway.limits.body_budget import BodyBudget
 from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 from shardclock_server.gateway.limits.quotas import Quotas
+from shardclock_server.gateway.limits.refused_quotas import RefusedQuotas
 from shardclock_server.gateway.limits.unsent import UnsentBytes, UnsentLimit
 from shardclock_server.gateway.limits.work_thread import WorkThread
 from shardclock_server.gateway.oidc.single_sign_on import SingleSignOn
@@ -53,6 +54,7 @@ from shardclock_server.gateway.routes import (
     lines,
     log,
     messages,
+    notify,
     operations,
     processes,
     schedules,
@@ -66,6 +68,7 @@ from shardclock_server.gateway.routes.creating import CREATE, TIMERS, create_tim
 from shardclock_server.gateway.settings import GatewaySettings
 from shardclock_server.gateway.upkeep.measuring import measuring
 from shardclock_server.gateway.upkeep.notifying import notifying
+from shardclock_server.gateway.upkeep.noting import noting_refused_quotas
 from shardclock_server.gateway.upkeep.operations import continuing_operations
 from shardclock_server.gateway.upkeep.retention import deleting_old_responses
 from shardclock_server.gateway.upkeep.stats import RequestCounter, RequestStats, reporting
@@ -97,7 +100,7 @@ OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks,
 # Routes of many timers come first: the path of one timer would match their paths, too.
 ROUTERS = (
     health.router, lines.router, bulk.router, finding.router, schedules.router, log.router,
-    deliveries.router, dead_letters.router, endpoints.router, targets.router, jobs.router,
+    deliveries.router, dead_letters.router, endpoints.router, notify.router, targets.router, jobs.router,
     *OF_PROCESSES, consumers.router, cluster.router, tenants.router, audit.router, operations.router,
 )  # fmt: skip
 
@@ -222,6 +225,7 @@ async def _opened(
             viewers=callers,
             single_sign_on=None if registration is None else SingleSignOn(registration),
             quotas=quotas,
+            refused_quotas=RefusedQuotas(),
             signal_notifications=signal_notifications,
             due_notifications=due_notifications,
             timer_ends=timer_ends,
@@ -241,5 +245,5 @@ async def _opened(
             unsent=UnsentBytes(),
             stopping=asyncio.Event(),
         )
-        async with reporting(gateway, stats, measurements):
+        async with reporting(gateway, stats, measurements), noting_refused_quotas(gateway.refused_quotas, counting):
             yield gateway

@@ -16,6 +16,7 @@ from shardclock_server.gateway.console.access import SignInNeeded
 from shardclock_server.gateway.console.addresses import is_console
 from shardclock_server.gateway.console.failures import find_viewer, problem_page, require_sign_in
 from shardclock_server.gateway.fields import refused_field
+from shardclock_server.gateway.gateway import gateway_of
 from shardclock_server.gateway.requests.headers import is_head
 from shardclock_server.gateway.requests.problems import Problem, unavailable
 from shardclock_server.sql.pool import PoolEmpty
@@ -27,6 +28,9 @@ PATH_SHOWN = 300  # the most characters of a value in a sentence
 
 
 async def _problem(request: Request, error: Problem) -> Response:
+    tenant_id = getattr(request.state, "tenant_id", None)
+    if error.code.name.startswith(QUOTA) and tenant_id is not None:
+        gateway_of(request).refused_quotas.add(tenant_id, error.code.name.removeprefix(QUOTA), error)
     return problem_page(request, error) if is_console(request) else error.answer()
 
 

@@ -13,6 +13,7 @@ from shardclock_server.gateway.combining import Combiner
 from shardclock_server.gateway.limits.body_budget import BodyBudget
 from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 from shardclock_server.gateway.limits.quotas import Quotas
+from shardclock_server.gateway.limits.refused_quotas import RefusedQuotas
 from shardclock_server.gateway.limits.unsent import UnsentBytes
 from shardclock_server.gateway.limits.usage import TenantUsage
 from shardclock_server.gateway.limits.work_thread import WorkThread
@@ -71,6 +72,7 @@ class Gateway:
     viewers: Viewers  # of the console
     single_sign_on: SingleSignOn | None  # None: people sign in with keys only
     quotas: Quotas
+    refused_quotas: RefusedQuotas
     signal_notifications: NotificationSender  # to engines
     due_notifications: NotificationSender  # to shards
     timer_ends: TimerEnds

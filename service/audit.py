@@ -42,7 +42,7 @@ RECORDED_FIELDS = frozenset({
     "give_up_after_s", "no_give_up_after", "retry_min", "retry_min_s", "retry_max", "retry_max_s", "timers",
     "payload_bytes", "waiters", "endpoints", "timers_max", "payload_bytes_max", "waiters_max", "endpoints_max",
     "instances", "tasks", "messages", "definitions", "instances_max", "tasks_max", "messages_max", "definitions_max",
-    "schedules", "schedules_max",
+    "schedules", "schedules_max", "on", "kinds", "failures", "failures_min", "text_only",
     "wanted", "min", "max", "target_per_s", "verb", "due_date",
     # the result
     "matched", "changed", "operation_id",

@@ -211,15 +211,21 @@ async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules
     return _checked(found, rules)
 
 
-async def send_test(endpoint: Endpoint, key: EndpointName, *, rules: EndpointRules) -> SentTest:
-    """Send one test webhook from this machine, and wait for the answer, for up to half a minute."""
+async def send_test(
+    endpoint: Endpoint, key: EndpointName, *, rules: EndpointRules, body: bytes | None = None
+) -> SentTest:
+    """Send one test webhook from this machine, and wait for the answer, for up to half a minute.
+
+    Without `body`, the webhook looks like that of a timer.
+    """
     # Imported here: the import takes a fifth of a second, and most commands send nothing.
     from shardclock_server.webhooks.answers import Delivered
     from shardclock_server.webhooks.envelope import write_body
     from shardclock_server.webhooks.sender import SenderSettings, WebhookMessage, WebhookSender
 
     fields = {"timer_key": None, "tenant_id": key.tenant_id, "target": key.target, "name": "a test"}
-    message = WebhookMessage(f"test_{time.time_ns()}", write_body(datetime.now(UTC), fields, None))
+    body = write_body(datetime.now(UTC), fields, None) if body is None else body
+    message = WebhookMessage(f"test_{time.time_ns()}", body)
     async with WebhookSender(SenderSettings(), networks=rules.networks) as sender:
         answer = await sender.send(endpoint, message)
     said = f"it answered {answer.status}" if isinstance(answer, Delivered) else answer.reason

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from shardclock_server.service.job_check import late_jobs
 from shardclock_server.service.wording import span_of
+from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
 from shardclock_server.sql.deliveries.dead_letters import count_dead_letters_by_target
 from shardclock_server.sql.endpoints.endpoints import ListedEndpoint, list_disabled_or_failing_endpoints
 from shardclock_server.sql.metrics.coming import MINUTES, ComingTimers, count_coming
@@ -22,6 +23,7 @@ LETTERS_MAX = 1_000  # the limit for counting the dead letters of one target
 TARGETS_MAX = 50
 INCIDENTS_MAX = 100
 ENDPOINTS_MAX = 100
+REFUSED_MAX = 100
 OTHERS = "other targets"
 
 
@@ -68,19 +70,20 @@ class Coming:
 class Attention:
     """The rows of one tenant that need a person; `late_jobs` has the seconds by name, for operators alone.
 
-    shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, INCIDENTS_MAX and ENDPOINTS_MAX rows: a full
-             list means that many or more
+    shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, and INCIDENTS_MAX, ENDPOINTS_MAX and
+             REFUSED_MAX rows: a full list means that many or more
     """
 
     dead_letters: Mapping[str, int]
     incidents: Sequence[FoundIncident]
     endpoints: Sequence[ListedEndpoint]
     late_jobs: Mapping[str, float]
+    refused: Sequence[RefusedTimer]
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing needs a person."""
-        return not (self.dead_letters or self.incidents or self.endpoints or self.late_jobs)
+        return not (self.dead_letters or self.incidents or self.endpoints or self.late_jobs or self.refused)
 
 
 def judge(status: Status, *, serving: int, hold: str | None) -> Punctuality:
@@ -89,6 +92,11 @@ def judge(status: Status, *, serving: int, hold: str | None) -> Punctuality:
         return Punctuality(False, hold)
     if not serving:
         return Punctuality(False, "no shard is running, so nothing fires: start one with `shardclock up`")
+    return judge_lag(status)
+
+
+def judge_lag(status: Status) -> Punctuality:
+    """Judge whether timers fire on time while shards run and no hold is in force."""
     if status.oldest_overdue_s > OVERDUE_S:
         return Punctuality(False, f"the oldest overdue timer waits for {span_of(status.oldest_overdue_s)}")
     if status.lag_p99_ms is None:
@@ -115,4 +123,6 @@ async def read_attention(session: Session, tenant_id: str, *, is_operator: bool)
     letters = await count_dead_letters_by_target(session, tenant_id, targets_max=TARGETS_MAX, letters_max=LETTERS_MAX)
     incidents = await find_incidents(session, IncidentFilter(tenant_id), limit=INCIDENTS_MAX)
     endpoints = await list_disabled_or_failing_endpoints(session, tenant_id, limit=ENDPOINTS_MAX)
-    return Attention(letters, incidents, endpoints, await late_jobs(session) if is_operator else {})
+    late = await late_jobs(session) if is_operator else {}
+    refused = await find_refused(session, tenant_id, with_jobs=is_operator, limit=REFUSED_MAX)
+    return Attention(letters, incidents, endpoints, late, refused)

@@ -12,7 +12,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
     find_closed_targets,
     redrive_dead_letters,
 )
-from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, enable_endpoint
+from shardclock_server.sql.endpoints.endpoints import EndpointName, enable_endpoint
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
@@ -42,7 +42,7 @@ class Redriving:
         for it in await find_closed_targets(self.session, lanes) if lanes else ():
             if it.disabled and self.enable:
                 if not dry_run:
-                    await enable_endpoint(self.session, EndpointName(it.tenant_id, it.target.removeprefix(WEBHOOK)))
+                    await enable_endpoint(self.session, EndpointName.of_target(it.tenant_id, it.target))
                 continue
             self.closed[it.target, it.tenant_id] = it
         self._checked |= lanes

@@ -16,6 +16,7 @@ Python function for each statement. Only this package imports the library that c
     keys/     the API keys of the HTTP API's callers
     log/      the command log, and the consumer groups that read it
     metrics/  the figures for the exporter and `status`
+    notify/  events for operators, and the endpoints that get them
     operations/  changes of many rows, with their progress
     processes/  deployed models, and the instances, messages and tasks of their processes
     requests/  the stored answers of the HTTP API, for a request that is sent again

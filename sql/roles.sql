@@ -286,6 +286,11 @@ grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, d
 on shardclock.endpoints to shardclock_reader, shardclock_scheduler;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_shard;
 grant insert, update, delete on shardclock.endpoint_attempts to shardclock_shard;
+-- `notify`; the shards write events, and the coordinator makes deliveries of them.
+grant select, insert, update, delete on
+    shardclock.event_subscriptions, shardclock.operator_events, shardclock.event_throttles
+to shardclock_shard;
+grant execute on function shardclock.send_events, shardclock.body_of_event to shardclock_shard;
 -- `dead-letters redrive`, `dead-letters discard`, `deliveries retry` and `deliveries cancel`.
 grant execute on function
     shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery, shardclock.cancel_delivery,
@@ -403,6 +408,9 @@ grant insert, delete on shardclock.dead_letters to shardclock_gateway;
 grant delete on shardclock.business_keys to shardclock_gateway;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
 grant delete on shardclock.endpoint_attempts to shardclock_gateway;
+grant select, insert, update, delete on shardclock.event_subscriptions to shardclock_gateway;
+grant select on shardclock.event_throttles to shardclock_gateway;
+grant insert on shardclock.operator_events to shardclock_gateway;
 grant execute on function
     shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
     shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target,
@@ -442,7 +450,8 @@ begin
         from (
             values
                 ('timers', own), ('command_log', own), ('deliveries', own), ('dead_letters', own), ('endpoints', own),
-                ('endpoint_attempts', own),
+                ('endpoint_attempts', own), ('event_subscriptions', own), ('event_throttles', own),
+                ('operator_events', own),
                 ('tenants', own), ('audit', own), ('idempotent_requests', own), ('definitions', own),
                 ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own),
                 ('business_keys', own), ('tasks', own), ('operations', own), ('operation_pages', own),

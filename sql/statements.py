@@ -10,7 +10,7 @@ from typing import Any
 
 SUBJECTS = (
     "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
-    "operations", "processes", "requests", "tenants",
+    "notify", "operations", "processes", "requests", "tenants",
 )  # fmt: skip
 # This line is replaced by the text of `included/<name>.sql`, which several statements share.
 INCLUDE = re.compile(r"^( *)-- include: (\w+)\.sql\n", re.MULTILINE)

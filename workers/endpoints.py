@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shardclock_server.keepers.keeper import KeeperLoop, KeeperPart
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery, Lane
 from shardclock_server.sql.deliveries.settle import Settlement
-from shardclock_server.sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_gone_endpoint, find_endpoints
+from shardclock_server.sql.endpoints.endpoints import EndpointName, disable_gone_endpoint, find_endpoints
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.webhooks.endpoint import EndpointRules
 from shardclock_server.webhooks.sender import SenderSettings, WebhookSender
@@ -163,7 +163,7 @@ class Endpoints(KeeperPart):
         if self._send is None:
             self._sender = WebhookSender(SenderSettings(), networks=self._rules.networks)
             self._send = self._sender.send_in_turn
-        key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
+        key = EndpointName.of_target(lane.tenant_id, lane.target)
         return EndpointQueue(
             key,
             self._rules,

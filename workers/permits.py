@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from shardclock_server.keepers.heartbeat import Heartbeat
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import Settlement
+from shardclock_server.sql.endpoints.endpoints import NOTIFY
 from shardclock_server.workers.lease_table import LeaseTable
 from shardclock_server.workers.settler import Settler
 
@@ -27,15 +28,19 @@ class CallPermits:
         return self._heartbeat.last.hold_reason is None
 
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        """Return the deliveries that may still be called; while the database is on hold, release all deliveries.
+        """Return the deliveries that may still be called; while the database is on hold, release the others.
 
-        A lease that has ended is removed from the table. Otherwise the lease would be renewed for ever without a call.
+        During an operator's hold the events for operators may be called, because the hold itself is one. A lease that
+        has ended is removed from the table. Otherwise the lease would be renewed for ever without a call.
         """
         if not self.may_call:
-            self._settler.add([Settlement(it, None) for it in deliveries])
-            return []
+            self._settler.add([Settlement(it, None) for it in deliveries if not self._may_notify(it)])
+            deliveries = [it for it in deliveries if self._may_notify(it)]
         held = self._leases.held(deliveries, since_s=time.monotonic() - self._lease_s)
         if len(held) < len(deliveries):
             kept = {it.claim for it in held}
             self._leases.drop(it for it in deliveries if it.claim not in kept)
         return held
+
+    def _may_notify(self, delivery: ClaimedDelivery) -> bool:
+        return self._heartbeat.last.is_own and delivery.target.startswith(NOTIFY)

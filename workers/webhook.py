@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
+from shardclock_server.sql.endpoints.endpoints import NOTIFY
 from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, EndpointGone, FaultSide, RetryDelivery
 from shardclock_server.webhooks.envelope import write_body
 from shardclock_server.webhooks.sender import WebhookMessage
@@ -13,6 +14,10 @@ from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of
 
 def message_of(delivery: ClaimedDelivery) -> WebhookMessage:
     """Write the message; every attempt of a delivery, also after a redrive, has the same id and the same bytes."""
+    message_id = f"timer_{delivery.timer_key}"
+    if delivery.target.startswith(NOTIFY):
+        # The payload of an event for operators is the whole body: sql/functions/notify/body_of_event.sql.
+        return WebhookMessage(message_id, (delivery.payload or "{}").encode())
     fields: dict[str, str | int | None] = {
         "timer_key": delivery.timer_key,
         "due_date": delivery.due_date.astimezone(UTC).isoformat().replace("+00:00", "Z"),
@@ -26,7 +31,7 @@ def message_of(delivery: ClaimedDelivery) -> WebhookMessage:
         "process_instance_key": delivery.process_instance_key,
         "element_instance_key": delivery.element_instance_key,
     }
-    return WebhookMessage(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
+    return WebhookMessage(message_id, write_body(delivery.fired_at, fields, delivery.payload))
 
 
 def settlement_after(

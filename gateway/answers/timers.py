@@ -1,16 +1,19 @@
 """The response models of timers, and of the preview of a schedule."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Self
 
 from pydantic import Field
 
 from shardclock.api import answers
-from shardclock_server.gateway.answers.answer import MOMENT_TEXT, examples, value_of
+from shardclock.api.answers import Answer
+from shardclock_server.gateway.answers.answer import KEY, MOMENT, MOMENT_TEXT, NAME, examples, value_of
 from shardclock_server.gateway.answers.log import RecordAnswer
 from shardclock_server.service.schedules import ScheduleState
 from shardclock_server.sql.clients.history import TimerState
 from shardclock_server.sql.clients.outcomes import Scheduled
+from shardclock_server.sql.clients.refused import RefusedTimer
 from shardclock_server.timers.preview import PreviewedOccurrence
 
 
@@ -86,6 +89,28 @@ class ScheduleAnswer(
         last = None if state.last is None else FiringAnswer(**asdict(state.last))
         firings = tuple(FiringAnswer(**asdict(it)) for it in state.firings)
         return cls(**_fields_of(state.timer), last=last, skipped=state.skipped, firings=firings)
+
+
+class RefusedTimerAnswer(Answer):
+    """A timer that a shard has paused because it could not fire the timer."""
+
+    timer_key: int = KEY
+    name: str | None = NAME
+    target: str = Field(examples=["log"])
+    schedule: str | None = Field(examples=["0 0 30 2 *"])
+    paused_at: datetime = MOMENT
+    reason: str = Field(examples=["schedule '0 0 30 2 *' never occurs"])
+
+    @classmethod
+    def of(cls, timer: RefusedTimer) -> Self:
+        """Convert a found timer."""
+        return cls(**asdict(timer))
+
+
+class RefusedTimersAnswer(Answer):
+    """The timers that shards have paused, the last one first."""
+
+    timers: list[RefusedTimerAnswer]
 
 
 class SchedulesAnswer(answers.SchedulesPage, json_schema_extra=examples()):

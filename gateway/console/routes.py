@@ -19,14 +19,15 @@ from shardclock_server.gateway.console.pages import (
     overview,
     processes,
     schedules,
+    subscriptions,
     tasks,
     tenants,
     timers,
 )
 
 FAMILIES = (
-    overview, timers, new_timer, one_timer, schedules, deliveries, dead_letters, endpoints, jobs, audit, operations,
-    tasks, processes, instances, cluster, tenants,
+    overview, timers, new_timer, one_timer, schedules, deliveries, dead_letters, endpoints, subscriptions, jobs, audit,
+    operations, tasks, processes, instances, cluster, tenants,
 )  # fmt: skip
 PAGES = tuple(it.router for it in FAMILIES)
 ROUTERS: tuple[APIRouter, ...] = (

@@ -1,6 +1,7 @@
 """Limit concurrent requests, and the usage of each tenant.
 
 quotas       the quotas of one tenant
+refused_quotas   the quotas for which requests were refused, until their events are written
 reservation  one request's reservation of its tenant's quotas
 usage        one tenant's usage, as one gateway knows it
 rates        writes per second

@@ -18,7 +18,7 @@ NAMES = {"name": "order-4711", "group": "billing", "tenant": "acme", "timer_key"
 # Problems that many operations have: links to these problems would be a tenth of the page. The heading links to the
 # complete list.
 OF_MANY = {kind.name for kind in {*WITH_KEY, *ALWAYS, *WITH_BODY, *BY_PARAMETER[HEADER]}}
-OF_TAGS = {"endpoints": {"name": "billing"}, "jobs": {"name": "refresh"}}
+OF_TAGS = {"endpoints": {"name": "billing"}, "notify": {"name": "chat"}, "jobs": {"name": "refresh"}}
 CODE = re.compile(r"`([^`]+)`")
 Spec = Mapping[str, Any]
 

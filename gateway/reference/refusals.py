@@ -55,6 +55,7 @@ OWN: Mapping[str, Collection[RefusalCode]] = {
     **{name: {CONFLICT} for name in ("change_endpoint", "remove_endpoint", "disable_endpoint")},
     **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
     "add_endpoint": {CONFLICT, OVER_QUOTA},
+    "test_subscription": {CONFLICT},
     **{name: {OVER_QUOTA} for name in ("start_process", "publish_message")},
     **{name: {OVER_QUOTA} for name in ("stream_log", "deploy_model", "preview_schedule")},
     **{name: {OVER_QUOTA} for name in ("explain_timer", "explain_timer_by_name")},

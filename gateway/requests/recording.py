@@ -53,6 +53,10 @@ CLI_VERBS = {
     "instances move": "processes move",
     "instances resolve": "processes resolve",
     "incidents resolve": "processes resolve",
+    "notify set": "notify add",
+    "endpoints subscribe": "notify add",
+    "endpoints unsubscribe": "notify remove",
+    "endpoints test-event": "notify test",
     "consumers seek": "consumers reset",
     "consumers remove": "consumers drop",
 }

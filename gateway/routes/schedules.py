@@ -14,6 +14,8 @@ from shardclock_server.gateway.access import Reader
 from shardclock_server.gateway.answers.timers import (
     OccurrenceAnswer,
     PreviewAnswer,
+    RefusedTimerAnswer,
+    RefusedTimersAnswer,
     ScheduleAnswer,
     SchedulesAnswer,
 )
@@ -24,6 +26,7 @@ from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter, find_shown
 from shardclock_server.service.schedules import SCHEDULES_MAX, ScheduleState, with_firings
 from shardclock_server.service.single_change import UnknownTimer
+from shardclock_server.sql.clients.refused import find_refused
 from shardclock_server.sql.clients.search import find_timers
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.timers.moment import parse_due_date
@@ -35,6 +38,7 @@ from shardclock_server.timers.zone import zone_of
 
 STATES = ("pending", "paused")
 FORESEEN_MAX = 1_000
+REFUSED_MAX = 1_000
 PREVIEW_S = 0.5  # processor time; the rarest rules need a fifth of this time for all their occurrences
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
@@ -56,6 +60,16 @@ async def list_schedules(
     """List pending or paused schedules, each with its last firings, in the order of the list of timers."""
     page = await find_schedules(gateway, caller, wanted)
     return await listing(SchedulesAnswer, "schedules", map(ScheduleAnswer.of, page.schedules), next=page.next)
+
+
+@router.get("/refused", operation_id="list_refused_timers", response_model=RefusedTimersAnswer)
+async def list_refused(
+    gateway: CurrentGateway, caller: Reader, limit: Annotated[int, Query(ge=1, le=REFUSED_MAX)] = 100
+) -> Response:
+    """List the timers that shards have paused because they could not fire them, the last one first."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await find_refused(session, caller.tenant_id, with_jobs=caller.is_operator, limit=limit)
+    return await listing(RefusedTimersAnswer, "timers", map(RefusedTimerAnswer.of, found))
 
 
 class SchedulesFound(NamedTuple):

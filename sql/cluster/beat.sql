@@ -3,12 +3,17 @@
 -- in:    :holder bigint, :held integer
 -- out:   one row: server_time timestamptz, part integer and part_count integer (nulls: the holder has no slots),
 --        hold_reason text (the reason if the holder must not fire) or null, workers bigint[] (for a shard, the workers
---        of its machine; otherwise empty); or no row: the holder was ended and must stop
+--        of its machine; otherwise empty), is_own boolean (whether the database is of the holder's installation, so that
+--        events for operators are delivered also during an operator's hold); or no row: the holder was ended and must
+--        stop
 -- locks: the holder's row in beats; never the holder's row in holders, because claims read that row
 -- index: beats_pkey, newest first; holders_pkey; holders_workers
 with living as materialized (
-    select h.role, h.host, h.part, h.part_count, shardclock.hold_reason(h.identity) as hold_reason
+    select
+        h.role, h.host, h.part, h.part_count, hold.reason as hold_reason,
+        hold.reason is null or shardclock.foreign_reason(h.identity) is null as is_own
     from shardclock.holders h
+    cross join lateral (select shardclock.hold_reason(h.identity) as reason offset 0) hold
     where h.holder = :holder and h.ended_at is null
 ),
 beaten as (
@@ -31,6 +36,7 @@ select
         select w.holder
         from shardclock.holders w
         where w.role = 'worker' and w.ended_at is null and w.host = l.host and l.role = 'shard'
-    ) as workers
+    ) as workers,
+    l.is_own
 from living l
 cross join (select count(*) from beaten) as done

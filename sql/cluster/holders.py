@@ -54,7 +54,8 @@ class Incarnation:
 class Beat:
     """The answer to a heartbeat: Postgres's time, the holder's part of the slots, if any, and why it may not fire.
 
-    The answer to a shard also names the workers on the shard's machine.
+    The answer to a shard also names the workers on the shard's machine. `is_own` is False on a copy of the database and
+    on a database of another installation; during an operator's hold it is True.
     """
 
     server_time: datetime
@@ -62,6 +63,7 @@ class Beat:
     part_count: int | None
     hold_reason: str | None = None
     workers: Collection[int] = ()
+    is_own: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,15 @@
 -- index: deliveries_by_lane, one probe for each searched lane, then each due lane from its soonest row or from the
 --        caller's row; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
 with recursive me as materialized (
-    select h.part, h.part_count
+    select h.part, h.part_count, hold.reason is not null as is_held
     from shardclock.holders h
+    cross join lateral (select shardclock.hold_reason(h.identity) as reason offset 0) hold
     where h.holder = :holder::bigint
         and h.ended_at is null
         and h.part is not null
-        -- Nothing is delivered from a copy: docs/decisions/0016-a-copy-does-not-fire.md.
-        and shardclock.hold_reason(h.identity) is null
+        -- Nothing is delivered from a copy: docs/decisions/0016-a-copy-does-not-fire.md. During an operator's hold only
+        -- events for operators are delivered.
+        and (hold.reason is null or shardclock.foreign_reason(h.identity) is null)
 ),
 ended as materialized (
     -- A suspended worker may still be running: its claims are free only when their leases end.
@@ -101,6 +103,7 @@ open_lane as materialized (
     from known l
     where l.soonest <= coalesce(:now::timestamptz, now())
         and (l.target = any (:targets::text[]) or l.target like 'webhook:%')
+        and (l.target like 'webhook:notify/%' or not (select me.is_held from me))
 ),
 share as materialized (
     select count(*) as lanes, greatest(1, :batch / greatest(1, count(*)))::integer as deliveries

@@ -14,7 +14,9 @@ cross join lateral (
         exists (
             select
             from shardclock.endpoints e
-            where e.tenant_id = l.tenant_id and 'webhook:' || e.name = l.target and e.disabled_at is not null
+            where e.tenant_id = l.tenant_id
+                and l.target in ('webhook:' || e.name, 'webhook:notify/' || e.name)
+                and e.disabled_at is not null
         ) as disabled
 ) c
 cross join lateral (

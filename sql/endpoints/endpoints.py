@@ -4,12 +4,15 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
 WEBHOOK = "webhook:"  # the prefix of targets that are endpoints
+# The prefix of the targets of events for operators. These deliveries have lanes of their own, so they don't wait behind
+# an endpoint's other deliveries. An endpoint's name contains no slash.
+NOTIFY = f"{WEBHOOK}notify/"
 COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
 
 
@@ -27,6 +30,11 @@ class EndpointName(NamedTuple):
     def target(self) -> str:
         """Return the target of its timers."""
         return f"{WEBHOOK}{self.name}"
+
+    @classmethod
+    def of_target(cls, tenant_id: str, target: str) -> Self:
+        """Return the endpoint of a target of timers or of events for operators."""
+        return cls(tenant_id, target.removeprefix(NOTIFY).removeprefix(WEBHOOK))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 -- The wanted number of slot keepers for each role, the holders, the leading coordinator, and the installation that owns
 -- the database.
 --
--- needs: keep_hold
+-- needs: keep_hold, note_event
 
 create table shardclock.scale (
     role text not null,
@@ -168,3 +168,10 @@ comment on column shardclock.identity.holds is
 
 create trigger keep_hold before update on shardclock.identity for each row
 when (new.held_why is distinct from old.held_why) execute function shardclock.keep_hold();
+
+-- These triggers write events for operators: 0010_notify.sql.
+create trigger note_hold after update of held_why on shardclock.identity for each row
+when (new.held_why is distinct from old.held_why) execute function shardclock.note_event();
+
+create trigger note_takeover after update of ended_at on shardclock.holders for each row
+when (old.ended_at is null and new.ended_why = 'dead') execute function shardclock.note_event();

@@ -1,5 +1,7 @@
 -- Targets of firings: handlers that an app declares, and endpoints of webhooks; the open deliveries to these targets;
 -- and deliveries that were given up.
+--
+-- needs: note_event
 
 create table shardclock.handlers (
     target text not null,
@@ -279,3 +281,15 @@ comment on column shardclock.endpoints.policy is
     'The tenant''s values for attempts, timeout, concurrency and rate; a missing value has its default.';
 comment on column shardclock.endpoints.disabled_at is
     'The time of a 410 answer, or of an operator''s disabling: no request is sent; null: the endpoint is enabled.';
+
+-- These triggers write events for operators: 0010_notify.sql. An event that was given up is no event, so
+-- that no event follows from another one. A signal to an instance that was given up leaves an incident, too.
+create trigger note_dead_letter after insert on shardclock.dead_letters for each row
+when (
+    new.target not like 'webhook:notify/%'
+    and (new.target <> 'process:instance' or new.process_instance_key is null)
+)
+execute function shardclock.note_event();
+
+create trigger note_disabled_endpoint after update of disabled_at on shardclock.endpoints for each row
+when (old.disabled_at is null and new.disabled_at is not null) execute function shardclock.note_event();

@@ -1,7 +1,7 @@
 -- Jobs: recurring work with a history. The next start of a job is a timer, and a run is a delivery:
 -- docs/decisions/0042-jobs.md.
 --
--- needs: is_too_deep, refuse_deep_config
+-- needs: is_too_deep, refuse_deep_config, note_event
 
 create table shardclock.jobs (
     name text not null,
@@ -129,3 +129,7 @@ comment on column shardclock.job_runs.running_at is
 comment on column shardclock.job_runs.log is 'The last lines that the run printed or logged.';
 comment on column shardclock.job_runs.late_at is
     'The time at which a run that was given up has ended, without effect; null: it has not.';
+
+-- This trigger writes events for operators: 0010_notify.sql.
+create trigger note_failed_job after update of consecutive_failures on shardclock.jobs for each row
+when (new.consecutive_failures > old.consecutive_failures) execute function shardclock.note_event();

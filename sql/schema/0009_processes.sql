@@ -6,7 +6,7 @@
 -- delivery's process_instance_key is the instance (null: its own timer_key becomes the key of a new instance),
 -- element_instance_key the token, target_element_id the node that waits, and payload the signal.
 --
--- needs: check_definition, forget_business_keys, check_kept_message, note_key_prefix
+-- needs: check_definition, forget_business_keys, check_kept_message, note_key_prefix, note_event
 
 create table shardclock.definitions (
     definition_key bigint not null,
@@ -301,3 +301,7 @@ comment on column shardclock.task_acts.actor is 'The role that acted; engine: an
 create trigger task_acts_note_key_prefix before insert on shardclock.task_acts
 for each row when (current_setting('shardclock.key_prefix', true) <> '')
 execute function shardclock.note_key_prefix();
+
+-- This trigger writes events for operators: 0010_notify.sql.
+create trigger note_incident after insert on shardclock.incidents for each row
+execute function shardclock.note_event();

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
-import json
 import re
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +13,7 @@ from standardwebhooks import Webhook
 
 from shardclock.api.refusals.tenants import ENDPOINT_EXISTS, UNKNOWN_ENDPOINT
 from shardclock.api.refusals.timers import TARGET_DISABLED
+from tests.support.answering import answering
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_code, assert_refused
 from tests.support.factories import query
 from tests.support.program import Shell
@@ -161,7 +157,8 @@ def test_a_test_is_signed_and_reports_the_answer(shell: Shell) -> None:
     assert tested.code == DONE
     assert tested.json | {"delivered": True, "answer": "it answered 204"} == tested.json
     headers, body = receiver.got[0]
-    assert Webhook(secret).verify(body, headers)["data"]["target"] == "webhook:billing"
+    verified = Webhook(secret).verify(body, headers)
+    assert (verified["type"], verified["data"]["target"]) == ("timer.fired", "webhook:billing")
 
 
 def test_a_failed_test_reports_the_reason(shell: Shell) -> None:
@@ -292,40 +289,3 @@ def test_a_disabled_endpoint_is_checked_and_changed_and_stays_disabled(shell: Sh
     assert_code(shell("schedule", "--in", "PT1H", "--target", "webhook:billing", "--json"), TARGET_DISABLED)
     shell("endpoints", "enable", "billing")
     assert shell("endpoints", "--json").json[0]["url"] == "https://example.com/new"
-
-
-class Answering:
-    """A receiver on loopback, with its received requests."""
-
-    def __init__(self, status: int) -> None:
-        self.got: list[tuple[dict[str, Any], bytes]] = []
-        got = self.got
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                got.append((dict(self.headers), body))
-                assert json.loads(body)["type"] == "timer.fired"
-                self.send_response(status)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                """Print nothing."""
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
-
-
-@contextmanager
-def answering(status: int) -> Iterator[Answering]:
-    """Listen, and answer each request with a status."""
-    one = Answering(status)
-    thread = threading.Thread(target=one.server.serve_forever)
-    thread.start()
-    try:
-        yield one
-    finally:
-        one.server.shutdown()
-        thread.join()
-        one.server.server_close()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from shardclock import AsyncClient
-from shardclock.http import NotFound, TooLate
+from shardclock.http import NotFound, Refused, TooLate
 from shardclock_server.sql.deliveries import dead_letters
 from tests.support.deliveries import HANDLER, let_die
 from tests.support.factories import query, value
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
+from tests.support.operator_events import subscribe
 
 
 @pytest.fixture
@@ -93,3 +94,19 @@ async def test_operations_are_listed_found_and_cancelled(dsn: str, client: Async
         await client.cancel_operation(done.operation_id)
     with pytest.raises(NotFound):
         await client.operation(99)
+
+
+async def test_an_endpoint_is_subscribed_to_events_and_unsubscribed(dsn: str, client: AsyncClient) -> None:
+    key = await subscribe(dsn, "delivery.dead", name="chat")
+
+    changed = await client.subscribe(key.name, ["quota.reached", "delivery.dead"], text_only=True)
+
+    assert (changed.changed, changed.message) == (True, "endpoint webhook:chat gets delivery.dead, quota.reached")
+    (found,) = await client.event_subscriptions()
+    assert (found.endpoint, found.kinds, found.text_only) == ("chat", ("delivery.dead", "quota.reached"), True)
+    assert (await client.unsubscribe("chat")).changed
+    assert await client.event_subscriptions() == ()
+    with pytest.raises(NotFound):
+        await client.unsubscribe("chat")
+    with pytest.raises(Refused, match=r"job\.lost"):
+        await client.subscribe("chat", ["job.lost"])

@@ -25,10 +25,10 @@ NEEDS = {
         ("GET", "/v1/timers/7/explanation"), ("GET", "/v1/timers/by-name/n"), ("GET", "/v1/log"),
         ("GET", "/v1/timers/by-name/n/records"), ("GET", "/v1/timers/by-name/n/end"),
         ("GET", "/v1/timers/by-name/n/explanation"), ("GET", "/v1/schedules/preview"), ("GET", "/v1/log/stream"),
-        ("GET", "/v1/schedules"), ("GET", "/v1/schedules/by-name/n"),
+        ("GET", "/v1/schedules"), ("GET", "/v1/schedules/by-name/n"), ("GET", "/v1/schedules/refused"),
         ("GET", "/v1/dead-letters"), ("GET", "/v1/dead-letters/groups"),
         ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
-        ("GET", "/v1/endpoints/n/attempts"),
+        ("GET", "/v1/endpoints/n/attempts"), ("GET", "/v1/notify"),
         ("GET", "/v1/targets"), ("GET", "/v1/deliveries/7"),
         ("GET", "/v1/processes"), ("GET", "/v1/processes/7/model"), ("GET", "/v1/instances"),
         ("GET", "/v1/instances/7"), ("GET", "/v1/instances/7/steps"),
@@ -54,7 +54,8 @@ NEEDS = {
         ("POST", "/v1/deliveries/retry"), ("POST", "/v1/deliveries/7/retry"), ("POST", "/v1/deliveries/7/cancel"),
         ("POST", "/v1/endpoints"), ("POST", "/v1/processes"), ("DELETE", "/v1/processes/7"),
         ("POST", "/v1/instances/7/resolve"), ("POST", "/v1/instances/7/move"), ("POST", "/v1/incidents/resolve"),
-        ("PATCH", "/v1/endpoints/n"), ("DELETE", "/v1/endpoints/n"),
+        ("PATCH", "/v1/endpoints/n"), ("DELETE", "/v1/endpoints/n"), ("PUT", "/v1/notify/n"),
+        ("DELETE", "/v1/notify/n"), ("POST", "/v1/notify/n/test"),
         *(("POST", f"/v1/endpoints/n/{verb}")
           for verb in ("disable", "enable", "rotate", "end-rotation", "test")),
         ("GET", "/v1/consumers"), ("POST", "/v1/consumers/n/lease"), ("POST", "/v1/consumers/n/acknowledge"),
@@ -159,7 +160,7 @@ def _template(path: str) -> str:
         "/operations/7", "/operations/{operation_id}"
     )
     path = path.replace("/instances/7", "/instances/{instance_key}").replace("tasks/7", "tasks/{task_key}")
-    return re.sub(r"/(jobs|endpoints|processes)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
+    return re.sub(r"/(jobs|endpoints|processes|notify)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
 
 
 async def test_a_tenants_key_may_not_use_operators_routes(locked: Api, owner: Session) -> None:

@@ -41,6 +41,7 @@ COMMANDS = {
         "dead-letters",
         "deliveries",
         "endpoints",
+        "notify",
         "tenants",
         "audit",
         "operations",

@@ -23,6 +23,11 @@ ROWS = {
         values ('{tenant}', 'n', 'https://of-{tenant}.invalid', '{{secret}}')""",
     "endpoint_attempts": """(tenant_id, name, timer_key, ended_at, attempt, duration_ms, body)
         values ('{tenant}', 'n', {key}, '2099-01-01Z', 1, 1, 'of-{tenant}')""",
+    "event_subscriptions": "(tenant_id, endpoint, kinds) values ('{tenant}', 'n', '{{delivery.dead}}')",
+    "event_throttles": """(tenant_id, endpoint, kind, subject, sent_at, waiting)
+        values ('{tenant}', 'n', 'delivery.dead', 'of-{tenant}', now(), 0)""",
+    "operator_events": """(tenant_id, kind, subject, sentence)
+        values ('{tenant}', 'delivery.dead', 'of-{tenant}', 'it was given up')""",
     "tenants": "(tenant_id) values ('{tenant}')",
     "audit": """(role, interface, tenant_id, verb, parameters, outcome)
         values ('r', 'api', '{tenant}', 'cancel', '{{}}', 'done')""",

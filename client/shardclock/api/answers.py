@@ -210,6 +210,35 @@ class DeadLettersChanged(Answer):
     again_in_s: int = Field(description="the seconds after which a request for the other matches may succeed")
 
 
+class EventSubscription(Answer):
+    """The kinds of events for operators that an endpoint gets, and the state of the endpoint."""
+
+    endpoint: str = Field(description="the name of the endpoint")
+    tenant_id: str
+    url: str
+    kinds: tuple[str, ...]
+    failures_min: int = Field(description="for job.failed: the failed runs in a row until the first event")
+    text_only: bool = Field(description="whether the body has the text alone")
+    changed_at: datetime
+    disabled_at: datetime | None = Field(description="since when the endpoint is disabled; null: it is enabled")
+    disabled_why: str | None
+    last_sent_at: datetime | None = Field(description="the last event within five minutes; null: there was none")
+    waiting: int = Field(description="the events that wait for the end of the five minutes")
+
+
+class EventSubscriptionsPage(Answer):
+    """The subscriptions of a tenant's endpoints."""
+
+    subscriptions: tuple[EventSubscription, ...]
+
+
+class EventSubscriptionChanged(Answer):
+    """The result of a change of a subscription."""
+
+    message: str = Field(description="the result in a sentence for people")
+    changed: bool = Field(description="whether there was something to change")
+
+
 class TimersCounted(Answer):
     """The number of timers that a change would affect, and the token for the real request."""
 

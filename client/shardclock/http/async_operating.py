@@ -1,8 +1,17 @@
 """Manage dead letters, jobs and bulk operations through a gateway."""
 
+from collections.abc import Collection
 from typing import Any, Unpack
 
-from shardclock.api.answers import DeadLetter, DeadLetterGroups, DeadLettersChanged, DeadLettersPage
+from shardclock.api.answers import (
+    DeadLetter,
+    DeadLetterGroups,
+    DeadLettersChanged,
+    DeadLettersPage,
+    EventSubscription,
+    EventSubscriptionChanged,
+    EventSubscriptionsPage,
+)
 from shardclock.api.fields import Length
 from shardclock.api.jobs import JobRun, JobsPage, JobState, Started
 from shardclock.api.operations import Operation, OperationsPage
@@ -106,6 +115,30 @@ class AsyncOperating:
         """
         path = f"/v1/operations/{ask.number('operation_id', operation_id)}/cancel"
         return await self._sender.ask(Operation, ask.act(path, {}, is_repeatable=False))
+
+    async def event_subscriptions(self) -> tuple[EventSubscription, ...]:
+        """List the endpoints that get events for operators, by name."""
+        return (await self._sender.ask(EventSubscriptionsPage, ask.read("/v1/notify"))).subscriptions
+
+    async def subscribe(
+        self, endpoint: str, kinds: Collection[str], *, failures_min: int = 3, text_only: bool = False
+    ) -> EventSubscriptionChanged:
+        """Send events of these kinds to an endpoint, in place of its earlier kinds.
+
+        errors:  NotFound  there is no such endpoint
+                 Refused   a kind is unknown
+        """
+        body = {"kinds": list(kinds), "failures_min": failures_min, "text_only": text_only}
+        request = ask.change("PUT", f"/v1/notify/{ask.segment(endpoint)}", body)
+        return await self._sender.ask(EventSubscriptionChanged, request)
+
+    async def unsubscribe(self, endpoint: str) -> EventSubscriptionChanged:
+        """Send no more events to an endpoint; the endpoint stays.
+
+        errors:  NotFound  the endpoint gets no events
+        """
+        request = ask.change("DELETE", f"/v1/notify/{ask.segment(endpoint)}")
+        return await self._sender.ask(EventSubscriptionChanged, request)
 
     async def jobs(self) -> tuple[JobState, ...]:
         """List all jobs, by name; the API key must be for all tenants."""

@@ -115,6 +115,13 @@ def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query
     return Request("POST", path, query_of(**query), body_of(fields), {"Content-Type": JSON}, is_repeatable)
 
 
+def change(method: str, path: str, fields: Mapping[str, object] | None = None) -> Request:
+    """Make a request for a change that has the same effect however often it is sent."""
+    return (
+        Request(method, path) if fields is None else Request(method, path, {}, body_of(fields), {"Content-Type": JSON})
+    )
+
+
 def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
     """Write the path of one timer.
 

@@ -7,6 +7,7 @@ schedules              the list of schedules
 processes, instances   processes with their drawing, and instances with their tokens, waits and verbs
 deliveries, dead_letters   lists and single pages, with their verbs
 endpoints                  webhooks' receivers: settings, secrets, failing deliveries, a test
+subscriptions              the events for operators that an endpoint gets
 jobs                       jobs, and one run with its log; run_strip draws the last runs
 cluster                    keepers, their numbers, the ramp and the hold
 tenants                    limits and usage of tenants, and the list of keys

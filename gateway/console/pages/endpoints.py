@@ -14,6 +14,7 @@ from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.pages.excerpts import first_line
 from shardclock_server.gateway.console.pages.listing import ROWS, list_values
+from shardclock_server.gateway.console.pages.subscriptions import kinds_for
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.limits.quotas import endpoints_over_quota
@@ -23,6 +24,7 @@ from shardclock_server.gateway.routes.endpoints import BY_HAND, EndpointLimits, 
 from shardclock_server.service import deliveries
 from shardclock_server.service import endpoints as use_cases
 from shardclock_server.service.endpoints import Done, EndpointChange, EndpointInUse, NewSecret
+from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.endpoints.attempts import find_attempts
 from shardclock_server.sql.endpoints.endpoints import (
@@ -31,6 +33,7 @@ from shardclock_server.sql.endpoints.endpoints import (
     ListedEndpoint,
     list_endpoints,
 )
+from shardclock_server.sql.notify.subscriptions import find_subscriptions
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 from shardclock_server.webhooks.policy import POLICY, RULES
@@ -123,10 +126,14 @@ async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Vi
         signing = await use_cases.read_signing_facts(session, key)
         found = await deliveries.page_of(session, failing, size=FAILING_SHOWN)
         attempts = await find_attempts(session, key)
+        subscriptions = await find_subscriptions(session, tenant_id=key.tenant_id, endpoint=name, limit=1)
     return page(
         request,
         caller,
         "endpoint.html",
+        subscription=subscriptions[0] if subscriptions else None,
+        event_kinds=kinds_for(caller),
+        failures_min=FAILURES_MIN,
         title=f"Endpoint {name}",
         endpoint=endpoint,
         target=key.target,

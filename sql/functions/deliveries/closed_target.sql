@@ -1,4 +1,5 @@
--- A delivery to a handler that no app declares waits for an app.
+-- A delivery to a handler that no app declares waits for an app. `webhook:notify/NAME` is the target of the events for
+-- operators that the endpoint NAME gets; timers can't have this target.
 --
 -- in:    target text, tenant_id text
 -- out:   text
@@ -13,13 +14,17 @@ begin atomic
     select case
         when closed_target.target like 'webhook:%' and not exists (
             select from shardclock.endpoints e
-            where e.tenant_id = closed_target.tenant_id and e.name = substr(closed_target.target, 9)
+            where e.tenant_id = closed_target.tenant_id and e.name = substr(replace(closed_target.target, 'webhook:notify/', 'webhook:'), 9)
         ) then format(
             'target %L has no endpoint: add it (shardclock endpoints add), or discard its dead letters',
             left(closed_target.target, 60)
         )
         when closed_target.target like 'webhook:%' or closed_target.target like 'job:%'
-            then (shardclock.unknown_target(closed_target.target, closed_target.tenant_id))[2]
+            then (
+                shardclock.unknown_target(
+                    replace(closed_target.target, 'webhook:notify/', 'webhook:'), closed_target.tenant_id
+                )
+            )[2]
     end;
 end;
 

@@ -141,3 +141,22 @@ async def test_only_operators_see_the_installation(dsn: str, locked_browser: Bro
 
     await sign_in_as(locked_browser, owner, "operate", tenant=None)
     assert "shards serve" in (await locked_browser.get("")).main
+
+
+async def test_a_timer_that_a_shard_has_paused_needs_a_person_until_it_is_resumed(dsn: str, browser: Browser) -> None:
+    await add_timers(dsn, 1, "now() + interval '1 hour'", name="'beat'")
+    await query(dsn, "select shardclock.pause_timer(name => 'beat', reason => 'by hand')")
+    assert (await browser.api.get("/v1/schedules/refused")).json == {"timers": []}
+
+    refuse = (
+        "update shardclock.command_log set detail = jsonb_build_object('refused', $1::text) where intent = 'PAUSED'"
+    )
+    await query(dsn, refuse, XSS)
+    shown = await browser.get("")
+    shown.assert_escapes()
+    assert "Paused by a shard beat" in shown.main
+    (found,) = (await browser.api.get("/v1/schedules/refused")).json["timers"]
+    assert (found["name"], found["reason"]) == ("beat", XSS)
+
+    await query(dsn, "select shardclock.resume_timer(name => 'beat')")
+    assert (await browser.api.get("/v1/schedules/refused")).json == {"timers": []}

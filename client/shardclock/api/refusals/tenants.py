@@ -36,6 +36,10 @@ ENDPOINT_SECRETS_FULL = CONFLICT.specific(
     "endpoint_secrets_full",
     "endpoint {name!r} has {limit} secrets: end the last rotation (shardclock endpoints rotate --end)",
 )
+UNKNOWN_SUBSCRIPTION = NOT_FOUND.specific(
+    "unknown_subscription",
+    "endpoint {name!r} of tenant {tenant_id!r} gets no events: list the endpoints that do (shardclock notify)",
+)
 UNKNOWN_KEY = NOT_FOUND.specific("unknown_key", "no key has the prefix {prefix!r}: list the keys (shardclock keys)")
 KEY_NOT_LIVE = NOT_FOUND.specific(
     "key_not_live", "no live key has the prefix {prefix!r}: list the keys (shardclock keys)"

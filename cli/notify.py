@@ -1,0 +1,152 @@
+"""The commands about events for operators: list the subscriptions, add, remove and test one."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from shardclock.api.codes import NOT_DONE
+from shardclock_server.cli.endpoints import endpoint_rules
+from shardclock_server.cli.lists import lists, print_if_full, print_none
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
+from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
+from shardclock_server.cli.session import with_session
+from shardclock_server.service import endpoints as of_endpoints
+from shardclock_server.service import notify as use_cases
+from shardclock_server.service.notify import FAILURES_MAX, FAILURES_MIN
+from shardclock_server.sql.endpoints.endpoints import EndpointName
+from shardclock_server.sql.notify.events import EVENT_KINDS
+from shardclock_server.sql.notify.subscriptions import FoundSubscription, find_subscriptions
+from shardclock_server.sql.session import Session
+
+SCHEMES = ("http://", "https://")
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The endpoint's name.")]
+
+notify = typer.Typer(
+    help="List the endpoints that get events for operators; the subcommands add, remove and test them.",
+    invoke_without_command=True,
+)
+
+
+@lists(notify)
+def list_(
+    tenant: OfTenant = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="The limit of rows.")] = 100,
+    as_json: Json = False,
+) -> int:
+    """List the endpoints that get events for operators."""
+
+    async def do(session: Session) -> int:
+        found = await find_subscriptions(session, tenant_id=tenant, limit=limit)
+        if as_json:
+            print_json(found)
+        elif found:
+            columns = ["tenant", "endpoint", "url", "kinds", "state", "last sent", "waiting"]
+            print_table("", columns, [_row(it) for it in found])
+            print_if_full(found, limit)
+        else:
+            none = "no endpoint gets events; `shardclock notify add https://… --on delivery.dead` adds one"
+            print_none("endpoints", none, filtered=tenant is not None)
+        return DONE
+
+    return with_session(do)
+
+
+@notify.command()
+def add(
+    where: Annotated[
+        str, typer.Argument(metavar="URL", help="The URL of a new endpoint, or the name of an existing one.")
+    ],
+    on: Annotated[
+        str,
+        typer.Option("--on", metavar="KINDS", help=f"Kinds of events, separated by commas: {', '.join(EVENT_KINDS)}."),
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", help="The name of a new endpoint. Default: the host of the URL.")
+    ] = None,
+    failures: Annotated[
+        int,
+        typer.Option(
+            "--failures",
+            min=1,
+            max=FAILURES_MAX,
+            help="For job.failed: the failed runs in a row until the first event.",
+        ),
+    ] = FAILURES_MIN,
+    text_only: Annotated[
+        bool,
+        typer.Option(
+            "--text-only", help="Send the text alone, for a receiver that refuses other fields (Google Chat)."
+        ),
+    ] = False,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> int:
+    """Send events to a new or an existing endpoint, in place of its earlier kinds; print a new secret once."""
+    is_url = where.lower().startswith(SCHEMES)
+    key = EndpointName(tenant, (name or (urlsplit(where).hostname or "")) if is_url else where)
+    wanted = use_cases.new_subscription(
+        key, [kind.strip() for kind in on.split(",") if kind.strip()], failures_min=failures, text_only=text_only
+    )
+    new = None
+    if is_url:
+        new = of_endpoints.new_endpoint(
+            key,
+            where,
+            headers={},
+            secret=of_endpoints.generate_secret(asymmetric=False),
+            policy={},
+            rules=endpoint_rules(),
+        )
+
+    async def do(session: Session) -> int:
+        async with session.transaction():
+            added = None if new is None else await of_endpoints.add(session, new)
+            done = await use_cases.subscribe(session, wanted)
+        if as_json:
+            print_json({"done": done.sentence, "secret": added and added.verifier})
+        elif added is None:
+            print_note(done.sentence)
+        else:
+            print_note(f"{done.sentence}; its receiver verifies webhooks with this, which is not shown again:")
+            print_line(added.verifier)
+        return DONE
+
+    return with_session(do)
+
+
+@notify.command()
+def remove(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
+    """Send no more events to an endpoint; the endpoint stays."""
+
+    async def do(session: Session) -> int:
+        done = await use_cases.unsubscribe(session, EndpointName(tenant, name))
+        if as_json:
+            print_json({"done": done.sentence})
+        else:
+            print_note(done.sentence)
+        return DONE
+
+    return with_session(do)
+
+
+@notify.command(name="test")
+def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
+    """Send one test event from this machine now, and print the endpoint's answer."""
+    rules = endpoint_rules()
+
+    async def do(session: Session) -> int:
+        prepared = await use_cases.prepare_test(session, EndpointName(tenant, name), rules=rules)
+        tried = await use_cases.send_test_event(prepared, rules=rules)
+        if as_json:
+            print_json({"delivered": tried.delivered, "ms": round(tried.duration_s * 1000), "answer": tried.answer})
+        else:
+            print_note(f"webhook:{name}: {tried.answer}")
+        return DONE if tried.delivered else NOT_DONE
+
+    return with_session(do)
+
+
+def _row(it: FoundSubscription) -> tuple[object, ...]:
+    state = "enabled" if it.disabled_at is None else f"disabled: {it.disabled_why}"
+    return it.tenant_id, it.endpoint, it.url, ", ".join(it.kinds), state, it.last_sent_at, it.waiting

@@ -1,0 +1,33 @@
+"""The quotas for which this gateway has refused requests, until the events for operators are written."""
+
+from collections.abc import Mapping
+
+from shardclock_server.gateway.requests.problems import Problem
+from shardclock_server.sql.notify.events import ObservedEvent
+
+QUOTAS_MAX = 1_000  # further quotas are left out, so that tenants can't fill the memory
+
+
+class RefusedQuotas:
+    """Collect the last refusal of each tenant and quota."""
+
+    def __init__(self) -> None:
+        self._refused: dict[tuple[str, str], ObservedEvent] = {}
+
+    def __len__(self) -> int:
+        """Count the collected refusals."""
+        return len(self._refused)
+
+    def add(self, tenant_id: str, quota: str, problem: Problem) -> None:
+        """Add a refusal, in place of an earlier one of the same quota."""
+        if len(self._refused) < QUOTAS_MAX:
+            detail: Mapping[str, object] = {"quota": quota, "limit": problem.more.get("limit")}
+            self._refused[tenant_id, quota] = ObservedEvent(
+                "quota.reached", quota, str(problem), detail, tenant_id=tenant_id
+            )
+
+    def take(self) -> list[ObservedEvent]:
+        """Take all events of the refusals."""
+        taken = list(self._refused.values())
+        self._refused.clear()
+        return taken

@@ -1,0 +1,31 @@
+"""Find timers that a shard has paused because it could not fire them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from shardclock_server.sql.session import Session
+
+LOOKED_MAX = 10_000  # a timer that was paused before so many other changes is not found
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTimer:
+    """A timer that a shard has paused, with the reason; a client repairs or cancels it."""
+
+    timer_key: int
+    name: str | None
+    target: str
+    schedule: str | None
+    paused_at: datetime
+    reason: str
+
+
+async def find_refused(session: Session, tenant_id: str, *, with_jobs: bool, limit: int) -> list[RefusedTimer]:
+    """Find a tenant's timers that a shard has paused, the last one first.
+
+    shape:   at most `limit`, among the `LOOKED_MAX` timers with the latest changes
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/find_refused.sql
+    """
+    rows = await session.rows("find_refused", tenant_id=tenant_id, with_jobs=with_jobs, looked=LOOKED_MAX, limit=limit)
+    return [RefusedTimer(*row) for row in rows]

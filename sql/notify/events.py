@@ -1,0 +1,62 @@
+"""Note events for operators, and make deliveries of them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shardclock_server.sql.session import Session
+
+THROTTLE = timedelta(minutes=5)  # an endpoint gets one delivery of each kind and subject in this time
+EVENTS_MAX = 10_000  # the limit of events that one call takes
+OPERATORS_TENANT = "default"  # the events of jobs and of the cluster belong to this tenant
+# Orders the kinds as users read them. sql/schema/0010_notify.sql has the same list.
+TENANT_KINDS = ("delivery.dead", "endpoint.disabled", "process.incident", "schedule.paused", "quota.reached")
+OPERATOR_KINDS = ("job.failed", "job.late", "cluster.lag", "cluster.takeover", "cluster.hold")
+EVENT_KINDS = (*TENANT_KINDS, *OPERATOR_KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedEvent:
+    """An event that no row shows, with its sentence for persons and its fields for programs."""
+
+    kind: str
+    subject: str
+    sentence: str
+    detail: Mapping[str, object] = field(default_factory=dict)
+    tenant_id: str = OPERATORS_TENANT
+
+
+async def note_events(session: Session, events: Sequence[ObservedEvent]) -> None:
+    """Write the events that a subscribed endpoint of their tenant has not had within `THROTTLE`.
+
+    errors:  StoreUnavailable  the outcome is unknown
+    source:  sql/notify/note_events.sql
+    """
+    await session.rows(
+        "note_events",
+        tenant_ids=[it.tenant_id for it in events],
+        kinds=[it.kind for it in events],
+        subjects=[it.subject for it in events],
+        sentences=[it.sentence for it in events],
+        details=[json.dumps(dict(it.detail)) for it in events],
+        every=THROTTLE,
+    )
+
+
+async def send_events(session: Session, *, now: datetime | None = None) -> int:
+    """Make deliveries of the events; return the number of deliveries.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/functions/notify/send_events.sql
+    """
+    return int(await session.call_one("send_events", every=THROTTLE, most=EVENTS_MAX, now=now))
+
+
+async def read_subscribed_kinds(session: Session) -> frozenset[str]:
+    """Read the kinds of events of the operators' tenant that have a subscription.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/notify/subscribed_kinds.sql
+    """
+    return frozenset(row["kind"] for row in await session.rows("subscribed_kinds", tenant_id=OPERATORS_TENANT))

@@ -1,0 +1,83 @@
+"""The subscriptions of endpoints to events for operators."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shardclock_server.sql.endpoints.endpoints import EndpointName
+from shardclock_server.sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class EventSubscription:
+    """The kinds of events that an endpoint gets.
+
+    A failed run of a job is an event from `failures_min` failed runs in a row on. With `text_only` the body has the
+    text alone.
+    """
+
+    key: EndpointName
+    kinds: tuple[str, ...]
+    failures_min: int
+    text_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSubscription:
+    """A subscription in a list, with the state of its endpoint.
+
+    `last_sent_at` is the last delivery within five minutes, and `waiting` counts the events since then.
+    """
+
+    tenant_id: str
+    endpoint: str
+    url: str
+    kinds: Sequence[str]
+    failures_min: int
+    text_only: bool
+    changed_at: datetime
+    disabled_at: datetime | None
+    disabled_why: str | None
+    last_sent_at: datetime | None
+    waiting: int
+
+
+async def subscribe_endpoint(session: Session, wanted: EventSubscription) -> bool:
+    """Subscribe an endpoint, in place of its earlier subscription; False if there is nothing to change.
+
+    errors:  StatementRefused  the endpoint does not exist
+             StoreUnavailable  the outcome is unknown: call again
+    source:  sql/notify/subscribe_endpoint.sql
+    """
+    return bool(
+        await session.rows(
+            "subscribe_endpoint",
+            tenant_id=wanted.key.tenant_id,
+            endpoint=wanted.key.name,
+            kinds=list(wanted.kinds),
+            failures_min=wanted.failures_min,
+            text_only=wanted.text_only,
+        )
+    )
+
+
+async def unsubscribe_endpoint(session: Session, key: EndpointName) -> bool:
+    """Remove an endpoint's subscription; False if it has none.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/notify/unsubscribe_endpoint.sql
+    """
+    return bool(await session.rows("unsubscribe_endpoint", tenant_id=key.tenant_id, endpoint=key.name))
+
+
+async def find_subscriptions(
+    session: Session, *, tenant_id: str | None, endpoint: str | None = None, limit: int
+) -> list[FoundSubscription]:
+    """Find subscriptions by tenant and endpoint: all, one tenant's, or one endpoint's.
+
+    shape:   at most `limit`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/notify/find_subscriptions.sql
+    """
+    rows = await session.rows("find_subscriptions", tenant_id=tenant_id, endpoint=endpoint, limit=limit)
+    return [FoundSubscription(**dict(row)) for row in rows]

@@ -1,0 +1,82 @@
+"""Commands subscribe endpoints to events for operators, list and test them, and a refused command stores nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shardclock.api.refusals.tenants import ENDPOINT_EXISTS, UNKNOWN_ENDPOINT, UNKNOWN_SUBSCRIPTION
+from tests.support.answering import answering
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_code, assert_refused
+from tests.support.program import Shell
+
+URL = "https://hooks.example.com/services/T0/B0"
+
+
+def test_a_new_url_is_an_endpoint_that_gets_the_events(shell: Shell) -> None:
+    added = shell("notify", "add", URL, "--on", "job.failed, delivery.dead")
+
+    assert added.code == DONE
+    assert added.out.startswith("whsec_")
+    assert "endpoint webhook:hooks.example.com gets delivery.dead, job.failed" in added.err
+    (listed,) = shell("notify", "--json").json
+    assert (listed["endpoint"], listed["url"]) == ("hooks.example.com", URL)
+    assert (listed["kinds"], listed["failures_min"]) == (["delivery.dead", "job.failed"], 3)
+    (endpoint,) = shell("endpoints", "--json").json
+    assert endpoint["name"] == "hooks.example.com"
+
+
+def test_an_existing_endpoint_gets_other_kinds_instead_and_none_after_the_removal(shell: Shell) -> None:
+    shell("endpoints", "add", "ops", "--url", URL, "--tenant", "acme")
+
+    shell("notify", "add", "ops", "--on", "delivery.dead", "--tenant", "acme")
+    changed = shell("notify", "add", "ops", "--on", "endpoint.disabled", "--text-only", "--tenant", "acme", "--json")
+    again = shell("notify", "add", "ops", "--on", "endpoint.disabled", "--text-only", "--tenant", "acme")
+
+    assert changed.json == {"done": "endpoint webhook:ops gets endpoint.disabled", "secret": None}
+    assert "gets endpoint.disabled already" in again.err
+    (listed,) = shell("notify", "--tenant", "acme", "--json").json
+    assert (listed["kinds"], listed["text_only"]) == (["endpoint.disabled"], True)
+    assert shell("notify", "remove", "ops", "--tenant", "acme").code == DONE
+    assert shell("notify", "--json").json == []
+    assert [it["name"] for it in shell("endpoints", "--json").json] == ["ops"]
+    assert_code(shell("notify", "remove", "ops", "--tenant", "acme", "--json"), UNKNOWN_SUBSCRIPTION)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (["--on", "job.lost"], "'job.lost' is refused: choose from delivery.dead, "),
+        (["--on", " , "], "is refused: choose from delivery.dead, "),
+        (["--on", "cluster.lag", "--tenant", "acme"], "cluster.lag is refused for tenant 'acme'"),
+        (["--on", "job.failed", "--failures", "0"], "0"),
+        (["--on", "job.failed", "--name", "NO"], "endpoint name 'NO' is refused"),
+    ],
+)
+def test_a_wrong_subscription_is_refused_and_adds_no_endpoint(shell: Shell, wrong: list[str], sentence: str) -> None:
+    assert_refused(shell("notify", "add", URL, *wrong), sentence, code=BAD_INPUT)
+
+    assert shell("endpoints", "--json").json == []
+
+
+def test_an_endpoint_that_is_taken_or_missing_is_refused(shell: Shell) -> None:
+    shell("endpoints", "add", "hooks.example.com", "--url", URL)
+
+    assert_code(shell("notify", "add", URL, "--on", "delivery.dead", "--json"), ENDPOINT_EXISTS)
+    assert_code(shell("notify", "add", "nowhere", "--on", "delivery.dead", "--json"), UNKNOWN_ENDPOINT)
+    assert shell("notify", "--json").json == []
+
+
+def test_a_test_event_is_sent_at_once_and_its_answer_printed(shell: Shell) -> None:
+    with answering(204) as receiver:
+        env: dict[str, Any] = {"SHARDCLOCK_WEBHOOK_HTTP": "true", "SHARDCLOCK_WEBHOOK_ALLOW": "127.0.0.0/8"}
+        shell("notify", "add", receiver.url, "--on", "delivery.dead", "--name", "chat", **env)
+        tried = shell("notify", "test", "chat", **env)
+
+    assert (tried.code, tried.err) == (DONE, "webhook:chat: it answered 204\n")
+    (body,) = [json.loads(it) for _, it in receiver.got]
+    assert body["type"] == "notify.test"
+    assert body["text"] == "a test: endpoint webhook:chat gets delivery.dead"
+    assert_refused(shell("notify", "test", "nowhere"), "gets no events", code=NOT_DONE)
