@@ -71,6 +71,6 @@ async def _operate(
 ) -> str:
     """Change the timer; in a refusal from Postgres, replace the field's name by the option's."""
     try:
-        return await verbs.operate_timer(session, which, verb=verb, to=to, reason=reason, missed=missed)
+        return await verbs.change_system_timer(session, which, verb=verb, to=to, reason=reason, missed=missed)
     except InvalidTimer as refusal:
         raise InvalidTimer(in_options(str(refusal))) from None

@@ -116,7 +116,7 @@ class Settings(BaseModel):
     standby: bool = Field(True, description="whether local keepers stand by beside a Ray of our own")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(
-        None, min_length=1, description="of the Ray cluster to join; our own draws one"
+        None, min_length=1, description="the token of the Ray cluster to join; without one: drawn"
     )
     cluster_id: Annotated[str, written_as(*LABEL)] | None = Field(
         None, description="names this cluster on its database; none: drawn"

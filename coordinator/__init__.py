@@ -4,8 +4,8 @@ The coordinator is a reconcile loop in the manner of a Kubernetes controller (`r
 the lead, reads the holders (`holders_seen`), and then handles one role after the other (`crew`). For each role the crew
 compares the desired with the actual state: a `fleet` lists the processes and the nodes, and the holders table lists the
 keepers. The crew ends the holders that are lost (`takeover`), lets a pure function decide (`plan`), and acts on the
-difference (`supervisor` starts, watches and ends the keepers). The coordinator has no state in memory that it could not
-read again. It may be killed at any moment, and its next incarnation carries on.
+difference (`keeper_processes` starts, watches and ends the keepers). The coordinator has no state in memory that it
+could not read again. It may be killed at any moment, and its next incarnation continues.
 
 No timer depends on the coordinator. The coordinator makes takeover quick (about 0.2 s instead of the lease's 10 s) and
 scaling smooth, and moves keepers off a node that drains. It can't know whether a silent keeper is dead

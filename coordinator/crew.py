@@ -14,7 +14,7 @@ from shardclock_server.coordinator.quarantine import Quarantine
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stand_by import StandBy
 from shardclock_server.coordinator.stats import CrewStats
-from shardclock_server.coordinator.supervisor import Supervisor
+from shardclock_server.coordinator.keeper_processes import KeeperProcesses
 from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders, silent_holders
 from shardclock_server.sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders
 from shardclock_server.sql.cluster.leadership import Leadership
@@ -49,7 +49,7 @@ class Crew:
         # retired because another cluster serves fires its leased timers first, so that no timer is late.
         self._finish_s = settings.finish_s if fleet.role == WORKER or stand_by is not None else 0.0
         self._log = log.bind(role=fleet.role)
-        self._supervisor = Supervisor(
+        self._processes = KeeperProcesses(
             fleet, changed=changed, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log
         )
         self._detector = FailureDetector()
@@ -64,7 +64,7 @@ class Crew:
 
         errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the turn ended half way: call again
         """
-        await self._supervisor.adopt()
+        await self._processes.adopt()
         self._nodes = await self._fleet.nodes()
         observed = self._observe(await self._take_over(leadership, seen))
         goes = self._stand_by is not None and not leadership.leads
@@ -77,10 +77,10 @@ class Crew:
 
         errors:  StoreUnavailable, StatementRefused  the turn ended half way: call again
         """
-        if not self._supervisor.names():
+        if not self._processes.names():
             return
         holders, silent = self._watched(seen)
-        lost = silent_holders(holders, supervised=self._supervisor.names(), silent=silent, leads=leadership.leads)
+        lost = silent_holders(holders, supervised=self._processes.names(), silent=silent, leads=leadership.leads)
         await self._end(lost, leadership)
         todo = plan(wanted, self._observe([h for h in holders if h.holder not in lost]))
         if todo.assign and leadership.leads:
@@ -91,20 +91,20 @@ class Crew:
 
         errors:  FleetUnavailable  no answer in time
         """
-        await self._supervisor.adopt()
+        await self._processes.adopt()
 
     async def retire(self) -> set[str]:
         """Drain all actors; return their names.
 
         errors:  FleetUnavailable  no answer in time
         """
-        retired = self._supervisor.names()
-        await self._supervisor.retire_all()
+        retired = self._processes.names()
+        await self._processes.retire_all()
         return retired
 
     async def abandon(self) -> None:
         """Break off the drains that are under way."""
-        await self._supervisor.abandon()
+        await self._processes.abandon()
 
     def forget_silence(self) -> None:
         """Forget which keepers were silent, and since when, because there was no news of any keeper."""
@@ -118,12 +118,12 @@ class Crew:
     @property
     def has_keepers(self) -> bool:
         """Return whether keepers are supervised."""
-        return bool(self._supervisor.names())
+        return bool(self._processes.names())
 
     @property
     def is_starting(self) -> bool:
         """Return whether a keeper was started a moment ago and has not registered yet."""
-        return self._supervisor.is_starting
+        return self._processes.is_starting
 
     @property
     def is_stuck(self) -> bool:
@@ -134,8 +134,8 @@ class Crew:
         """Describe the actual state; actors that are gone are left out."""
         now_s = time.monotonic()
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
-        late = self._supervisor.learn_starts(mine, stalled_s=self._settings.stalled_s)
-        keepers = self._supervisor.keepers(mine, self._suspects(mine))
+        late = self._processes.learn_starts(mine, stalled_s=self._settings.stalled_s)
+        keepers = self._processes.keepers(mine, self._suspects(mine))
         self._quarantine.fail(late, now_s=now_s)
         self._quarantine.learn_nodes(keepers, self._nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
@@ -165,7 +165,7 @@ class Crew:
         holders = seen.of(self.role)
         self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=seen.read_s)
         silent = self._detector.silent(longer_than_s=self._settings.silent_s)
-        self._supervisor.give_up(silent, SILENT)
+        self._processes.give_up(silent, SILENT)
         return holders, silent
 
     async def _take_over(self, leadership: Leadership, seen: HoldersSeen) -> list[Holder]:
@@ -175,8 +175,8 @@ class Crew:
         """
         holders, silent = self._watched(seen)
         mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
-        gone = self._supervisor.gone()
-        late = self._supervisor.overdue_to_start(mine)
+        gone = self._processes.gone()
+        late = self._processes.overdue_to_start(mine)
         gone |= dict.fromkeys(late, NEVER_STARTED)
         # These actors never registered, so end_holders() doesn't report them.
         self.stats.takeovers.update(["never_started"] * len(late))
@@ -184,7 +184,7 @@ class Crew:
         lost = lost_holders(
             holders,
             cluster_id=self._cluster_id,
-            supervised=self._supervisor,
+            supervised=self._processes,
             gone=gone,
             silent=silent,
             leads=leadership.leads,
@@ -194,7 +194,7 @@ class Crew:
         has_keepers = any(it.holder not in lost for it in mine.values())
         self._starts.learn(given_up=bool(late), has_keepers=has_keepers, now_s=time.monotonic())
         self._learn(gone, mine)
-        self._supervisor.drop(gone)
+        self._processes.drop(gone)
         return [h for h in holders if h.holder not in lost]
 
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
@@ -218,9 +218,9 @@ class Crew:
     def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
         """Quarantine the nodes on which actors failed; if actors failed on every node, back off instead."""
         now_s = time.monotonic()
-        ages_s = {name: self._supervisor.age_s(name) for name in gone}
+        ages_s = {name: self._processes.age_s(name) for name in gone}
         lost = [
-            mine[name].node_id if name in mine else self._supervisor.node_id(name)
+            mine[name].node_id if name in mine else self._processes.node_id(name)
             for name, why in gone.items()
             if why in (UNREACHABLE, SILENT) or ages_s[name] < STARTING_S
         ]
@@ -237,12 +237,12 @@ class Crew:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):
             return  # we no longer lead: the next turn finds out which coordinator does
         # The timers of the lost slots do not wait for the fleet's answer.
-        await self._supervisor.kill_dropped()
+        await self._processes.kill_dropped()
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
-            await self._supervisor.spawn(node_id)
+            await self._processes.spawn(node_id)
             self.stats.started += 1
         # A keeper without slots claims nothing more. It finishes its claimed timers and deliveries.
-        self._supervisor.retire(self._supervisor.finished(todo.retire, finish_s=self._finish_s))
+        self._processes.retire(self._processes.finished(todo.retire, finish_s=self._finish_s))
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
         """Give all keepers their slots in one statement; False if this coordinator no longer leads."""

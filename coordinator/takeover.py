@@ -1,4 +1,7 @@
-"""The choice of the lost holders, so that other holders take over their timers and deliveries: pure functions."""
+"""Decide which holders are lost, so that other holders take over their timers and deliveries: pure functions.
+
+A keeper that has only been silent for a moment is not lost: `plan` suspends it, and other keepers get its slots.
+"""
 
 from collections.abc import Collection, Container, Mapping, Sequence
 

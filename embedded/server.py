@@ -105,7 +105,7 @@ class EmbeddedPostgres:
             return False
         with self._server_lock():
             if self._users_lock is None or self.is_running():
-                return False  # another thread has closed this use, or another process has restarted the server
+                return False  # another thread has closed this object, or another process has restarted the server
             self._postmaster.ensure_up()
             return True
 

@@ -232,7 +232,7 @@ grant execute on function
 to shardclock_scheduler;
 grant execute on function
     shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,
-    shardclock.signal_instance, shardclock.end_service_task, shardclock.end_of_task, shardclock.check_quota,
+    shardclock.signal_instance, shardclock.end_service_task, shardclock.end_of_task, shardclock.check_process_quota,
     shardclock.lost_service_task, shardclock.attempts_left
 to shardclock_scheduler;
 -- Engines, which have the shards' role, advance instances.
@@ -317,7 +317,7 @@ grant execute on function shardclock.reset_group to shardclock_shard;
 
 -- `operate` changes the timers of jobs and processes with its caller's rights, so that the record names the caller.
 grant execute on function
-    shardclock.operate_timer, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice, shardclock.move_timers,
+    shardclock.change_system_timer, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice, shardclock.move_timers,
     shardclock.log_of, shardclock.pending_key, shardclock.check_one_timer, shardclock.ended_as,
     shardclock.check_due_date, shardclock.delay_from_now, shardclock.parse_delay, shardclock.plain_length,
     shardclock.judged_duration, shardclock.shown,
@@ -414,7 +414,7 @@ grant insert on shardclock.operator_events to shardclock_gateway;
 grant execute on function
     shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
     shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries, shardclock.closed_target,
-    shardclock.operate_timer
+    shardclock.change_system_timer
 to shardclock_gateway;
 grant execute on function shardclock.end_of_page to shardclock_gateway;
 grant execute on function

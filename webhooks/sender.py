@@ -44,7 +44,9 @@ class SenderSettings(BaseModel):
         500, gt=0, description="permits: of these a tenant has up to half, a host up to a third; the next one waits"
     )
     kept_max: int = Field(500, ge=0, description="connections in all, beyond which none is kept for the next delivery")
-    keep_s: float = Field(15.0, gt=0, description="how long a connection is kept: below what most servers keep theirs")
+    keep_s: float = Field(
+        15.0, gt=0, description="how long an idle connection is kept: shorter than most servers' timeouts"
+    )
 
 
 @dataclass(frozen=True, slots=True)

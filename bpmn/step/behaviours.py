@@ -27,7 +27,7 @@ from shardclock_server.bpmn.step.effects import (
     SignalThrown,
     TaskOpened,
 )
-from shardclock_server.bpmn.step.events import catch, caught_around, wait_for, watch
+from shardclock_server.bpmn.step.events import catch, caught_around
 from shardclock_server.bpmn.step.loops import begin_loop, variables_of_execution
 from shardclock_server.bpmn.step.node_exit import finish
 from shardclock_server.bpmn.step.state import ROOT, Phase, PlannedEntry, Token
@@ -39,6 +39,7 @@ from shardclock_server.bpmn.step.variables import (
     evaluate_text,
     visible_variables,
 )
+from shardclock_server.bpmn.step.wait_opening import wait_for, watch
 from shardclock_server.feel import Json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 

@@ -1,113 +1,16 @@
-"""Make a node wait for its events (timers, messages, signals), and apply an event to the tokens around it."""
+"""Apply an event to the token that waits for it: a timer is due, a message or signal came, or an error was thrown."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 
-from shardclock_server.bpmn.model.definition import (
-    Definition,
-    ErrorTrigger,
-    EscalationTrigger,
-    FlowNode,
-    MessageTrigger,
-    NodeKind,
-    SignalTrigger,
-    TimerKind,
-    TimerTrigger,
-)
-from shardclock_server.bpmn.model.expressions import InvalidValue, Text
-from shardclock_server.bpmn.model.times import check_occurs, is_negative, time_text
-from shardclock_server.bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
+from shardclock_server.bpmn.model.definition import ErrorTrigger, EscalationTrigger, FlowNode, NodeKind
 from shardclock_server.bpmn.step.node_exit import finish
-from shardclock_server.bpmn.step.state import Catches, Instance, Phase, Token
+from shardclock_server.bpmn.step.state import Catches, Phase, Token
 from shardclock_server.bpmn.step.tokens import StepContext
-from shardclock_server.bpmn.step.variables import EvaluationFailed, describe_lookups, evaluate_text
+from shardclock_server.bpmn.step.wait_closing import closed_by_interrupt
+from shardclock_server.bpmn.step.wait_opening import event_subprocess_starts
 from shardclock_server.feel import Json
-from shardclock_server.timers.duration import add_duration, parse_duration
-from shardclock_server.timers.zone import UTC_ZONE
 
 Payload = Mapping[str, Json]
-AT_ONCE = "PT0S"  # replaces a computed duration below zero, as in Camunda 8
-WAITED_CHARS_MAX = 200  # the length of a time, a name or a key: one index of subscriptions has both name and key
-
-
-def watch(step: StepContext, token: Token, node: FlowNode) -> None:
-    """Open the waits around a token at a node: its boundary events, and the event sub-processes inside it.
-
-    errors:  EvaluationFailed  an expression's value can't be waited for; no wait was opened
-    """
-    watched: list[str] = []
-    if not step.is_inner(token):
-        watched += node.boundaries
-    if node.event_subprocesses and (node.loop is None or step.is_inner(token)):
-        watched += _starts(step, node)
-    wait_for(step, token, watched)
-
-
-def wait_for(step: StepContext, token: Token, node_ids: list[str]) -> None:
-    """Open the waits of some nodes for a token, all or none.
-
-    errors:  EvaluationFailed
-    """
-    opened = [effect for node_id in node_ids for effect in _opened(step, token, step.definition.nodes[node_id])]
-    step.effects += opened
-
-
-def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effect, ...]:
-    """Return the waits of a process's start events. Expressions are evaluated now, and see no variables.
-
-    shape:   TimerOpened, MessageOpened and SignalOpened, with token 0
-    errors:  EvaluationFailed  an expression's value can't be waited for
-    """
-    step = StepContext(definition, Instance(), now)
-    wait_for(step, Token(0, definition.process_id, 0), list(definition.starts))
-    return tuple(step.effects)
-
-
-def _opened(step: StepContext, token: Token, node: FlowNode) -> Iterator[Effect]:
-    def text(written: Text, subject: str, seen_by: Token = token) -> str:
-        value = evaluate_text(written, step.instance, seen_by, step.budget, subject=f"{subject} of {node.node_id}")
-        if len(value) > WAITED_CHARS_MAX:
-            raise EvaluationFailed(
-                f"{subject} of {node.node_id} has {len(value):,} characters, and may have {WAITED_CHARS_MAX};"
-                " shorten it"
-            )
-        return value
-
-    match node.trigger:
-        case TimerTrigger(kind, written):
-            is_computed = not isinstance(written, str)
-            spelled = text(written, "the time")
-            try:
-                time = _readable(kind, spelled, now=step.now, is_computed=is_computed)
-            except EvaluationFailed as error:
-                raise EvaluationFailed(f"{error}{describe_lookups(step.instance, token, written)}") from None
-            yield TimerOpened(token.key, node.node_id, kind, time)
-        case MessageTrigger(name, correlation):
-            # The start event of a process ignores the key. A boundary event's key is evaluated in the scope around the
-            # activity.
-            around = step.instance.tokens.get(token.scope, token) if node.kind == NodeKind.BOUNDARY else token
-            key = text(correlation, "the correlation key", around) if correlation and token.key else ""
-            yield MessageOpened(token.key, node.node_id, text(name, "the message's name"), key)
-        case SignalTrigger(name):
-            yield SignalOpened(token.key, node.node_id, text(name, "the signal's name"))
-        case _:
-            pass  # errors and escalations come from inside the instance
-
-
-def _readable(kind: TimerKind, text: str, *, now: datetime, is_computed: bool) -> str:
-    if kind == TimerKind.DURATION and is_computed and is_negative(text):
-        return AT_ONCE
-    try:
-        spelled = time_text(kind, text)
-        if kind == TimerKind.DURATION:
-            add_duration(now, parse_duration(spelled), UTC_ZONE)
-        if kind == TimerKind.CYCLE and is_computed:  # a literal cycle was checked at the deployment
-            check_occurs(spelled)
-    except InvalidValue as error:
-        raise EvaluationFailed(str(error)) from None
-    except OverflowError:
-        raise EvaluationFailed(f"{text!r} from now is after the year 9999; give a shorter time") from None
-    return spelled
 
 
 def apply_event(step: StepContext, token: Token, node_id: str, payload: Payload) -> bool:
@@ -177,8 +80,9 @@ def _around(step: StepContext, thrower: Token) -> Iterator[tuple[Token, Sequence
     """
     at: Token | None = thrower
     while at is not None:
-        inside = _starts_of(step, at) if at is not thrower and _begins_inside(step, at) else ()
-        yield at, (*inside, *(() if step.is_inner(at) else step.node_of(at).boundaries))
+        node = step.node_of(at)
+        inside = event_subprocess_starts(step, node) if at is not thrower and _begins_inside(step, at) else ()
+        yield at, (*inside, *(() if step.is_inner(at) else node.boundaries))
         at = step.alive(at.scope)
 
 
@@ -211,15 +115,5 @@ def _begin_event_subprocess(step: StepContext, scope: Token, start: FlowNode, pa
     if start.is_interrupting:
         step.terminate_inside(scope)
         scope.is_interrupted = True
-        for node_id in _starts_of(step, scope):
-            step.emit(WaitClosed(scope.key, node_id))
+        step.effects += closed_by_interrupt(scope, event_subprocess_starts(step, step.node_of(scope)))
     step.plan(start.scope_id, scope.key, payload)
-
-
-def _starts_of(step: StepContext, scope: Token) -> list[str]:
-    return _starts(step, step.node_of(scope))
-
-
-def _starts(step: StepContext, node: FlowNode) -> list[str]:
-    found = (step.definition.nodes[inner].start for inner in node.event_subprocesses)
-    return [start for start in found if start]

@@ -1,11 +1,11 @@
-"""Create and end tokens, and close their waits: the working memory of one step, with its effects."""
+"""Create and end tokens: the working memory of one step, with its effects."""
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from shardclock.jsonb import storable
-from shardclock_server.bpmn.model.definition import Definition, FlowNode, NodeKind
+from shardclock_server.bpmn.model.definition import Definition, FlowNode
 from shardclock_server.bpmn.model.expressions import Text
 from shardclock_server.bpmn.step.effects import (
     ChildOpened,
@@ -17,19 +17,14 @@ from shardclock_server.bpmn.step.effects import (
     TaskOpened,
     TokenChange,
     TokenChanged,
-    WaitClosed,
 )
 from shardclock_server.bpmn.step.evaluation_budget import EvaluationBudget
 from shardclock_server.bpmn.step.state import Continuation, Instance, PlannedEntry, Token
 from shardclock_server.bpmn.step.variables import evaluate_value
+from shardclock_server.bpmn.step.wait_closing import closed_by_end
 from shardclock_server.feel import Json
 
 SENTENCE_CHARS_MAX = 2_000
-WAITING = frozenset(
-    {NodeKind.SERVICE, NodeKind.USER, NodeKind.RECEIVE, NodeKind.CATCH, NodeKind.EVENT_BASED, NodeKind.CALL}
-)
-
-
 # Nested call activities. An engine's turn propagates a cancellation down by one level.
 CALLS_DEPTH_MAX = 100
 
@@ -135,8 +130,7 @@ class StepContext:
         """Remove a token, and close its waits."""
         node = self.node_of(token)
         self.resolve_incident(token)
-        if node.kind in WAITING or node.boundaries or node.event_subprocesses:
-            self.effects.append(WaitClosed(token.key, at=token.node_id))
+        self.effects += closed_by_end(token, node)
         del self.instance.tokens[token.key]
         self.effects.append(TokenChanged(token.key, token.node_id, change))
         self.touched[token.scope] = None

@@ -3,7 +3,7 @@
 source:  the functions of Camunda 8 (feel-scala 1.20) and of DMN 1.5 that `FUNCTIONS` lacks
 """
 
-SAME_AGAIN = "a process that is run again must decide the same; let a task or the caller make it, and read its variable"
+SAME_AGAIN = "an expression that is evaluated again must have the same value; let a task or the caller set a variable"
 UNSUPPORTED = {
     "random number": f"random number() is not supported: {SAME_AGAIN}",
     "uuid": f"uuid() is not supported: {SAME_AGAIN}",

@@ -1,8 +1,8 @@
 """Limit concurrent requests, and the usage of each tenant.
 
-quotas       the quotas of one tenant
+quotas       the limits of each tenant at one gateway: writes, lines, waiting callers, endpoints
 refused_quotas   the quotas for which requests were refused, until their events are written
-reservation  one request's reservation of its tenant's quotas
+timer_quotas the quotas of pending timers, schedules and payload bytes, checked for each new timer
 usage        one tenant's usage, as one gateway knows it
 rates        writes per second
 concurrency  a limit of concurrent callers, with a share for each tenant

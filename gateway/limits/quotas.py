@@ -1,4 +1,7 @@
-"""The quotas of one tenant: writes per second, pending timers, their payloads, schedules, and waiting callers.
+"""The limits of each tenant at one gateway: writes per second, pending timers, schedules, and waiting callers.
+
+`timer_quotas` checks the quotas of a new timer. Postgres checks the quotas of instances, definitions and messages
+(sql/functions/tenants/check_process_quota.sql).
 
 A create counts nothing in Postgres. If a tenant has a quota, a gateway counts its pending timers from time to time,
 and adds the timers it has written since: docs/decisions/0046-quotas.md.
@@ -17,7 +20,7 @@ from typing import Self
 import structlog
 
 from shardclock_server.gateway.limits.rates import RateLimits
-from shardclock_server.gateway.limits.reservation import QuotaReservation, over_quota
+from shardclock_server.gateway.limits.timer_quotas import QuotaReservation, over_quota
 from shardclock_server.gateway.limits.usage import TenantUsage
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.sql.pool import Pool

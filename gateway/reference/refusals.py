@@ -38,13 +38,13 @@ BY_PARAMETER: Mapping[str, Collection[RefusalCode]] = {
     "If-Match": {STALE},
     "wait": {OVER_QUOTA},
 }
-CHANGES = ("move_timer", "cancel_timer", "pause_timer", "resume_timer", "run_timer", "operate_timer")
+CHANGES = ("move_timer", "cancel_timer", "pause_timer", "resume_timer", "run_timer", "change_system_timer")
 OWN: Mapping[str, Collection[RefusalCode]] = {
     "create_timer": {NAME_TAKEN, OVER_QUOTA},
     "create_timers": {OVER_QUOTA},
     "put_timer": {OVER_QUOTA},
     **{f"{verb}_timers": {MORE_MATCH} for verb in ("cancel", "pause", "resume", "shift")},
-    # CONFLICT: the timer has no planned date yet, or belongs to a job or a process. For operate_timer, the timer
+    # CONFLICT: the timer has no planned date yet, or belongs to a job or a process. For change_system_timer, the timer
     # belongs to neither.
     **{name: {TOO_LATE, CONFLICT} for change in CHANGES for name in (change, f"{change}_by_name")},
     # A plain timer may become a schedule by another rule, which needs quota.

@@ -22,7 +22,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.shared_fields import find_own
 from shardclock_server.service.single_change import ChangedTimer, change_one
 from shardclock_server.sql.clients.history import TimerState, find_timer, lock_timer
-from shardclock_server.sql.clients.verbs import Shift, TimerRef, operate_timer
+from shardclock_server.sql.clients.verbs import Shift, TimerRef, change_system_timer
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
 from shardclock_server.timers.schedule import MissedChoice
@@ -125,11 +125,11 @@ async def operate_own(
     """Change a timer of a job or a process in the caller's tenant.
 
     errors:  Problem  the timer is a job's, and the key is a tenant's
-             and those of `operate_timer`
+             and those of `change_system_timer`
     """
     timer = await find_own(session, which, caller)
     refuse_tenant_key(caller, timer.target)
-    return await operate_timer(session, which, verb=verb, to=to, reason=reason, missed=missed)
+    return await change_system_timer(session, which, verb=verb, to=to, reason=reason, missed=missed)
 
 
 def _due_of(changed: ChangedTimer, outcomes: VerbOutcomes) -> list[datetime | None]:

@@ -15,7 +15,7 @@ from shardclock.api.codes import TOO_LARGE, invalid
 from shardclock_server.gateway.access import scoped
 from shardclock_server.gateway.answers.answer import moment_text
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
-from shardclock_server.gateway.limits.reservation import QuotaReservation, TimerReservation
+from shardclock_server.gateway.limits.timer_quotas import QuotaReservation, TimerReservation
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.bodies import NDJSON, read_body, size_of_body
 from shardclock_server.gateway.requests.callers import Caller

@@ -285,7 +285,7 @@ def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
 
     @router.post(
         f"{path}/operate",
-        operation_id=f"operate_timer{suffix}",
+        operation_id=f"change_system_timer{suffix}",
         response_model=ChangedAnswer,
         openapi_extra=body_of(OperateRequest, example={"verb": "pause", "reason": "month-end close"}),
     )

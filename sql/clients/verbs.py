@@ -111,7 +111,7 @@ async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Dur
     )
 
 
-async def operate_timer(
+async def change_system_timer(
     session: Session,
     which: TimerRef,
     *,
@@ -123,9 +123,9 @@ async def operate_timer(
     """Change a timer of a job or a process; return PAUSED, PENDING or RESCHEDULED, or how the timer ended.
 
     errors:  as `reschedule_timer`, and StatementRefused for a timer of a client
-    source:  sql/functions/timers/operate_timer.sql
+    source:  sql/functions/timers/change_system_timer.sql
     """
-    return await _state(session, "operate_timer", which, verb=verb, **_moment(to), reason=reason, missed=missed)
+    return await _state(session, "change_system_timer", which, verb=verb, **_moment(to), reason=reason, missed=missed)
 
 
 async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:

@@ -241,7 +241,7 @@ def test_a_socket_that_can_not_be_made_is_said_and_metrics_come_when_it_can(
 
             assert told[1].startswith("metrics at ")
             assert path.is_socket()
-        assert path.parent.exists(), "a directory that was named is not ours"
+        assert path.parent.exists(), "the exporter keeps a directory that the user has named"
         assert not path.exists()
 
 

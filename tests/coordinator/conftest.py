@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from shardclock_server.coordinator import crew, holders_seen, supervisor
+from shardclock_server.coordinator import crew, holders_seen, keeper_processes
 from shardclock_server.sql.session import Session
 from tests.support.clock import Clock
 from tests.support.factories import query
@@ -33,7 +33,7 @@ async def fleet() -> AsyncIterator[FakeFleet]:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock that measures silence and starts; one step of a second is one turn's silence (`UNSEEN_S`)."""
     clock = Clock()
-    for module in (crew, holders_seen, supervisor):
+    for module in (crew, holders_seen, keeper_processes):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

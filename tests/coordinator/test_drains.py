@@ -44,7 +44,7 @@ async def test_a_turn_takes_over_from_a_dead_shard_while_another_one_drains(
 ) -> None:
     reconciler = await third_drains(session, dsn, fleet)
     fleet.there["shard-1"].dies.set()
-    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+    await eventually(lambda: bool(reconciler._crews[0]._processes.gone()))
 
     async with asyncio.timeout(TURN_S):
         await reconciler.turn()
@@ -100,7 +100,7 @@ async def test_a_keeper_that_drains_is_drained_once_and_is_ours_until_it_has_end
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     reconciler = await third_drains(session, dsn, fleet)
-    supervisor = reconciler._crews[0]._supervisor
+    processes = reconciler._crews[0]._processes
 
     await reconciler.turn()
     await reconciler.turn()
@@ -110,7 +110,7 @@ async def test_a_keeper_that_drains_is_drained_once_and_is_ours_until_it_has_end
     third(fleet).may_drain.set()
     assert await fleet.drained() == [0, 0, 1]
     assert fleet.killed == [third(fleet)]
-    assert supervisor.names() == {"shard-1", "shard-2"}
+    assert processes.names() == {"shard-1", "shard-2"}
 
 
 async def test_a_keeper_whose_holder_has_ended_drains_on_and_does_not_count_as_one_that_starts(
@@ -118,7 +118,7 @@ async def test_a_keeper_whose_holder_has_ended_drains_on_and_does_not_count_as_o
 ) -> None:
     reconciler = await third_drains(session, dsn, fleet)
     await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 13")
-    reconciler._crews[0]._supervisor._children["shard-3"].since -= 60.0  # longer ago than any start may take
+    reconciler._crews[0]._processes._processes["shard-3"].since -= 60.0  # longer ago than any start may take
     third(fleet).dies.set()
 
     await reconciler.turn()

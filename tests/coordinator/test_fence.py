@@ -105,7 +105,7 @@ async def test_a_coordinator_that_stops_ends_the_holders_it_found_and_those_that
     """A coordinator may find holders without an actor in its fleet: the shards of a Ray that lost its head."""
     old = reconciler_of(dsn, FakeFleet(), leader=LED)
     await old.turn()
-    await register_holder(session, incarnation(YOUNG, actor_name="of no supervisor"))
+    await register_holder(session, incarnation(YOUNG, actor_name="of no coordinator"))
 
     async def registers_late(its_session: Session, leader: int) -> None:
         await resign(its_session, leader)
@@ -153,7 +153,7 @@ async def test_a_coordinator_that_stands_by_ends_its_own_dead_shards_in_the_lead
     standing_by = reconciler_of(dsn, fleet, leader=LED)
     await standing_by.turn()
     await register_holder(session, incarnation(11, actor_name="shard-1"))
-    await register_holder(session, incarnation(YOUNG, actor_name="of no supervisor"))
+    await register_holder(session, incarnation(YOUNG, actor_name="of no coordinator"))
 
     await standing_by.turn()
 

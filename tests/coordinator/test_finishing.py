@@ -88,13 +88,13 @@ async def test_a_worker_that_is_wanted_again_serves_again_and_has_all_its_time_w
 ) -> None:
     it = await two(session, WORKER)
     assert await it.turn(1, held=3) == [0, 0]
-    it.crew._supervisor._finishing["worker-2"] -= 29.0  # one second of its time limit is left
+    it.crew._processes._finishing["worker-2"] -= 29.0  # one second of its time limit is left
 
     assert await it.turn(2, held=3) == [0, 0]
     assert await kept(session) == {STAYS: 0, GOES: 1}
 
     assert await it.turn(1, held=3) == [0, 0]
-    it.crew._supervisor._finishing["worker-2"] -= 29.0
+    it.crew._processes._finishing["worker-2"] -= 29.0
     assert await it.turn(1, held=3) == [0, 0], "its time began anew"
 
 

@@ -53,7 +53,7 @@ async def test_the_replacement_of_a_silent_shard_goes_to_the_other_node(
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, fleet, reconciler)
-    monkeypatch.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
+    monkeypatch.setattr(reconciler._crews[0]._processes, "age_s", lambda _: STARTING_S + 1)
 
     await until_left(session, reconciler.turn, clock, 2)
 
@@ -90,7 +90,7 @@ async def test_an_actor_that_dies_as_it_starts_is_started_on_the_other_node_at_o
     await reconciler.turn()
     await register(session, fleet, 2)
     fleet.there["shard-1"].dies.set()
-    await eventually(lambda: "shard-1" in reconciler._crews[0]._supervisor.gone())
+    await eventually(lambda: "shard-1" in reconciler._crews[0]._processes.gone())
 
     await reconciler.turn()
 
@@ -102,9 +102,9 @@ async def test_an_actor_that_had_lived_is_replaced_where_it_was(
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, fleet, reconciler)
-    monkeypatch.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
+    monkeypatch.setattr(reconciler._crews[0]._processes, "age_s", lambda _: STARTING_S + 1)
     fleet.there["shard-1"].dies.set()
-    await eventually(lambda: "shard-1" in reconciler._crews[0]._supervisor.gone())
+    await eventually(lambda: "shard-1" in reconciler._crews[0]._processes.gone())
 
     await reconciler.turn()
 
@@ -142,7 +142,7 @@ async def test_a_shard_that_had_lived_resets_the_count_of_failed_starts_wherever
         await fleet_loses_a_start(reconciler, fleet, node)
     reconciler._crews[0]._quarantine._cases.clear()
     with monkeypatch.context() as older:
-        older.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
+        older.setattr(reconciler._crews[0]._processes, "age_s", lambda _: STARTING_S + 1)
         await fleet_loses_a_start(reconciler, fleet)
 
     for node in ("a", "b"):
@@ -185,10 +185,10 @@ def may_spawn(reconciler: Reconciler) -> bool:
 
 async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str = "a") -> None:
     """Start an actor on a node; it dies at once."""
-    await reconciler._crews[0]._supervisor.spawn(node)
+    await reconciler._crews[0]._processes.spawn(node)
     name = f"shard-{len(fleet.placed)}"
     fleet.there[name].dies.set()
-    await eventually(lambda: name in reconciler._crews[0]._supervisor.gone())
+    await eventually(lambda: name in reconciler._crews[0]._processes.gone())
     await reconciler.turn()
 
 

@@ -67,7 +67,7 @@ async def test_an_actor_that_only_seems_to_have_ended_keeps_its_slots(
     await serving(session, reconciler)
     fleet.is_away = True
     fleet.there["shard-1"].dies.set()
-    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+    await eventually(lambda: bool(reconciler._crews[0]._processes.gone()))
 
     await turn_without(reconciler)
 

@@ -82,7 +82,7 @@ async def test_a_task_that_was_locked_when_its_token_left_is_closed_later() -> N
 
 async def test_a_timer_that_was_moved_when_its_token_left_is_cancelled_later() -> None:
     later = "due_date => now() + interval '1 year'"
-    moved = f"select shardclock.operate_timer('reschedule', t.timer_key, {later}) from shardclock.timers t"
+    moved = f"select shardclock.change_system_timer('reschedule', t.timer_key, {later}) from shardclock.timers t"
     gives_up = boundary("b", "u", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + gives_up + END, connected="s>u u>e b>w")

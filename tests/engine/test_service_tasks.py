@@ -245,7 +245,7 @@ async def test_an_invalid_result_is_an_incident_after_its_attempts() -> None:
         )
 
 
-async def test_retries_that_are_no_number_are_an_incident() -> None:
+async def test_retries_that_are_not_a_number_cause_an_incident() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("flaky", retries="=n") + END, connected="s>flaky flaky>e")
         key = await it.start(n="many")

@@ -51,7 +51,7 @@ async def test_an_operators_change_of_an_instances_timer_is_audited(dsn: str, ap
 async def test_a_tenants_key_neither_sees_nor_moves_a_jobs_timer(dsn: str, locked: Api, owner: Session) -> None:
     """A key of the tenant `default` neither moves a job nor sees its timer and the reasons of operators."""
     await declare(dsn, job_spec(every_s=3600.0))
-    await query(dsn, "select shardclock.operate_timer('pause', name => 'job:refresh', reason => 'a secret')")
+    await query(dsn, "select shardclock.change_system_timer('pause', name => 'job:refresh', reason => 'a secret')")
     await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => 'own')")
     await query(dsn, "select shardclock.cancel_timer(name => 'own')")
     key = await value(dsn, "select timer_key from shardclock.timers where name = 'job:refresh'")

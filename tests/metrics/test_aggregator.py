@@ -166,7 +166,7 @@ def test_a_source_adds_only_its_increase_after_a_silence(aggregator: Aggregator)
 
     assert value(aggregator) == 1_004
     aggregator.add(report("frozen", fired=1_003), now_s=13)
-    assert value(aggregator) == 2_007, "it had left for good: whoever has its name now is another"
+    assert value(aggregator) == 2_007, "the first source has left: a report under its name comes from another source"
 
 
 def test_a_histogram_adds_up_its_buckets_and_its_sum(aggregator: Aggregator) -> None:

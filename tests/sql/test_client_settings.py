@@ -71,7 +71,7 @@ CALLS = (
     "select shardclock.apply_job('{\"name\": \"grid\", \"function\": \"app:refresh\", \"schedule\": \"R+5/PT1H\"}')",
     "select shardclock.run_job('refresh') > 0",
     "select shardclock.disable_job('refresh', 'why')",
-    "select shardclock.operate_timer('pause', name => 'job:extra')",
+    "select shardclock.change_system_timer('pause', name => 'job:extra')",
     "select shardclock.remove_job('extra')",
     "select count(*) from shardclock.publish_message('paid', variables => '{\"n\": 1}', time_to_live => '1 hour')",
     f'select shardclock.check_variables($t${{"a\\\\\\"1": "{"1" * 400}"}}$t$)::text',

@@ -227,7 +227,8 @@ async def test_a_start_that_an_operator_has_moved_since_the_clock_was_set_right_
     )
     await query(
         dsn,
-        "select shardclock.operate_timer('reschedule', name => 'job:refresh', due_date => now() + interval '9 days')",
+        "select shardclock.change_system_timer('reschedule', name => 'job:refresh',"
+        " due_date => now() + interval '9 days')",
     )
 
     assert await repair_job_waits(worker.session, worker.holder) == {}

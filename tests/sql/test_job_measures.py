@@ -161,7 +161,7 @@ async def test_a_success_is_overdue_from_the_due_time_of_a_paused_start(
 ) -> None:
     await declare(dsn, job_spec(**rule))
     (due,) = await query(dsn, "select extract(epoch from due_date - now())::float8 as in_s from shardclock.timers")
-    await query(dsn, "select shardclock.operate_timer('pause', name => 'job:refresh')")
+    await query(dsn, "select shardclock.change_system_timer('pause', name => 'job:refresh')")
 
     before = await of(session, in_s=due["in_s"] - 10)
     after = await of(session, in_s=due["in_s"] + 600)

@@ -11,7 +11,7 @@ import pytest
 
 from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
-from shardclock_server.sql.clients.verbs import Shift, TimerRef, operate_timer
+from shardclock_server.sql.clients.verbs import Shift, TimerRef, change_system_timer
 from shardclock_server.sql.jobs.declare import maintain_jobs
 from shardclock_server.sql.session import StatementRefused
 from tests.support.factories import HolderClient, add_timers, query, value
@@ -110,7 +110,7 @@ async def test_each_verb_of_a_client_refuses_a_timer_of_the_system_and_names_the
 ) -> None:
     (key,) = await add_timers(client.dsn, 1, IN_AN_HOUR, **OWNERS[owner])
     if state == "PAUSED":
-        assert await call(operator, "operate_timer", verb="pause", timer_key=key) == "PAUSED"
+        assert await call(operator, "change_system_timer", verb="pause", timer_key=key) == "PAUSED"
     (before,) = await rows(client.dsn)
     moves: list[dict[str, Any]] = [
         {"shift": "PT1H"}, {"due_date": datetime(2040, 1, 1, tzinfo=UTC)}, {"schedule": "R/PT1H"},
@@ -144,7 +144,7 @@ async def test_each_bulk_verb_leaves_the_timers_of_the_system(
     own = await schedule(client, process_instance_key=1200)
     if function == "resume_timers":
         await call(client, "pause_timers", timer_keys=[own])
-        await query(client.dsn, "select shardclock.operate_timer('pause', k) from unnest($1::bigint[]) k", theirs)
+        await query(client.dsn, "select shardclock.change_system_timer('pause', k) from unnest($1::bigint[]) k", theirs)
     before = [row for row in await rows(client.dsn) if row["timer_key"] != own]
 
     arguments = "$1, $2" if more else "$1"
@@ -173,12 +173,12 @@ async def test_an_operator_pauses_moves_and_resumes_a_timer_of_the_system(operat
     (before,) = await rows(operator.dsn)
     which = TimerRef(name=before["name"])
 
-    assert await operate_timer(operator.session, which, verb="pause", to=None, reason="month-end") == "PAUSED"
-    assert await operate_timer(operator.session, which, verb="pause", to=None) == "PAUSED"
-    assert await operate_timer(operator.session, which, verb="reschedule", to=Shift("PT1H")) == "RESCHEDULED"
-    assert await operate_timer(operator.session, TimerRef(key), verb="resume", to=None) == "PENDING"
+    assert await change_system_timer(operator.session, which, verb="pause", to=None, reason="month-end") == "PAUSED"
+    assert await change_system_timer(operator.session, which, verb="pause", to=None) == "PAUSED"
+    assert await change_system_timer(operator.session, which, verb="reschedule", to=Shift("PT1H")) == "RESCHEDULED"
+    assert await change_system_timer(operator.session, TimerRef(key), verb="resume", to=None) == "PENDING"
     moved = datetime(2040, 1, 1, tzinfo=UTC)
-    assert await operate_timer(operator.session, which, verb="reschedule", to=moved) == "RESCHEDULED"
+    assert await change_system_timer(operator.session, which, verb="reschedule", to=moved) == "RESCHEDULED"
 
     (after,) = await rows(operator.dsn)
     assert (after["timer_key"], after["due_date"], after["target"]) == (key, moved, before["target"])
@@ -188,15 +188,15 @@ async def test_an_operator_pauses_moves_and_resumes_a_timer_of_the_system(operat
     assert [(row["intent"], row["reason"]) for row in said if row["intent"] != "SCHEDULED"] == [
         ("PAUSED", "month-end"), ("RESCHEDULED", None), ("RESUMED", None), ("RESCHEDULED", None),
     ]  # fmt: skip
-    assert await operate_timer(operator.session, TimerRef(10**9), verb="pause", to=None) == "UNKNOWN"
+    assert await change_system_timer(operator.session, TimerRef(10**9), verb="pause", to=None) == "UNKNOWN"
 
 
 async def test_an_operators_verb_refuses_the_timers_of_clients(operator: HolderClient) -> None:
     key = await schedule(operator)
     with pytest.raises(StatementRefused, match=f"timer {key} belongs to a client: change it by pause_timer"):
-        await operate_timer(operator.session, TimerRef(key), verb="pause", to=None)
+        await change_system_timer(operator.session, TimerRef(key), verb="pause", to=None)
     for wrong in ({"verb": "'cancel'"}, {"verb": "'pause'", "delay": "'PT1H'"}, {"verb": "'reschedule'"}):
-        assert "verb '" in await refusal(operator, "operate_timer", timer_key=str(key), **wrong)
+        assert "verb '" in await refusal(operator, "change_system_timer", timer_key=str(key), **wrong)
 
 
 async def test_a_row_with_only_the_name_of_a_next_start_does_not_count_as_one(dsn: str, worker: JobWorker) -> None:
@@ -216,7 +216,7 @@ async def test_a_schedulers_session_has_no_right_to_the_operators_verb(dsn: str)
         dsn,
         "select r, has_function_privilege('shardclock_' || r, p.oid, 'execute') as may"
         " from unnest(array['shard', 'gateway', 'scheduler', 'consumer', 'reader']) r,"
-        " pg_proc p where p.proname = 'operate_timer'",
+        " pg_proc p where p.proname = 'change_system_timer'",
     )
     assert {row["r"]: row["may"] for row in allowed} == {
         "shard": True, "gateway": True, "scheduler": False, "consumer": False, "reader": False,

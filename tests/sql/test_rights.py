@@ -134,7 +134,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.log_of",
     "execute on function shardclock.move_timers",
     "execute on function shardclock.named_clock",
-    "execute on function shardclock.operate_timer",
+    "execute on function shardclock.change_system_timer",
     "execute on function shardclock.parse_delay",
     "execute on function shardclock.pause_rows",
     "execute on function shardclock.pending_key",

@@ -311,7 +311,7 @@ async def test_the_reader_role_writes_nothing(each_dsn: str) -> None:
 
 ACTS = (
     "open_group", "reset_group", "redrive_dead_letters", "discard_dead_letters", "lock_delivery", "cancel_delivery",
-    "retry_delivery", "retry_deliveries", "end_of_page", "closed_target", "operate_timer",
+    "retry_delivery", "retry_deliveries", "end_of_page", "closed_target", "change_system_timer",
 )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ async def test_a_poll_for_signals_reads_its_batch_of_any_number_of_due_ones(wait
 
 
 @pytest.mark.parametrize("state", ["new", "analyzed"])
-async def test_a_poll_for_signals_reads_past_no_backlog_of_another_tenant(waiting: str, state: str) -> None:
+async def test_a_poll_for_signals_does_not_read_another_tenants_backlog(waiting: str, state: str) -> None:
     await add_holder(waiting, 9, role="engine")
     await query(waiting, DUE)
     await query(waiting, "update shardclock.deliveries set tenant_id = 'busy' where target = 'process:instance'")

@@ -114,7 +114,7 @@ async def running(app: str = "") -> AsyncIterator[Processes]:
 
 @asynccontextmanager
 async def holding(it: Processes, statement: str, *values: object, commits: bool = False) -> AsyncIterator[None]:
-    """Keep a client's transaction open that has run a statement; at the end roll the transaction back, or commit it."""
+    """Run a statement in a client's transaction, and keep the transaction open; at the end roll back, or commit."""
     connection = await asyncpg.connect(it.cluster.dsn, timeout=BOUND_S)
     transaction = connection.transaction()
     await transaction.start()

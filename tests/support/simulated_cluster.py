@@ -19,7 +19,7 @@ from unittest import mock
 
 import structlog
 
-from shardclock_server.coordinator import crew, holders_seen, supervisor
+from shardclock_server.coordinator import crew, holders_seen, keeper_processes
 from shardclock_server.coordinator.crew import Crew
 from shardclock_server.coordinator.fleet import RAY, KeeperHandle
 from shardclock_server.coordinator.holders_seen import HoldersSeen
@@ -307,6 +307,6 @@ def simulated(hosts: int, *, wanted: int, seed: int) -> Iterator[Cluster]:
     cluster = Cluster(hosts, wanted=wanted, seed=seed)
     clock = SimpleNamespace(monotonic=lambda: cluster.now_s)
     with ExitStack() as patched:
-        for module in (crew, holders_seen, supervisor):
+        for module in (crew, holders_seen, keeper_processes):
             patched.enter_context(mock.patch.object(module, "time", clock))
         yield cluster

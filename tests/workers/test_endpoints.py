@@ -252,7 +252,7 @@ async def test_a_tenant_with_hanging_endpoints_has_half_of_the_budget_and_others
         while await claims.once(of_one):
             pass
 
-        # Then the five use half of the budget and at most one claim more; another tenant gets its first places
+        # The five endpoints use half of the budget and at most one claim more; another tenant gets its first places.
         assert deliveries_of(endpoints) <= 200 + 100
         assert await claims.once([OTHER]) == NEW_PLACES
         receivers.well.set()

@@ -95,7 +95,7 @@ OTHER_REQUEST = _general(
 REFUSED = _general("refused", 422, BAD_INPUT, "The request is invalid", "send a different request")
 TOO_MANY = _general("too_many", 429, NOT_DONE, "The tenant is over its rate", "repeat the request after `Retry-After`")
 OVER_QUOTA = _general(
-    "over_quota", 429, NOT_DONE, "The tenant has reached a quota", "end something, or repeat it after `Retry-After`"
+    "over_quota", 429, NOT_DONE, "The tenant has reached a quota", "free some quota, or repeat it after `Retry-After`"
 )
 BROKEN = _general("broken", 500, NOT_DONE, "The gateway has failed", "report it; the gateway's log has the reason")
 UNAVAILABLE = _general(

@@ -158,7 +158,7 @@ class AsyncTasks:
         retry_after: Length = "PT0S",
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """Report that a service task failed; without an attempt left, its instance has an incident.
+        """Report that a service task failed. If no attempt is left, the instance gets an incident.
 
         shape:   `retries` is the number of further attempts; None: the attempts that are left of the model's number, or
                  of three if the model has no number

@@ -8,9 +8,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform shardclock.check_quota(new.tenant_id, 'definitions');
+    perform shardclock.check_process_quota(new.tenant_id, 'definitions');
     if jsonb_path_exists(new.starts, '$[*] ? (@.kind == "timer")') then
-        perform shardclock.check_quota(
+        perform shardclock.check_process_quota(
             new.tenant_id, 'timers', jsonb_array_length(jsonb_path_query_array(new.starts, '$[*] ? (@.kind == "timer")'))
         );
     end if;

@@ -8,7 +8,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform shardclock.check_quota(new.tenant_id, 'messages');
+    perform shardclock.check_process_quota(new.tenant_id, 'messages');
     return new;
 end
 $$;

@@ -101,7 +101,7 @@ begin
         end if;
     end if;
     if not shardclock.has_quota_for_start(tenant_id) then
-        perform shardclock.check_quota(tenant_id, 'instances');
+        perform shardclock.check_process_quota(tenant_id, 'instances');
     end if;
     key := shardclock.send_signal(
         null, tenant_id, jsonb_build_object('kind', 'begin', 'definition', definition, 'variables', variables)

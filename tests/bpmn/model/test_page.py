@@ -10,8 +10,8 @@ from shardclock_server.bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
 from shardclock_server.bpmn.model.support import Support, camunda_7, camunda_8
 from shardclock_server.bpmn.step import evaluation_budget, state
 from shardclock_server.bpmn.step.advance import ENTRIES_MAX
-from shardclock_server.bpmn.step.events import WAITED_CHARS_MAX
 from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX
+from shardclock_server.bpmn.step.wait_opening import WAITED_CHARS_MAX
 from shardclock_server.service.deployment import STARTS_MAX
 from tests.support import ROOT
 from tests.support.bpmn import model

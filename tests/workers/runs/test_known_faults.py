@@ -275,7 +275,7 @@ async def test_the_maintenance_of_jobs_keeps_a_next_start_that_an_operator_has_m
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))
     await worker.end(await begun(dsn, shard, worker))
-    await query(dsn, "select shardclock.operate_timer('reschedule', name => 'job:refresh', delay => 'P3D')")
+    await query(dsn, "select shardclock.change_system_timer('reschedule', name => 'job:refresh', delay => 'P3D')")
 
     assert await tended(worker) == {}
 

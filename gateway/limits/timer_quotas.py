@@ -1,4 +1,4 @@
-"""Reserve a tenant's quotas for the timers of one request."""
+"""Check a tenant's quotas of pending timers, schedules and payload bytes, and reserve them for one request."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

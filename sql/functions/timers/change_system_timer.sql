@@ -3,7 +3,7 @@
 -- out:   text
 -- locks: the timer
 -- index: timers_pkey or timers_by_name_prefix
-create or replace function shardclock.operate_timer(
+create or replace function shardclock.change_system_timer(
     verb text,
     timer_key bigint default null,
     name text default null,
@@ -77,7 +77,7 @@ begin
 end
 $$;
 
-comment on function shardclock.operate_timer is $$Changes a timer of a job or a process, for an operator. The verbs of
+comment on function shardclock.change_system_timer is $$Changes a timer of a job or a process, for an operator. The verbs of
 clients refuse these timers.
 
 verb: pause, resume or reschedule
@@ -91,5 +91,5 @@ reason: for pause: kept in the record
 missed: for resume: the rule for missed occurrences, as for resume_timer
 returns: PAUSED, PENDING or RESCHEDULED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
 errors: 22023 for a wrong argument, in a sentence that names the argument; 55000 for a timer of a client, and for a schedule that has no date yet
-example: select shardclock.operate_timer('pause', name => 'job:nightly', reason => 'month-end close');
+example: select shardclock.change_system_timer('pause', name => 'job:nightly', reason => 'month-end close');
 $$;

@@ -1,8 +1,11 @@
+-- Refuses new instances, definitions with their start timers, or kept messages beyond a tenant's quota. A gateway checks
+-- the quotas of the timers that clients create (gateway/limits/timer_quotas.py).
+--
 -- in:    tenant_id text, resource text, more bigint
 -- out:   nothing
 -- locks: as remaining_quota
 -- index: as remaining_quota
-create or replace function shardclock.check_quota(tenant_id text, resource text, more bigint default 1)
+create or replace function shardclock.check_process_quota(tenant_id text, resource text, more bigint default 1)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -36,4 +39,4 @@ begin
 end
 $$;
 
-comment on function shardclock.check_quota is 'Internal: Refuses rows that exceed a tenant''s quota.';
+comment on function shardclock.check_process_quota is 'Internal: Refuses rows that exceed a tenant''s quota.';

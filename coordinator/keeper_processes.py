@@ -16,7 +16,7 @@ SOON_S = 2.0  # a local keeper registers within 0.1 s of its start, an actor of 
 
 
 @dataclass(slots=True)
-class Child:
+class KeeperProcess:
     """One keeper that the coordinator supervises.
 
     `stalled` says that the keeper's start was late, even if the keeper runs now. `drain` is the task that ends the
@@ -38,7 +38,7 @@ class Child:
         return self.drain is not None and not self.drain.done()
 
 
-class Supervisor:
+class KeeperProcesses:
     """Start keepers, watch for their ends, and retire keepers.
 
     `changed` is called when an actor has ended.
@@ -51,28 +51,28 @@ class Supervisor:
         self._changed = changed
         self._start_s = start_s
         self._drain_s = drain_s
-        self._children: dict[str, Child] = {}
+        self._processes: dict[str, KeeperProcess] = {}
         self._finishing: dict[str, float] = {}
         self._dropped: list[KeeperHandle] = []
         self._log = log
 
     def __contains__(self, actor_name: object) -> bool:
         """Return whether an actor is supervised."""
-        return actor_name in self._children
+        return actor_name in self._processes
 
     def names(self) -> set[str]:
         """Name the supervised actors."""
-        return set(self._children)
+        return set(self._processes)
 
     async def adopt(self) -> None:
         """Supervise the actors that an earlier incarnation of the coordinator started, unless any actor is supervised.
 
         errors:  FleetUnavailable  no answer in time
         """
-        if self._children:
+        if self._processes:
             return
         for actor_name, handle in (await self._fleet.found()).items():
-            self._watch_child(actor_name, handle, node_id="")
+            self._watch_process(actor_name, handle, node_id="")
 
     async def spawn(self, node_id: str) -> None:
         """Start an actor on a node.
@@ -80,16 +80,16 @@ class Supervisor:
         errors:  FleetUnavailable  no answer in time
         """
         actor_name, handle = await self._fleet.spawn(node_id)
-        self._watch_child(actor_name, handle, node_id)
+        self._watch_process(actor_name, handle, node_id)
 
     def gone(self) -> dict[str, str]:
         """Return the actors that have ended or seem to have ended, each with the reason, without draining actors."""
-        return {name: it.why_gone for name, it in self._children.items() if it.why_gone and not it.is_draining}
+        return {name: it.why_gone for name, it in self._processes.items() if it.why_gone and not it.is_draining}
 
     def give_up(self, actor_names: Iterable[str], why: str) -> None:
         """Mark the supervised actors among `actor_names` as gone."""
-        for actor_name in self._children.keys() & set(actor_names):
-            self._children[actor_name].why_gone = why
+        for actor_name in self._processes.keys() & set(actor_names):
+            self._processes[actor_name].why_gone = why
 
     def learn_starts(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
         """Record which actors have become holders, and which actors are late.
@@ -97,56 +97,56 @@ class Supervisor:
         shape:   the node of each actor that is late now and was not at the last call
         """
         now_s = time.monotonic()
-        for name, child in self._children.items():
-            if name in holders and child.started_s is None:
-                child.started_s = now_s
-        starts = {name: Start(it.node_id, it.since, it.started_s) for name, it in self._children.items()}
-        late = [self._children[name] for name in late_starts(starts, limit_s=stalled_s, now_s=now_s)]
-        new = [child.node_id for child in late if not child.stalled]
-        for child in late:
-            child.stalled = True
+        for name, process in self._processes.items():
+            if name in holders and process.started_s is None:
+                process.started_s = now_s
+        starts = {name: Start(it.node_id, it.since, it.started_s) for name, it in self._processes.items()}
+        late = [self._processes[name] for name in late_starts(starts, limit_s=stalled_s, now_s=now_s)]
+        new = [process.node_id for process in late if not process.stalled]
+        for process in late:
+            process.stalled = True
         return new
 
     @property
     def is_starting(self) -> bool:
         """Return whether a keeper was started within `SOON_S`, and has not registered yet."""
         since = time.monotonic() - SOON_S
-        return any(child.started_s is None and child.since > since for child in self._children.values())
+        return any(process.started_s is None and process.since > since for process in self._processes.values())
 
     def overdue_to_start(self, holders: Mapping[str, Holder]) -> list[str]:
         """Name the actors that did not become holders within the time allowed for a start."""
         deadline = time.monotonic() - self._start_s
         return [
             name
-            for name, child in self._children.items()
-            if name not in holders and child.since < deadline and not child.is_draining
+            for name, process in self._processes.items()
+            if name not in holders and process.since < deadline and not process.is_draining
         ]
 
     def age_s(self, actor_name: str) -> float:
         """Return for how long an actor has been supervised."""
-        return time.monotonic() - self._children[actor_name].since
+        return time.monotonic() - self._processes[actor_name].since
 
     def node_id(self, actor_name: str) -> str:
         """Return the node on which an actor was started; "" if an earlier coordinator started it."""
-        return self._children[actor_name].node_id
+        return self._processes[actor_name].node_id
 
     def keepers(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[KeeperState]:
         """Describe each actor that does not drain, with the state of its holder if it has one."""
         return [
             KeeperState(
                 actor_name=name,
-                node_id=holder.node_id if (holder := holders.get(name)) else child.node_id,
+                node_id=holder.node_id if (holder := holders.get(name)) else process.node_id,
                 holder=holder.holder if holder else None,
                 part=holder.part if holder else None,
                 part_count=holder.part_count if holder else None,
                 suspect=name in suspects,
                 suspended=bool(holder and holder.suspended_at),
-                stalled=holder is None and child.stalled,
-                started_s=child.started_s or 0.0,
+                stalled=holder is None and process.stalled,
+                started_s=process.started_s or 0.0,
                 held=holder.held if holder else 0,
             )
-            for name, child in self._children.items()
-            if not child.is_draining
+            for name, process in self._processes.items()
+            if not process.is_draining
         ]
 
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
@@ -164,23 +164,24 @@ class Supervisor:
         The turn does not wait for drains, because it must take over from dead keepers and renew the lead meanwhile.
         """
         for actor_name in actor_names:
-            child = self._children[actor_name]
-            if child.drain is None:
-                child.drain = asyncio.create_task(self._drain_and_kill(actor_name, child), name=f"drain {actor_name}")
+            process = self._processes[actor_name]
+            if process.drain is None:
+                drain = self._drain_and_kill(actor_name, process)
+                process.drain = asyncio.create_task(drain, name=f"drain {actor_name}")
 
     async def retire_all(self) -> None:
         """Drain all actors at the same time, then kill all of them, including actors without an answer.
 
         errors:  FleetUnavailable  no answer in time
         """
-        self.retire(self._children)
-        await asyncio.gather(*(child.drain for child in self._children.values() if child.drain is not None))
-        self.drop(list(self._children))
+        self.retire(self._processes)
+        await asyncio.gather(*(process.drain for process in self._processes.values() if process.drain is not None))
+        self.drop(list(self._processes))
         await self.kill_dropped()  # again, if the kill got no answer
 
     async def abandon(self) -> None:
         """Break off the drains, because the coordinator ends; its keepers run on alone or under its successor."""
-        drains = [child.drain for child in self._children.values() if child.drain is not None]
+        drains = [process.drain for process in self._processes.values() if process.drain is not None]
         for drain in drains:
             drain.cancel()
         await asyncio.gather(*drains, return_exceptions=True)
@@ -188,9 +189,9 @@ class Supervisor:
     def drop(self, actor_names: Iterable[str]) -> None:
         """Forget actors, which `kill_dropped` kills: most have ended already, and some only seem to have ended."""
         for actor_name in actor_names:
-            child = self._children.pop(actor_name)
-            child.watch.cancel()
-            self._dropped.append(child.handle)
+            process = self._processes.pop(actor_name)
+            process.watch.cancel()
+            self._dropped.append(process.handle)
 
     async def kill_dropped(self) -> None:
         """Kill all dropped actors.
@@ -205,24 +206,24 @@ class Supervisor:
                 self._dropped.append(handle)
                 raise
 
-    def _watch_child(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:
+    def _watch_process(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:
         watch = asyncio.create_task(self._watch(actor_name, handle), name=f"watch {actor_name}")
-        self._children[actor_name] = Child(handle=handle, node_id=node_id, since=time.monotonic(), watch=watch)
+        self._processes[actor_name] = KeeperProcess(handle=handle, node_id=node_id, since=time.monotonic(), watch=watch)
 
     async def _watch(self, actor_name: str, handle: KeeperHandle) -> None:
         why = await handle.watch()
-        if actor_name in self._children:
-            self._children[actor_name].why_gone = why
+        if actor_name in self._processes:
+            self._processes[actor_name].why_gone = why
             self._changed()
 
-    async def _drain_and_kill(self, actor_name: str, child: Child) -> None:
+    async def _drain_and_kill(self, actor_name: str, process: KeeperProcess) -> None:
         try:
             async with asyncio.timeout(self._drain_s):
-                await child.handle.drain()
+                await process.handle.drain()
             self._log.info("retired", actor=actor_name)
         except Exception as error:  # noqa: BLE001 - an actor that can't drain is killed, like one that has drained
             self._log.warning("did not drain, and is killed", actor=actor_name, error=type(error).__name__)
-        child.why_gone = "retired"
+        process.why_gone = "retired"
         try:
             self.drop([actor_name])
             await self.kill_dropped()

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from shardclock_server.gateway.limits import reservation
+from shardclock_server.gateway.limits import timer_quotas
 from shardclock_server.gateway.limits.quotas import STALE_S
 from shardclock_server.sql.session import StoreUnavailable
 from shardclock_server.sql.tenants.tenants import set_limits
@@ -116,7 +116,7 @@ async def test_while_earlier_answers_can_not_be_read_lines_are_untried_and_take_
     async def away(*_: object) -> set[tuple[str, str]]:
         raise StoreUnavailable("no answer")
 
-    with mock.patch.object(reservation, "find_answered", away):
+    with mock.patch.object(timer_quotas, "find_answered", away):
         lines = (await many(api, HOUR, {**HOUR, "idempotency_key": "order-44"})).lines
 
     assert [it["outcome"] for it in lines] == ["untried", "untried"]
@@ -143,7 +143,7 @@ async def test_while_existing_names_can_not_be_read_a_replacing_timer_is_not_wri
     await limit(dsn, timers_max=1)
     await api.put("/v1/timers/by-name/a", HOUR, **ACME)
 
-    with mock.patch.object(reservation, "find_named_pending", side_effect=StoreUnavailable("no answer")):
+    with mock.patch.object(timer_quotas, "find_named_pending", side_effect=StoreUnavailable("no answer")):
         if is_bulk:
             (line,) = (await many(api, {**HOUR, "name": "a", "on_conflict": "replace", "payload": 1})).lines
             assert (line["outcome"], "send it again" in line["why"]) == ("untried", True)
@@ -155,7 +155,7 @@ async def test_while_existing_names_can_not_be_read_a_replacing_timer_is_not_wri
 
 async def test_existing_names_are_not_read_while_the_quota_suffices(dsn: str, api: Api) -> None:
     await limit(dsn, timers_max=10)
-    with mock.patch.object(reservation, "find_named_pending", side_effect=AssertionError("it was asked")):
+    with mock.patch.object(timer_quotas, "find_named_pending", side_effect=AssertionError("it was asked")):
         assert (await api.put("/v1/timers/by-name/a", HOUR, **ACME)).status == 201
 
 
