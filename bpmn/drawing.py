@@ -121,7 +121,7 @@ def _name(element: Element) -> str:
 def _number(element: Element, name: str) -> float:
     """Read a coordinate.
 
-    errors:  ValueError  the text is no number of the bounded plane
+    errors:  ValueError  the text is not a number of the bounded plane
     """
     number = float(element.get(name, "nan"))
     if not math.isfinite(number) or abs(number) > PLACE_MAX:

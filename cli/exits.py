@@ -101,7 +101,7 @@ def _dsn_variable() -> str | None:
 
 
 def _refused_number(error: Any) -> str | None:
-    """Return a sentence about an option or argument that is no number or is out of range; None: it is another error.
+    """Return a sentence about an option or argument that is not a number or is out of range; None: it is another error.
 
     typer would print pydantic's sentence, which is written for programmers and does not show the value.
     """

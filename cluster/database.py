@@ -44,7 +44,7 @@ class Database:
         return f"Postgres at {self.dsn.place}"
 
     def restart_if_dead(self) -> bool:
-        """Start the embedded server again if it has died; return whether it had.
+        """Start the embedded server again if it has died; return whether it was started.
 
         errors:  EmbeddedPostgresError  the server doesn't come up again
         """

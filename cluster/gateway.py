@@ -94,7 +94,7 @@ class GatewayProcess:
 
 
 def main() -> int:
-    """Serve the database that the environment names, until told to stop or until `up` has gone."""
+    """Serve the database that the environment names, until a signal stops it or `up` ends."""
     from shardclock_server.gateway.serving import run  # a second of imports, which `up` itself does not need
 
     logs.configure()

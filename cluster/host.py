@@ -48,7 +48,7 @@ STOP_S = (
 
 
 def main() -> int:
-    """Host Ray until told to stop; return 0 after an orderly stop, 1 if Ray is lost."""
+    """Host Ray until a request to stop; return 0 after an orderly stop, 1 if Ray is lost."""
     say = take_stdout()
     logs.configure()
     log = structlog.get_logger()

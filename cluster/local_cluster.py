@@ -28,7 +28,7 @@ STUCK_S = 2.0  # the time between two checks whether shards come up
 
 
 def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines: Iterator[bytes]) -> int:
-    """Coordinate keepers until told to stop; return 0 after an orderly stop, 1 if no shard comes up.
+    """Coordinate keepers until a request to stop; return 0 after an orderly stop, 1 if no shard comes up.
 
     `lines` are the lines of `up` after the order.
     """

@@ -20,7 +20,7 @@ PRELOADED = "shardclock_server.cluster.preloaded"
 
 
 def main() -> int:
-    """Coordinate local keepers until told to stop; return 0 after an orderly stop."""
+    """Coordinate local keepers until a request to stop; return 0 after an orderly stop."""
     say = take_stdout()
     context = get_context("forkserver")
     context.set_forkserver_preload([PRELOADED])

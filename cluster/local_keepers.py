@@ -26,7 +26,7 @@ from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Incarnation
 from shardclock_server.workers.app import App
 
-# If their host dies, the keepers go on for this time. The next host ends these keepers when its own keepers have
+# If their host dies, the keepers continue for this time. The next host ends these keepers when its own keepers have
 # registered. A host's start takes 10 s on a busy machine, after a pause of 10 s at most. If no host starts within this
 # time, the keepers hand back all claims.
 ORPHAN_S = 30.0

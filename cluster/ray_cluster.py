@@ -20,7 +20,7 @@ NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
 OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects, and Ray's default is a third of the memory
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
-PATIENCE_S = 3.0  # after this time the user is told that Ray doesn't answer
+PATIENCE_S = 3.0  # after this time the user gets a message that Ray doesn't answer
 WAIT_S = 45.0  # a head node that is started together with us may take this time
 ASK_S = 0.5
 POLL_S = 0.1
@@ -63,7 +63,7 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
 
 
 def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], None]) -> bool:
-    """Wait for the Ray at an address (HOST:PORT), unless told to stop; tell the user if the wait is long.
+    """Wait for the Ray at an address (HOST:PORT), unless a signal stops it; inform the user if the wait is long.
 
     errors:  RayRefused  Ray doesn't answer
     """

@@ -48,7 +48,7 @@ class RunningCluster:
         self._tell = tell
         self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
         self._gateway = GatewayProcess(settings, database.dsn, metrics_socket=self._exporting.socket_path, tell=tell)
-        # One cluster id for as long as `up` runs, so that a new host takes the lead from its predecessor at once.
+        # The cluster id stays the same while `up` runs, so that a new host takes the lead from its predecessor at once.
         cluster_id = settings.cluster_id or secrets.token_hex(8)
         hosting = Hosting(settings, database, cluster_id, self._exporting.socket_path, keep_running, app)
         self._local = self._ray = None

@@ -9,12 +9,12 @@ from shardclock_server.coordinator.backoff import STARTING_S, SpawnBackoff, Star
 from shardclock_server.coordinator.failure_detector import FailureDetector
 from shardclock_server.coordinator.fleet import Fleet
 from shardclock_server.coordinator.holders_seen import HoldersSeen
+from shardclock_server.coordinator.keeper_processes import KeeperProcesses
 from shardclock_server.coordinator.plan import Observed, Plan, plan, plan_to_go
 from shardclock_server.coordinator.quarantine import Quarantine
 from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stand_by import StandBy
 from shardclock_server.coordinator.stats import CrewStats
-from shardclock_server.coordinator.keeper_processes import KeeperProcesses
 from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders, silent_holders
 from shardclock_server.sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders
 from shardclock_server.sql.cluster.leadership import Leadership

@@ -13,9 +13,9 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 class ClusterLoad:
     """The load: the upcoming and the overdue timers of the table, and the recent rate of records in the log.
 
-    Future timers that are due as soon as they are scheduled are in no table yet; later occurrences of schedules aren't,
-    either. The recent rate is the best estimate of both. The rate counts all records, so it is too high if timers have
-    targets or are cancelled."""
+    The table does not have all future load: some timers are scheduled when they are due, and later occurrences of
+    schedules have no rows yet. The recent rate is the best estimate of both. The rate counts all records, so it is too
+    high if timers have targets or are cancelled."""
 
     forecast: Forecast
     overdue: int

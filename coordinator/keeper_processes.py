@@ -83,7 +83,7 @@ class KeeperProcesses:
         self._watch_process(actor_name, handle, node_id)
 
     def gone(self) -> dict[str, str]:
-        """Return the actors that have ended or seem to have ended, each with the reason, without draining actors."""
+        """Return the actors that seem to have ended, each with the reason; draining actors are left out."""
         return {name: it.why_gone for name, it in self._processes.items() if it.why_gone and not it.is_draining}
 
     def give_up(self, actor_names: Iterable[str], why: str) -> None:

@@ -44,9 +44,9 @@ def new_incarnation() -> int:
 class Reconciler:
     """Bring the keepers of each role to the desired state; leave the slots alone while another cluster leads.
 
-    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` names another cluster, which leads
-    while it can; then the keepers of this cluster run only while this cluster leads. `tell` gets a message for the user
-    when the lead has moved. `settled` is set after the first turn that left no keeper about to register.
+    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` names another cluster that has
+    precedence in the lead; then the keepers of this cluster run only while this cluster leads. `tell` gets a message
+    for the user when the lead has moved. `settled` is set after the first turn that left no keeper about to register.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Reconciler:
         await self._close()
 
     async def _until_stopped(self) -> None:
-        """Make turns; log a turn that fails, and go on with the next turn."""
+        """Make turns; log a turn that fails, and continue with the next turn."""
         failing = False
         while not self._stopping:
             self._changed.clear()

@@ -17,7 +17,7 @@ from shardclock_server.sql.session import Session, StoreUnavailable
 
 GIVEN_S = 3.0  # the other coordinator takes the lead within 0.25 s; if it has died, ours takes it back after this time
 UNSERVED_S = 4.0  # longer than Ray takes to replace a single shard
-OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if it has room for them
+OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources
 PATIENCE_S = 2.0  # a free lead is left to running keepers, because these serve sooner than keepers that must start
 
 LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are there"
@@ -79,7 +79,7 @@ class StandBy:
         except StoreUnavailable:
             self._is_lost = self._node_id is None
             raise
-        if self._node_id is None:  # if this fails, the next host is ready already, and its keepers stay
+        if self._node_id is None:  # if this fails, the next host is ready, and its keepers must stay
             self.orphans = orphans
 
     async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:

@@ -24,7 +24,7 @@ async def broadcast_all(
 ) -> Broadcast:
     """Send thrown signals until a moment, at least one part of the receivers; later turns send the remaining parts.
 
-    errors:  StoreUnavailable  the outcome is unknown: the next turn goes on
+    errors:  StoreUnavailable  the outcome is unknown: the next turn continues
     """
     sent = 0
     failed: list[tuple[Signals, Exception]] = []

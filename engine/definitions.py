@@ -97,7 +97,7 @@ async def _read(session: Session, definition_key: int) -> tuple[str, Definition 
     if stored is None:
         return None
     try:
-        # The model is read in a thread, because a large model takes seconds, and heartbeats must go on.
+        # The model is read in a thread, because a large model takes seconds, and heartbeats must continue.
         processes = await asyncio.to_thread(read_model, stored.model)
     except InvalidModel:
         return stored.tenant_id, None

@@ -12,7 +12,7 @@ from shardclock_server.sql.session import StatementRefused, StoreTooSlow
 
 TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
-SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so a slow statement is no reason to give up
+SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so a slow statement is not a reason to give up
 TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # a newer engine may be able to take the signal
 TOO_NEW_TRIES_MAX = 2_885  # two days with SLOW's pauses, enough for an upgrade; then the instance has an incident
 

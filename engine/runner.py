@@ -117,7 +117,7 @@ class SignalRunner:
         until_s = time.monotonic() + BATCH_S
         found = sort_signals(poll.signals, self._one_by_one)
         running = await self._load(found.running)
-        # The batch is advanced in a thread, because a model's expressions may take long, and heartbeats must go on.
+        # The batch is advanced in a thread, because a model's expressions may take long, and heartbeats must continue.
         batch = await asyncio.to_thread(
             advance_all, running, self._definitions, self._queue, calls_depth_max=self._calls.depth_max, full=self._full
         )

@@ -12,7 +12,7 @@ AHEAD_MAX = 1_000  # tenants that are passed to one statement
 class TenantScheduler:
     """The used time of each tenant, and a virtual clock: the used time of the tenant in turn.
 
-    A tenant that comes back after a pause begins at the clock, because a pause is no credit for later.
+    A tenant that comes back after a pause begins at the clock, because a pause is not credit for later.
 
     units:   seconds of work
     """

@@ -223,7 +223,7 @@ class Combiner:
                 # Each later batch would wait as long for a session. The callers of the queued timers can retry sooner.
                 _fail(self._queue, error)
             return []
-        except Exception as error:  # noqa: BLE001 - the waiting requests get the error, and the writer goes on
+        except Exception as error:  # noqa: BLE001 - the waiting requests get the error, and the writer continues
             _fail(queued, error)
             return []
         self.written += sum(not isinstance(outcome, Locked) for outcome in outcomes)

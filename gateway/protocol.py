@@ -48,7 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        """Limit the time to the first request, if there is room for another connection."""
+        """Limit the time to the first request, if another connection is allowed."""
         super().connection_made(transport)
         if self._all.admit(self, self.client[0] if self.client else ""):
             self._expect_within(HEAD_S)

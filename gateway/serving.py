@@ -176,7 +176,7 @@ async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
 def listen(host: str, port: int) -> socket.socket:
     """Listen on a port; the system chooses one for port 0.
 
-    errors:  CannotServe  the port is taken, or the host is no address of this machine
+    errors:  CannotServe  the port is taken, or the host is not an address of this machine
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

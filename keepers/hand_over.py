@@ -25,7 +25,7 @@ PASSED_BYTES_MAX = 16 * 2**20  # unsent bytes in the connection to a worker that
 
 
 class Begins(NamedTuple):
-    """The shard's first message: the stream of its numbered messages, which goes on over all connections."""
+    """The shard's first message: the stream of its numbered messages, which continues over all connections."""
 
     stream: int
 

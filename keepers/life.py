@@ -14,7 +14,7 @@ HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each 
 
 
 class LongRunning(Protocol):
-    """The work of the process, which runs until it is drained, and fails if it can't go on."""
+    """The work of the process, which runs until it is drained, and fails if it can't continue."""
 
     holder: int
 

@@ -1,4 +1,4 @@
-"""Resolve the selected incidents, so that their tokens go on."""
+"""Resolve the selected incidents, so that their tokens continue."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ from shardclock_server.service.operations import Actor, in_one_step
 from shardclock_server.sql.processes.incidents import FoundIncident, IncidentFilter, find_incidents, resolve_incidents
 from shardclock_server.sql.session import Session
 
-AT_ONCE_MAX = 1_000  # a limit, because all these tokens go on at once and call the system that had failed
+AT_ONCE_MAX = 1_000  # a limit, because all these tokens continue at once and call the system that had failed
 
 Token = tuple[int, int]  # instance key, token key
 
@@ -16,7 +16,7 @@ Token = tuple[int, int]  # instance key, token key
 async def resolve_many(
     session: Session, wanted: IncidentFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool, by: Actor | None = None
 ) -> BulkResult[Token]:
-    """Resolve incidents: their tokens go on where they stopped. Dead letters of signals are not included.
+    """Resolve incidents: their tokens continue where they stopped. Dead letters of signals are not included.
 
     The change is an operation of the caller `by`.
 

@@ -49,7 +49,7 @@ class Redriving:
         return [it for it in letters if not self._stays(it.target, it.tenant_id)]
 
     async def change(self, timer_keys: Sequence[int]) -> Sequence[int]:
-        """Redrive dead letters; return the keys of the redriven ones.
+        """Redrive dead letters; return the keys of the redriven letters.
 
         errors:  StatementRefused  not_redriven: the endpoints were disabled or removed since `open_among`
                  StoreUnavailable  the outcome is unknown: call again

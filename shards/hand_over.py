@@ -173,7 +173,7 @@ class HandOver:
             self._close(worker)
 
     async def _release(self, holder: int, rows: Sequence[Row]) -> None:
-        """Release claims that a worker was never told of; if the worker has ended since, no row matches."""
+        """Release claims that no message has passed to the worker; if the worker has ended since, no row matches."""
         settlements = [Settlement(ClaimedDelivery._make(row), None, delay_s=None) for row in rows]
         await settle_deliveries(self._session, holder, settlements, leaves_locked=True)
         self._notifier.want(len(rows))

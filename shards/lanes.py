@@ -1,8 +1,8 @@
 """The turns of due timers, if more timers are due than one statement fires.
 
-One tenant's schedules may be due again as fast as they fire. So plain timers have every other turn, and the tenants
-with due schedules share the remaining turns, one after the other. Thus no tenant's schedules delay a plain timer or
-another tenant's schedule by more than their own number of turns.
+One tenant's schedules may be due again as fast as they fire. So every second turn is for plain timers, and the tenants
+with due schedules take the other turns one after the other. Thus no tenant's schedules delay a plain timer or another
+tenant's schedule by more than their own number of turns.
 """
 
 import heapq

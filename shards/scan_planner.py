@@ -159,12 +159,13 @@ class ScanPlanner:
         settings, since_s = self.settings, now_s - self.last_ahead_at_s
         batch = settings.claim_batch
         if not self.has_backlog:
-            # Without room in the queue only overdue timers are taken: plain overdue timers fire at once, without room.
+            # With a full queue only overdue timers are taken: plain overdue timers fire at once, and need no place in
+            # the queue.
             horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
             scan = Scan("own", horizon_s, batch, floor_s)
             return [PlannedScan(scan, now_s, self._own, self._between_s(since_s))]
         overdue = PlannedScan(Scan("own", 0.0, batch, floor_s), now_s, self._own)
-        # Many timers due at the same moment may have filled the queue. Half a batch of room is kept for timers with
+        # Many timers due at the same moment may have filled the queue. Half a batch of places is kept for timers with
         # later due dates. Otherwise these timers would be leased only after the firing of the whole backlog.
         ahead = min(batch, room + batch // 2)
         if ahead <= 0 or now_s - self.passed_at_s < settings.poll_s:

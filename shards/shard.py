@@ -109,7 +109,7 @@ class Shard(Keeper):
             self._claim_soon.set()
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: scan if the holder is registered; no pause while a scan may leave timers."""
+        """Make one turn of the claim loop: scan if the holder is registered; no pause if more timers may be due."""
         self._claim_soon.clear()
         if not self._heartbeat.began:
             return self._settings.poll_s

@@ -20,7 +20,7 @@ Send = Callable[[Session], Awaitable[bool]]
 
 
 class NotificationSender:
-    """Send notifications on a separate connection, so that no statement waits for them; the first one opens it."""
+    """Send notifications on a connection of their own, which the first opens, so that no statement waits for them."""
 
     def __init__(self, dsn: Dsn | str, send: Send, *, of: str, timeout_s: float) -> None:
         self._send = send

@@ -85,7 +85,7 @@ class BoundedConnection(ResponseHandler):
         """Return whether a request may be sent on this connection.
 
         Bytes that are readable before the request is sent can't be its answer. Either the endpoint has closed the
-        connection or it has sent an unsolicited answer, and the event loop has not read it yet.
+        connection, or it has sent an unsolicited answer that the event loop has not read yet.
         """
         return super().is_connected() and not (self._is_final and self._is_readable())
 

@@ -61,5 +61,5 @@ class InProcessRun:
         self._runs.cancel()
 
     def kill(self) -> None:
-        """Tell the run to end; a function that ignores the request runs on."""
+        """Ask the run to end; a function that ignores the request continues."""
         self._runs.cancel()

@@ -96,7 +96,7 @@ class RayProcess:
 
         try:
             return await reference
-        except ray.exceptions.RayError as error:  # the memory monitor's error is no RayActorError
+        except ray.exceptions.RayError as error:  # the memory monitor's error is not a RayActorError
             if isinstance(told := getattr(error, "cause", None), ProcessDied | NotCalled):
                 self.kill()  # the actor of a child lives on, with the resources that it reserves
                 raise told from None

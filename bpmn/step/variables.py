@@ -71,7 +71,8 @@ def evaluate_text(text: Text, instance: Instance, token: Token, budget: Evaluati
 def describe_lookups(instance: Instance, token: Token, *texts: Text | None) -> str:
     """Describe the scope and the type of each variable that some expressions read, for an incident's message.
 
-    shape:   in parentheses after a space, missing variables first, then null ones; '' if the expressions read none
+    shape:   a text in parentheses after a space: missing variables first, then null variables; '' if the expressions
+             read no variables
     """
     names = sorted({name for text in texts if text is not None and not isinstance(text, str) for name in text.names})
     scopes = list(scopes_of(instance, token))

@@ -64,7 +64,8 @@ def find_jobs(apps: Iterable[str]) -> dict[str, Job]:
 
 
 def handlers_of(module: ModuleType) -> dict[str, Handler]:
-    """Return the handlers of a module, by target: its own, those of modules below it, and those it imports by name.
+    """Return the handlers of a module, by target: its own handlers, the handlers of its submodules, and imported
+    handlers.
 
     A module below it counts if it is imported: a package's `__init__` imports the modules with its handlers.
 

@@ -21,4 +21,4 @@ class Backoff:
 
     def scattered_s(self, failures: int) -> float:
         """Return the same pause with 50 % jitter, so that callers that failed together don't retry together."""
-        return self.pause_s(failures) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter is no secret
+        return self.pause_s(failures) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter is not a secret

@@ -142,7 +142,7 @@ def rule_of(
     overlap: str,
     priority: int,
 ) -> JobSchedule:
-    """Parse the schedule of a job; the arguments are those of the decorator.
+    """Parse the schedule of a job from the decorator's arguments.
 
     errors:  InvalidHandler  one sentence names the fault
     """
@@ -167,7 +167,7 @@ def policy_of(
     num_gpus: float | None,
     memory_mib: int | None,
 ) -> JobPolicy:
-    """Parse the limits of a job; the arguments are those of the decorator.
+    """Parse the limits of a job from the decorator's arguments.
 
     errors:  InvalidHandler  one sentence names the fault
     """

@@ -20,7 +20,7 @@ COMPLETED = Completed()  # one shared object, because most attempts end with it
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """The handler ended the retries; this is no failure.
+    """The handler ended the retries; this is not a failure.
 
     `code` is a BPMN error that the model may catch; the catching event gets the `variables`.
     """

@@ -9,7 +9,7 @@ from shardclock.refusal import shown
 
 
 def completed(result: object) -> Completed:
-    """Convert a handler's result; a result that can't be recorded is dropped with a note, and is no failure."""
+    """Convert a handler's result; a result that can't be recorded is dropped with a note, and is not a failure."""
     if result is None:
         return COMPLETED
     value, why = as_json(result)
@@ -20,7 +20,7 @@ def completed(result: object) -> Completed:
 
 
 def with_variables(result: object) -> Completed | Failed:
-    """Convert a service task's result; the attempt fails if it is no object, or can't be recorded."""
+    """Convert a service task's result; the attempt fails if it is not an object, or can't be recorded."""
     if result is None:
         return COMPLETED
     value, why = as_variables(result)

@@ -62,7 +62,7 @@ class Run(Generic[ConfigT_co]):
         """Report the completed fraction of the work, from 0 to 1, and the present activity.
 
         errors:  RunCanceled  the run was cancelled: let the exception pass
-                 ValueError   the fraction is no number from 0 to 1
+                 ValueError   the fraction is not a number from 0 to 1
         """
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
             raise ValueError(f"progress {shown(fraction)} is refused: it must be a number from 0 to 1")

@@ -149,7 +149,7 @@ async def cluster(
     Without `now` the clock begins at the present moment. Pauses before further attempts are drawn from `seed`.
 
     errors:  InvalidHandler, InvalidJob  the app can't be used
-             TypeError              `now` is no datetime
+             TypeError              `now` is not a datetime
              ValueError             `now` has no time zone, or no job of the app has one of the names
              EmbeddedPostgresError  Postgres can't be started here
     """

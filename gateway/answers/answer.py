@@ -44,7 +44,7 @@ NEXT = Field(examples=[OFTEN["next"]], description="the `after` of the next requ
 def examples(**own: Any) -> Callable[[dict[str, Any]], None]:
     """Add examples to the fields of a client's model in the reference, and mark each field as always present.
 
-    `own` has examples by field; another field gets the usual example of its name in OFTEN, if there is one.
+    `own` has examples by field; a field without an entry gets the usual example of its name in OFTEN, if there is one.
     """
 
     def add(schema: dict[str, Any]) -> None:

@@ -241,7 +241,7 @@ def endpoints_over_quota(tenant_id: str, most: int) -> Problem:
 
 
 async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_schedules: bool) -> Pending | None:
-    """Count a tenant's pending timers and schedules, as far as they are limited; None: the count took too long."""
+    """Count a tenant's pending timers and schedules if they are limited; None: the count took too long."""
     pending = Pending()
     # A limit of bytes needs a count of all timers: the payload of each may differ.
     most = limits.timers_max if limits.payload_bytes_max is None else None
@@ -252,8 +252,8 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # The limits were read just now, so Postgres is available, and only the count is slow. To go on with the older
-        # count is better than to refuse all of the tenant's requests.
+        # The limits were read just now, so Postgres is available, and only the count is slow. An older count is better
+        # than a refusal of all of the tenant's requests.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
     return pending

@@ -28,7 +28,7 @@ class TimerReservation:
     is_open: bool = True
 
     def settle(self, outcome: Scheduled | Refused | None) -> None:
-        """Keep the quota of an added timer, give back the quota of any other; None: the timer may have been added."""
+        """Keep the quota if the timer was added, else give it back; None: the timer may have been added."""
         if self.is_open:
             self.is_open = False
             self.usage.settle(self.reserved, self.size if outcome is None else _written(self, outcome))

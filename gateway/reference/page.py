@@ -38,8 +38,8 @@ HEADERS = {
 async def docs(request: Request) -> Response:
     """Serve the reference, without a key, as for /openapi.json, because it contains no secret.
 
-    The page is made at the first request, so that a start does not wait for it. It takes a quarter of a second, so it
-    is made in a thread: on the event loop it would delay every other request.
+    The page is made at the first request, so that a start does not wait for it. The page takes a quarter of a second to
+    make, so a thread makes it: on the event loop it would delay every other request.
     """
     app = request.app
     if not hasattr(app.state, "page"):

@@ -9,7 +9,7 @@ paths          keys and names in paths
 queries        check that a query has known parameters, each once
 origins        compare the page that a browser names with the gateway's addresses
 headers        check that each supported header comes once; answer HEAD as GET
-malformed      explain why bytes are no HTTP request
+malformed      explain why bytes are not an HTTP request
 idempotency    answer a repeated request without doing it twice
 recording      write an audit record for each change by an operator
 wait           the parameter `wait`

@@ -47,7 +47,7 @@ def request_of(
 
     Of the body only the fields that were sent count: a newer release with more fields computes the same hash.
 
-    errors:  Problem  the key is no text of 1 to 255 characters
+    errors:  Problem  the key is not a text of 1 to 255 characters
     """
     key = header_of(request.headers, HEADER)
     if key is None:

@@ -1,4 +1,4 @@
-"""Explain why bytes are no HTTP request: the parser's error names no header, and no way out."""
+"""Explain why bytes are not an HTTP request: the parser's error names no header, and no way out."""
 
 import re
 

@@ -26,7 +26,7 @@ WaitForEnd = Annotated[str | None, Query(description=how_long("it has ended"), e
 def wait_s_of(text: str | None) -> float | None:
     """Parse the parameter `wait` to seconds; None: the caller does not wait.
 
-    errors:  Problem  the text is no duration, or the wait is longer than five minutes
+    errors:  Problem  the text is not a duration, or the wait is longer than five minutes
     """
     if text is None:
         return None

@@ -139,7 +139,7 @@ class _Sections(Protocol):
     """Rows that are read section after section."""
 
     async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
-        """Read one section from a place on; return its rows, and the place of the next one (None after the last)."""
+        """Read one section from a cursor on; return its rows, and the next section's cursor (None: it was the last)."""
 
 
 class _Log(NamedTuple):

@@ -128,7 +128,7 @@ async def assign(
 ) -> bool:
     """Give each holder its part of the slots (or none), all in one transaction; False if the caller no longer leads.
 
-    Other shards may take the claims of `suspended` holders. Other shards can't take the claims of any other holder.
+    Other shards may take the claims of `suspended` holders, and of no other holders.
 
     shape:   `parts` maps holder to part, 0 to part_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again

@@ -15,7 +15,7 @@ GROUPED_MAX, GROUPS_MAX = 10_000, 50
 
 
 class DeadLetterCursor(NamedTuple):
-    """The position of a dead letter among all others."""
+    """The position of a dead letter in the list of all dead letters."""
 
     died_at: datetime
     timer_key: int

@@ -73,7 +73,7 @@ class DeliveryCursor(NamedTuple):
 class DeliveryFilter:
     """Which deliveries to find; a field that is None or False filters nothing.
 
-    `failing` ones have a failed attempt; of `delayed` ones the next attempt is not due yet.
+    `failing` selects deliveries with a failed attempt, `delayed` deliveries with a next attempt that is not due yet.
     """
 
     target: str | None = None

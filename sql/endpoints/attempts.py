@@ -43,7 +43,7 @@ class EndpointAttempt:
 
 
 async def keep_attempts(session: Session, ended: Sequence[EndedAttempt]) -> None:
-    """Keep attempts, and delete the surplus of earlier calls: an endpoint keeps 20, and those of one more call.
+    """Keep attempts, and delete the surplus of earlier calls: an endpoint keeps 20, and the attempts of one later call.
 
     errors:  StoreUnavailable  the outcome is unknown: the attempts are lost, or kept
     source:  sql/endpoints/keep_attempts.sql

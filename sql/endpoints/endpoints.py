@@ -83,7 +83,7 @@ class ListedEndpoint:
 
 
 async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> dict[EndpointName, StoredEndpoint]:
-    """Find endpoints; the result has no entry for an unknown one.
+    """Find endpoints; the result has no entry for an unknown endpoint.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/find_endpoints.sql

@@ -17,7 +17,7 @@ Started: TypeAlias = tuple[str, int, int]  # a job, and the claim that identifie
 
 
 class BegunRun(NamedTuple):
-    """One claimed delivery of a job: a run that began, or one that crashed.
+    """One claimed delivery of a job: a run that began, or a run that crashed.
 
     If `run_claims` is `claims`, a run has begun. Otherwise an earlier run of this delivery crashed, and the worker must
     end that run; the process of that run may be alive for `lease_left`.

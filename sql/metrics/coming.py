@@ -11,7 +11,7 @@ MINUTES = 30
 
 @dataclass(frozen=True, slots=True)
 class ComingTimers:
-    """The timers of one minute and one target; minute 0 has the overdue ones, and without a target all other ones."""
+    """The timers of one minute and one target; minute 0: the overdue timers; no target: all other targets together."""
 
     minute: int
     target: str | None
@@ -22,7 +22,7 @@ class ComingTimers:
 async def count_coming(
     session: Session, tenant_id: str | None, *, with_jobs: bool, now: datetime | None = None
 ) -> Sequence[ComingTimers]:
-    """Count the overdue timers and those of the next 30 minutes, of one tenant or of all.
+    """Count the overdue timers and the timers of the next 30 minutes, of one tenant or of all tenants.
 
     shape:   by minute and target; at most five targets have a name; no row without timers
     errors:  StoreUnavailable  no answer in time

@@ -126,7 +126,7 @@ async def list_tenants(session: Session, *, tenant_id: str | None = None, limit:
 
 
 async def find_limits(session: Session, tenant_id: str) -> Limits | None:
-    """Find a tenant's own limits; None if it has none of its own.
+    """Find a tenant's own limits; None: the default limits apply.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/tenants/find_limits.sql

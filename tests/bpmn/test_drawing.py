@@ -1,4 +1,4 @@
-"""Test that the drawing of a model is read, and that an unusable drawing is none."""
+"""Test that the drawing of a model is read, and that an unusable drawing is ignored."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def test_each_shape_has_its_place_its_kind_and_its_trigger() -> None:
 
 
 @pytest.mark.parametrize("x", ["", "left", "nan", "1e9"])
-def test_a_drawing_with_a_place_that_is_no_number_is_none(x: str) -> None:
+def test_a_drawing_with_an_invalid_coordinate_is_ignored(x: str) -> None:
     assert read_drawing(drawn_model(x=x)) is None
 
 
-def test_a_drawing_with_a_shape_without_an_area_is_none() -> None:
+def test_a_drawing_with_a_shape_without_an_area_is_ignored() -> None:
     assert read_drawing(drawn_model(width=0)) is None
 
 
-def test_a_model_without_a_drawing_has_none_and_a_text_that_is_no_model_is_refused() -> None:
+def test_a_model_without_a_drawing_is_accepted_and_a_text_that_is_not_a_model_is_refused() -> None:
     assert read_drawing(model('<startEvent id="s"/>')) is None
     with pytest.raises(InvalidModel, match="not XML"):
         read_drawing(b"<open")

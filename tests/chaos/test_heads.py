@@ -54,7 +54,7 @@ def test_a_keeper_that_survives_its_host_is_not_mistaken_for_the_fork_server() -
         assert fork_server(sandbox_with(keeper, child, host), random.Random(1)) == child
 
 
-def test_a_keeper_without_a_host_is_no_target() -> None:
+def test_a_keeper_without_a_host_is_not_a_target() -> None:
     with running(*SLEEP, FORK_SERVER) as keeper, pytest.raises(NothingToBreak, match="local_host"):
         fork_server(sandbox_with(keeper), random.Random(1))
 
@@ -87,5 +87,5 @@ async def test_a_coordinator_that_stood_by_excuses_no_lateness(led: bool, monkey
     assert (fault.disturbs, fault.leaderless) == (led, led)
 
 
-def test_shards_that_were_not_lost_may_go_on() -> None:
+def test_shards_that_were_not_lost_may_continue() -> None:
     assert replaced(SHARDS, SHARDS, lambda it: it.is_local)

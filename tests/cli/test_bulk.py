@@ -161,7 +161,9 @@ def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(shell: Shel
     again = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", first.json["operation"])
     other = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "another", "--json")
 
-    assert f"--operation {first.json['operation']}" in first.err, "told before the work, lest it be cut short"
+    assert f"--operation {first.json['operation']}" in first.err, (
+        "printed before the work, because the work may be interrupted"
+    )
     assert (again.code, again.out.split()[2:]) == (DONE, [str(MANY), "0"])
     assert "moved under this operation before" in again.err
     assert (other.json, other.err) == (

@@ -193,7 +193,7 @@ def test_a_failed_run_ends_the_wait_with_a_failing_exit_code(refresh: Shell) -> 
     assert done.json["run"]["run_id"].startswith(f"{done.json['timer_key']}.")
 
 
-def test_a_run_goes_on_after_the_wait_for_it_has_ended(refresh: Shell) -> None:
+def test_a_run_continues_after_the_end_of_the_wait_for_the_run(refresh: Shell) -> None:
     done = refresh("jobs", "run", "report", "--wait", "--within", "0.5")
 
     assert (done.code, done.out) == (NOT_DONE, "")

@@ -149,7 +149,7 @@ def test_a_client_s_open_transaction_does_not_stop_up_and_the_app_is_declared_af
 
     asyncio.run(query(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'"))
     it.maintain(shard_dsn)
-    assert capsys.readouterr().err == "app orders: 1 job; refresh (added)\n", "handlers are told once"
+    assert capsys.readouterr().err == "app orders: 1 job; refresh (added)\n", "changed handlers are printed once"
     assert asyncio.run(query(dsn, "select wanted from shardclock.scale where role = 'shard'"))[0]["wanted"] == 7
 
     assert [row["name"] for row in asyncio.run(query(dsn, "select name from shardclock.jobs"))] == ["refresh"]

@@ -107,7 +107,7 @@ def test_scale_waits_for_the_wanted_number_and_fails_if_it_is_not_reached(shell:
 
     assert shell("scale", 2, "--wait", 5).code == DONE
     assert shell("scale", 3, "--wait", "0.05").code == NOT_DONE
-    assert shell("scale", 3).code == DONE, "nobody asked it to wait"
+    assert shell("scale", 3).code == DONE, "the command does not wait by default"
 
 
 # forecast

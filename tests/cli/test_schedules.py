@@ -41,7 +41,7 @@ def test_schedules_are_listed_and_shown_with_their_firings(shell: Shell) -> None
     assert "the same with --page" in shell("schedules", "-n", 1).err
 
 
-def test_a_plain_timer_is_no_schedule(shell: Shell) -> None:
+def test_a_plain_timer_is_not_a_schedule(shell: Shell) -> None:
     shell("schedule", "--in", "PT1H", "--name", "plain")
 
     assert_refused(shell("schedules", "show", "plain"), "there is no timer 'plain'", code=1)

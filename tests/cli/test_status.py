@@ -196,7 +196,7 @@ def test_status_beside_a_running_cluster_does_not_suggest_another_one(shell: She
 
 
 def test_status_reports_missing_engines_and_waiting_signals(shell: Shell) -> None:
-    assert "engine" not in shell("status").out, "nobody has deployed a process"
+    assert "engine" not in shell("status").out, "no process is deployed"
     shell("deploy", ROOT / "examples" / "order.bpmn")
     for _ in range(2):
         shell("processes", "start", "order")

@@ -60,7 +60,7 @@ def test_a_lost_help_page_does_not_claim_that_a_command_has_run(shell: Shell, wo
 
 
 @pytest.mark.parametrize("words", [["list"], ["jobs", "list", "--json"], ["status"]])
-def test_a_closed_pipe_of_a_command_that_only_prints_is_no_error_message(shell: Shell, words: list[str]) -> None:
+def test_a_closed_pipe_of_a_command_that_only_prints_is_not_an_error_message(shell: Shell, words: list[str]) -> None:
     code, said = _run_without_reader(shell, words)
 
     assert code == ANSWER_LOST

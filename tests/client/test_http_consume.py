@@ -35,7 +35,7 @@ async def consumed(client: AsyncClient, count: int, *, limit: int = 3) -> list[s
     return names
 
 
-async def test_a_record_is_done_when_the_next_is_requested_and_the_rest_is_given_back(
+async def test_a_record_is_done_when_the_next_is_requested_and_the_remaining_records_are_returned(
     gateway: Api, client: AsyncClient
 ) -> None:
     await canceled(gateway, *NAMES)
@@ -81,8 +81,8 @@ async def test_records_of_another_member_are_not_processed(gateway: Api, client:
         for _ in range(3):
             seen.append(await anext(records))
 
-    assert [record.name for record in seen][:3] == NAMES[:3], "it goes on with what it had"
-    assert seen[3].name == "n2", "and then where the group is"
+    assert [record.name for record in seen][:3] == NAMES[:3], "the member continues with its remaining records"
+    assert seen[3].name == "n2", "then the member continues at the group's position"
 
 
 async def test_a_group_with_other_partitions_is_refused(gateway: Api, client: AsyncClient) -> None:

@@ -67,7 +67,7 @@ async def test_an_incomplete_event_is_ignored() -> None:
         assert asked_after(stub) == [0, 1]
 
 
-async def test_comments_and_positions_are_no_records() -> None:
+async def test_comments_and_positions_are_not_records() -> None:
     said = stream(": the log follows\n\n", "id: 7\n\n", ": still there\n\n", event(8))
     async with answering(said) as stub, AsyncClient(stub.url) as client:
         assert await positions(client, 1) == [8]
@@ -83,7 +83,7 @@ async def test_streams_that_always_end_at_once_end_the_reader() -> None:
 @pytest.mark.parametrize(
     "answer", [raw(200, "<html>", "text/html"), stream("data: {}\n\n"), stream("data: <html>\n\n")]
 )
-async def test_a_response_that_is_no_stream_is_an_error_without_a_retry(answer: bytes) -> None:
+async def test_a_response_that_is_not_a_stream_is_an_error_without_a_retry(answer: bytes) -> None:
     async with answering(answer) as stub, AsyncClient(stub.url) as client:
         with pytest.raises(ApiError, match="not by a gateway"):
             await positions(client, 1)

@@ -284,7 +284,7 @@ async def test_a_timer_must_be_named_by_exactly_one_of_key_and_name(client: Asyn
 
 
 @pytest.mark.parametrize("key", ["abc", "7", 7.5, b"7", [7]], ids=repr)
-async def test_a_key_that_is_no_whole_number_is_refused(client: AsyncClient, key: Any) -> None:
+async def test_a_key_that_is_not_a_whole_number_is_refused(client: AsyncClient, key: Any) -> None:
     def refuses(name: str) -> AbstractContextManager[object]:
         rule = f"{name} {key!r} is refused: it must be a whole number, as the gateway gave it"
         return pytest.raises(ValueError, match=f"^{re.escape(rule)}")
@@ -304,13 +304,15 @@ async def test_a_key_that_is_no_whole_number_is_refused(client: AsyncClient, key
 
 
 @pytest.mark.parametrize("timers", [{"delay": "PT1H"}, "PT1H", b"PT1H", 7, None], ids=repr)
-async def test_schedule_many_refuses_a_value_that_is_no_iterable_of_timers(client: AsyncClient, timers: Any) -> None:
+async def test_schedule_many_refuses_a_value_that_is_not_an_iterable_of_timers(
+    client: AsyncClient, timers: Any
+) -> None:
     rule = f"timers {timers!r} is refused: it must be an iterable of timers; for one, write [timer]"
     with pytest.raises(TypeError, match=f"^{re.escape(rule)}"):
         await anext(client.schedule_many(timers))
 
 
-async def test_schedule_many_refuses_a_timer_that_is_no_mapping(dsn: str, client: AsyncClient) -> None:
+async def test_schedule_many_refuses_a_timer_that_is_not_a_mapping(dsn: str, client: AsyncClient) -> None:
     rule = "timer 2, 'PT1H', is refused: it must be a mapping of a timer's fields, such as {'delay': 'PT1H'}"
     many: list[Any] = [{"delay": "PT1H"}, "PT1H"]
     with pytest.raises(TypeError, match=f"^{re.escape(rule)}$"):

@@ -71,7 +71,7 @@ def test_a_strict_model_reads_a_payload_as_json(declare: Declare) -> None:
     assert seen == [payload] * 2
 
 
-def test_parsing_a_payload_changes_no_other_field(declare: Declare) -> None:
+def test_parsing_a_payload_changes_only_the_payload(declare: Declare) -> None:
     seen: list[Timer[Any]] = []
 
     def expire(timer: Timer[int]) -> None:

@@ -125,7 +125,7 @@ def test_timers_of_a_batch_have_keys_that_count_up(declare: Declare) -> None:
     assert keys == [1, 2, 3, 7, 8]
 
 
-def test_a_function_that_is_no_handler_is_refused() -> None:
+def test_a_function_that_is_not_a_handler_is_refused() -> None:
     with pytest.raises(
         InvalidHandler, match=r"^tests\.client\.test_testing:helper is no handler; decorate it with @sh"
     ):

@@ -84,7 +84,7 @@ def test_a_result_that_can_not_become_variables_fails_the_attempt(declare: Decla
     assert len(outcome.reason) < 300
 
 
-def test_the_same_result_of_another_timer_is_no_failure(declare: Declare) -> None:
+def test_the_same_result_of_another_timer_is_not_a_failure(declare: Declare) -> None:
     def act(_: Timer) -> Any:
         return {"amount": Decimal(1)}
 

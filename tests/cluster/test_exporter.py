@@ -74,7 +74,7 @@ class _Served(Node):
         return self._address
 
 
-def test_an_exporter_serves_until_it_is_told_to_stop_and_removes_its_socket(dsn: str) -> None:
+def test_an_exporter_serves_until_a_signal_stops_it_and_removes_its_socket(dsn: str) -> None:
     with exporter(SHARDCLOCK_DSN=dsn) as (node, process):
         node.tell(FIRED)
         page = node.get()
@@ -174,7 +174,7 @@ def beside(told: list[str], dsn: str = DOWN, **environment: str) -> Exporting:
         return Exporting(load_settings(), Dsn(dsn), tell=told.append, unready=lambda: ["Ray has not started"])
 
 
-def test_it_serves_at_once_and_says_where_once(told: list[str]) -> None:
+def test_the_exporter_serves_at_once_and_reports_its_address_once(told: list[str]) -> None:
     exporting = beside(told)
     with closing(_Stops(exporting)):
         for _ in range(3):
@@ -189,7 +189,7 @@ def test_it_serves_at_once_and_says_where_once(told: list[str]) -> None:
     assert not Path(exporting.socket_path).parent.exists()
 
 
-def test_a_port_that_is_taken_is_said_once_and_taken_when_it_is_free(
+def test_a_taken_port_is_reported_once_and_is_used_when_it_is_free(
     taken: socket.socket, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock_server.cluster.exporter.RETRY_S", 0.0)
@@ -208,7 +208,7 @@ def test_a_port_that_is_taken_is_said_once_and_taken_when_it_is_free(
         exporting.tend()
 
         assert told == [line, f"metrics at http://127.0.0.1:{wanted}/metrics"]
-        assert node.get().numbers("timers_fired_total") == {("3",): 5}, "it had heard it meanwhile"
+        assert node.get().numbers("timers_fired_total") == {("3",): 5}, "the exporter had received the report meanwhile"
 
 
 def test_a_port_that_is_taken_is_not_tried_at_every_turn(
@@ -223,7 +223,7 @@ def test_a_port_that_is_taken_is_not_tried_at_every_turn(
         assert len(told) == 1
 
 
-def test_a_socket_that_can_not_be_made_is_said_and_metrics_come_when_it_can(
+def test_an_impossible_socket_is_reported_and_metrics_are_served_once_it_is_possible(
     told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shardclock_server.cluster.exporter.RETRY_S", 0.0)
@@ -245,7 +245,7 @@ def test_a_socket_that_can_not_be_made_is_said_and_metrics_come_when_it_can(
         assert not path.exists()
 
 
-def test_without_the_tables_no_database_is_asked(told: list[str]) -> None:
+def test_an_exporter_without_tables_sends_no_query_to_the_database(told: list[str]) -> None:
     exporting = beside(told, METRICS_STORE="false")
     with closing(_Stops(exporting)):
         exporting.tend()

@@ -21,7 +21,7 @@ say(host_events.READY, "")
 """
 
 
-def test_what_anybody_prints_in_its_process_is_never_taken_for_an_event() -> None:
+def test_output_of_other_code_in_the_hosts_process_is_not_read_as_an_event() -> None:
     done = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, text=True, timeout=BOUND_S, check=True)
 
     assert [json.loads(line) for line in done.stdout.splitlines()] == [{"event": "ready", "why": ""}]

@@ -120,7 +120,7 @@ def start(up: ClusterProcess, name: str) -> None:
     ask(up, "select shardclock.run_job($1)", name)
 
 
-def test_an_interval_is_kept_and_the_app_s_jobs_were_told(up: ClusterProcess) -> None:
+def test_an_interval_is_kept_and_the_jobs_of_the_app_are_declared(up: ClusterProcess) -> None:
     until(lambda: job(up, "beat").successes >= 5, "five runs")
 
     beat = job(up, "beat")
@@ -187,7 +187,7 @@ def test_a_worker_that_is_killed_takes_its_run_along_and_the_crash_is_counted(up
     assert asyncio.run(is_whole(up.dsn)) == []
 
 
-def test_a_run_that_heeds_nothing_is_killed_when_its_job_is_disabled(up: ClusterProcess) -> None:
+def test_a_run_that_ignores_its_cancellation_is_killed_when_its_job_is_disabled(up: ClusterProcess) -> None:
     start(up, "heeds_nothing")
     until(lambda: job(up, "heeds_nothing").state == "RUNNING", "its run")
 

@@ -17,7 +17,7 @@ from tests.support.program import run, until
 
 pytestmark = pytest.mark.slow
 
-# A dead host delays no firing: its keepers go on until new keepers have registered. A dead shard costs a takeover.
+# A dead host delays no firing: its keepers continue until new keepers have registered. A dead shard costs a takeover.
 LATE_S = 2.0
 APP = """
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_a_shard_that_is_killed_is_taken_over_and_replaced(up: LocalCluster) -> 
     assert victim.holder not in new
 
 
-def test_firing_goes_on_while_a_killed_host_is_started_again(up: LocalCluster) -> None:
+def test_firing_continues_while_a_killed_host_is_started_again(up: LocalCluster) -> None:
     before = up.shards(2)
     up.schedule_many(100, every_s=0.05)
     until(up.fired, "the first firing")
@@ -138,7 +138,7 @@ def test_a_killed_up_and_a_killed_host_leave_nothing_behind(up: LocalCluster) ->
     assert up.keepers(SHARD) == [], "they handed back"
 
 
-def test_the_number_of_shards_follows_what_is_wanted(up: LocalCluster) -> None:
+def test_the_number_of_shards_follows_the_wanted_number(up: LocalCluster) -> None:
     def scale(to: int) -> None:
         assert run("scale", to, environment=up.environment | {"SHARDCLOCK_DSN": up.operator_dsn}).code == 0
 
@@ -186,7 +186,7 @@ def test_without_ray_a_bare_up_runs_local_processes(place: Path, dsn: str) -> No
         assert up.shards(2)
 
 
-def test_without_ray_an_up_that_shall_join_one_says_how_to_go_on(place: Path, dsn: str) -> None:
+def test_without_ray_an_up_that_shall_join_one_says_how_to_continue(place: Path, dsn: str) -> None:
     named = {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn}
 
     done = run("up", environment=without_ray(place) | named)
@@ -198,7 +198,7 @@ def test_without_ray_an_up_that_shall_join_one_says_how_to_go_on(place: Path, ds
     )
 
 
-def test_local_and_a_ray_to_join_contradict_each_other(place: Path, dsn: str) -> None:
+def test_the_option_local_and_the_address_of_a_ray_are_refused_together(place: Path, dsn: str) -> None:
     done = run("up", "--local", environment={"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379", "SHARDCLOCK_DSN": dsn})
 
     assert (done.code, done.out) == (2, "")

@@ -37,7 +37,7 @@ def due(timer_key: int, claims: int = 0) -> NextDue:
         (None, datetime(2026, 2, 1, 1, tzinfo=timezone(timedelta(hours=1))), datetime(2026, 2, 1, tzinfo=UTC)),
     ],
 )
-def test_the_clock_goes_on_by_a_length_or_to_a_moment(
+def test_the_clock_advances_by_a_length_or_to_a_moment(
     by: str | timedelta | None, to: datetime | None, target: datetime
 ) -> None:
     assert target_of(NOW, by, to) == target
@@ -53,7 +53,9 @@ def test_the_clock_goes_on_by_a_length_or_to_a_moment(
         (None, datetime(2026, 2, 1), "2026-02-01T00:00:00 has no time zone"),  # noqa: DTZ001 - the call refuses it
     ],
 )
-def test_a_target_that_is_none_is_refused(by: str | timedelta | None, to: datetime | None, sentence: str) -> None:
+def test_an_invalid_target_of_the_clock_is_refused(
+    by: str | timedelta | None, to: datetime | None, sentence: str
+) -> None:
     with pytest.raises(ValueError, match=sentence):
         target_of(NOW, by, to)
 
@@ -75,7 +77,7 @@ def test_a_value_of_another_type_is_refused(by: Any, to: Any, said: str) -> None
         target_of(NOW, by, to)
 
 
-def test_rounds_that_find_something_new_go_on_without_a_pause_until_there_are_too_many() -> None:
+def test_rounds_that_find_something_new_continue_without_a_pause_until_there_are_too_many() -> None:
     moment = Moment(NOW)
     assert {moment.begin_round(due(key)) for key in range(ROUNDS_MAX)} == {0.0}
 
@@ -88,7 +90,7 @@ def test_rounds_that_find_something_new_go_on_without_a_pause_until_there_are_to
     )
 
 
-def test_what_can_t_be_taken_is_tried_for_a_while_and_then_named() -> None:
+def test_a_timer_that_can_t_be_taken_is_retried_for_a_while_and_then_named() -> None:
     moment = Moment(NOW)
     assert moment.begin_round(due(7, claims=2)) == 0.0
     assert all(moment.begin_round(due(7, claims=2)) > 0 for _ in range(STUCK_ROUNDS_MAX - 1))

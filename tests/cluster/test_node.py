@@ -44,7 +44,7 @@ def settings(request: pytest.FixtureRequest, file: Path, monkeypatch: pytest.Mon
     return load_settings()
 
 
-def test_what_actors_are_sent_names_no_database(settings: Settings) -> None:
+def test_the_arguments_of_actors_name_no_database(settings: Settings) -> None:
     cloudpickle = pytest.importorskip("ray.cloudpickle")
     spawner = Spawner(SHARD, ShardActor, settings.shard, "cluster")
 
@@ -72,7 +72,7 @@ def _environment(settings: Settings, dsn: Dsn) -> dict[str, str]:
     return RayHosts(hosting, logs=None).environment(Path("/nowhere"))
 
 
-def test_what_up_starts_finds_the_database_where_up_did(settings: Settings) -> None:
+def test_the_processes_that_up_starts_find_the_database_of_up(settings: Settings) -> None:
     dsn = settings.find_dsn()
     assert dsn is not None
     environment = _environment(settings, dsn)
@@ -85,7 +85,7 @@ def test_what_up_starts_finds_the_database_where_up_did(settings: Settings) -> N
         assert dsn_of_node().reveal() == DOWN
 
 
-def test_an_embedded_database_is_what_the_processes_of_up_are_told_whatever_stands_outside(
+def test_the_processes_of_up_use_the_embedded_database_despite_other_variables_of_the_shell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = load_settings()
@@ -97,7 +97,7 @@ def test_an_embedded_database_is_what_the_processes_of_up_are_told_whatever_stan
     assert DSN_FILE not in environment
 
 
-def test_a_node_that_knows_no_database_says_what_to_set(
+def test_a_node_without_a_database_names_the_variable_to_set(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Without this, the question for the node would start a Ray.

@@ -49,7 +49,7 @@ def up(place: Path) -> Iterator[ClusterProcess]:
         up.end()
 
 
-def test_fires_and_hands_everything_back_when_told_to_stop(up: ClusterProcess) -> None:
+def test_a_cluster_fires_and_hands_all_claims_back_when_a_signal_stops_it(up: ClusterProcess) -> None:
     until(up.serving, "two shards")
     run("schedule", "--in", "PT0.2S", "--name", "soon", environment=up.environment)
     run("schedule", "--at", "2040-01-01T00:00:00Z", "--name", "waits", environment=up.environment)
@@ -74,7 +74,7 @@ def test_fires_and_hands_everything_back_when_told_to_stop(up: ClusterProcess) -
 
 
 @pytest.mark.exhaustive
-def test_a_killed_up_takes_everything_down_with_it(up: ClusterProcess) -> None:
+def test_all_processes_of_up_end_when_up_is_killed(up: ClusterProcess) -> None:
     until(up.serving, "two shards")
 
     ray_dir = up.ray_dir()
@@ -90,7 +90,7 @@ def test_a_killed_up_takes_everything_down_with_it(up: ClusterProcess) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_database_that_is_down_at_the_start_is_waited_for_and_said(place: Path) -> None:
+def test_up_waits_for_a_database_that_is_down_at_the_start_and_reports_it(place: Path) -> None:
     postgres = EmbeddedPostgres.start(place / "named")
     asyncio.run(migrate_with_roles(postgres.dsn))
     postgres.close()
@@ -169,7 +169,7 @@ ENDS_THE_HOST = ("the raylet", "the host")
 
 
 @pytest.mark.exhaustive
-def test_whatever_is_killed_every_timer_fires_once(up: ClusterProcess) -> None:
+def test_each_timer_fires_once_whichever_process_is_killed(up: ClusterProcess) -> None:
     until(up.serving, "two shards")
     keeper = EmbeddedPostgres.start(up.place / "data")
     try:

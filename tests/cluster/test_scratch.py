@@ -53,7 +53,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def test_what_a_killed_process_has_left_is_removed(temp: Path) -> None:
+def test_the_directories_of_a_killed_process_are_removed(temp: Path) -> None:
     process, (path,) = start(MAKE)
     (Path(path) / "session").mkdir()
     (Path(path) / "session" / "log").write_text("x")
@@ -65,7 +65,7 @@ def test_what_a_killed_process_has_left_is_removed(temp: Path) -> None:
     assert list(temp.iterdir()) == []
 
 
-def test_what_was_left_in_memory_is_removed_too(temp: Path) -> None:
+def test_shared_memory_of_a_killed_process_is_removed_too(temp: Path) -> None:
     (temp / "memory").mkdir()
     process, (path,) = start(
         MAKE.replace("make('test')", "make('test', place=pathlib.Path(sys.argv[1]))"), temp / "memory"
@@ -86,7 +86,7 @@ def test_a_child_that_was_handed_the_lock_keeps_the_directory(temp: Path) -> Non
     assert _eventually_removed(Path(path))
 
 
-def test_what_a_living_process_names_is_left_alone(temp: Path) -> None:
+def test_directories_of_a_live_process_are_not_removed(temp: Path) -> None:
     process, (path,) = start(MAKE)
     kill(process)
     child, _ = start(f"print('{path}', flush=True); input()")
@@ -96,7 +96,7 @@ def test_what_a_living_process_names_is_left_alone(temp: Path) -> None:
     assert remove_abandoned() == [Path(path)]
 
 
-def test_what_never_was_ours_is_left_alone(temp: Path) -> None:
+def test_directories_of_other_programs_are_not_removed(temp: Path) -> None:
     strangers = [temp / "shardclock-ray-stranger", temp / "shardclock-metrics-file", temp / "shardclock-ray-link"]
     strangers[0].mkdir()
     strangers[1].write_text("")
@@ -134,7 +134,7 @@ def _eventually_removed(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("length", [23, 49, 70, 150])
-def test_a_directory_that_leaves_a_socket_no_room_is_not_used(
+def test_a_directory_with_too_long_a_path_for_a_socket_is_not_used(
     temp: Path, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
     long = temp / ("x" * (length - len(str(temp)) - 1))
@@ -158,7 +158,7 @@ def test_a_directory_that_can_t_be_used_is_passed_over(monkeypatch: pytest.Monke
     assert short_place() == Path("/tmp")
 
 
-def test_a_machine_without_room_for_temporary_files_is_told_which_variable_helps(
+def test_a_start_without_space_for_temporary_files_names_the_variable_that_helps(
     temp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(temp / "gone"))
@@ -168,7 +168,9 @@ def test_a_machine_without_room_for_temporary_files_is_told_which_variable_helps
         Scratch.make("test", place=short_place())
 
 
-def test_a_machine_without_any_place_for_temporary_files_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_without_a_directory_for_temporary_files_names_the_variable_that_helps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
 

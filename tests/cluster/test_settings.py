@@ -80,7 +80,7 @@ def test_numbers_that_disagree_are_refused_with_both(
     assert all(str(number) in said for number in values)
 
 
-def test_everything_that_is_wrong_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_invalid_settings_are_reported_together(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {
         "DSN": "mysql://user:hunter2@localhost/x",
         "LEASE_S": "soon",
@@ -103,7 +103,7 @@ def test_everything_that_is_wrong_is_told_at_once(monkeypatch: pytest.MonkeyPatc
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_value_that_is_no_number_disagrees_with_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_is_not_a_number_disagrees_with_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     # The lease's default is shorter than this horizon, but the default does not apply to an invalid lease.
     monkeypatch.setenv("SHARDCLOCK_LEASE_S", "2O")
     monkeypatch.setenv("SHARDCLOCK_HORIZON_S", "15")
@@ -122,7 +122,7 @@ def test_a_value_that_is_no_number_disagrees_with_no_setting(monkeypatch: pytest
         ("SHARDCLOCK_XYZZY", "docs/run.md has the settings"),
     ],
 )
-def test_a_variable_that_is_no_setting_is_told_with_its_nearest_neighbour(name: str, said: str) -> None:
+def test_an_unknown_variable_is_reported_with_the_most_similar_setting(name: str, said: str) -> None:
     (sentence,) = unknown_settings({"PATH": "/bin", "SHARDCLOCK_DSN": DSN, "shardclock_lease_s": "10", name: "x"})
 
     assert said in sentence
@@ -189,7 +189,9 @@ LABEL = "1 to 63 letters, digits, ., _ and -, a letter or digit first, such as b
         ),
     ],
 )
-def test_a_pattern_is_told_in_words(monkeypatch: pytest.MonkeyPatch, field: str, given: str, rule: str) -> None:
+def test_the_refusal_of_a_value_describes_the_pattern_in_words(
+    monkeypatch: pytest.MonkeyPatch, field: str, given: str, rule: str
+) -> None:
     monkeypatch.setenv(f"SHARDCLOCK_{field.upper()}", given)
 
     with pytest.raises(InvalidSettings) as refused:
@@ -210,9 +212,7 @@ def test_a_value_from_the_command_line_is_refused_by_its_option(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("field", ["metrics_host", "metrics_socket", "cluster_id", "identity", "worker_resource"])
-def test_a_variable_that_is_set_to_nothing_is_refused_where_that_means_something_else(
-    monkeypatch: pytest.MonkeyPatch, field: str
-) -> None:
+def test_an_empty_variable_is_refused_if_empty_has_another_meaning(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
     # An empty host would mean every address of the machine.
     monkeypatch.setenv(f"SHARDCLOCK_{field.upper()}", "")
 
@@ -236,7 +236,7 @@ def test_only_variables_that_up_gives_its_host_process_are_known() -> None:
     assert sentence.startswith("SHARDCLOCK_HOST_NAME is no setting of ours")
 
 
-def test_the_metrics_are_served_on_loopback_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metrics_are_served_on_loopback_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SHARDCLOCK_METRICS_PORT")
     settings = load_settings()
 
@@ -292,7 +292,7 @@ def test_the_record_is_frozen() -> None:
 
 
 @pytest.mark.parametrize("part", [ShardSettings, CoordinatorSettings])
-def test_each_part_is_told_everything_it_asks_for(monkeypatch: pytest.MonkeyPatch, part: Any) -> None:
+def test_each_part_gets_all_of_its_settings(monkeypatch: pytest.MonkeyPatch, part: Any) -> None:
     numbers = [name for name in part.model_fields if name not in ("identity", "metrics_socket")]
     defaults = load_settings().named()
     changed: dict[str, Any] = {

@@ -125,7 +125,7 @@ async def test_files_of_libpq_in_the_home_directory_change_nothing(
 
 
 @pytest.mark.slow
-def test_commands_on_the_embedded_postgres_heed_no_variable_of_the_shell() -> None:
+def test_commands_on_the_embedded_postgres_ignore_the_variables_of_the_shell() -> None:
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         last = {name: values[-1] for name, values in LIBPQ.items()}
         environment = last | PYTHON | {"SHARDCLOCK_DATA_DIR": f"{place}/data", "HOME": "/nowhere"}
@@ -159,7 +159,7 @@ def test_a_sentence_names_no_dsn_that_was_not_given(
     assert ("DSN" in refused.message) == bool(named)
 
 
-def test_our_own_ray_gets_only_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_ray_gets_only_variables_of_shardclock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {**RAY, "OTHER": "kept"})
 
     prepare_environment(load_settings(), Path("/tmp/x"))
@@ -177,7 +177,7 @@ def test_a_ray_that_is_joined_keeps_the_variables_of_the_shell(monkeypatch: pyte
     assert (os.environ["RAY_USE_TLS"], os.environ["RAY_TLS_CA_CERT"]) == ("1", "/ca")
 
 
-def test_processes_of_ours_run_as_python_does_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_processes_run_with_the_defaults_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
     changing = ("PYTHONOPTIMIZE", "PYTHONWARNINGS", "PYTHONINSPECT", "PYTHONSTARTUP")
     for name in (*changing, "PYTHONPATH", "PGHOST"):
         monkeypatch.setenv(name, "1")
@@ -214,7 +214,7 @@ def test_a_command_ends_with_its_own_exit_code_where_python_is_to_inspect(words:
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_a_cluster_starts_and_fires_in_a_shell_where_everything_is_set_for_others(place: Path) -> None:
+def test_a_cluster_starts_and_fires_in_a_shell_with_variables_for_other_programs(place: Path) -> None:
     # Given a shell with all these variables at once, a umask that hides each new file, and an app on PYTHONPATH
     apps = place / "apps"
     apps.mkdir()

@@ -138,7 +138,7 @@ def test_a_stop_ends_both(up: TwoKinds) -> None:
 
 
 @pytest.mark.exhaustive
-def test_losses_of_ray_one_after_the_other_lose_double_and_hurry_no_timer(up: TwoKinds) -> None:
+def test_repeated_losses_of_ray_neither_lose_nor_double_nor_hurry_a_timer(up: TwoKinds) -> None:
     up.until_ray_serves()
     for number in range(1, LOSSES + 1):
         up.schedule_many(500, every_s=0.01)

@@ -104,7 +104,7 @@ async def test_each_timer_fires_at_its_own_moment_in_their_order(sc: SteppedClus
     assert await fired(sc) == [(name, BEGIN + timedelta(hours=hours)) for name, hours in (("a", 1), ("b", 2), ("c", 3))]
 
 
-async def test_all_timers_of_a_moment_fire_before_one_of_them_is_delivered(sc: SteppedCluster) -> None:
+async def test_all_timers_of_a_moment_fire_before_the_first_delivery(sc: SteppedCluster) -> None:
     for name in ("a", "b", "c"):  # the timers are in three slots
         await sc.client.schedule(name=name, delay="PT1H", target="stepped.noted")
 
@@ -114,7 +114,9 @@ async def test_all_timers_of_a_moment_fire_before_one_of_them_is_delivered(sc: S
     assert done == ["TRIGGERED"] * 3 + ["DELIVERED"] * 3
 
 
-async def test_what_a_handler_schedules_fires_in_the_same_advance_if_it_is_due_by_then(sc: SteppedCluster) -> None:
+async def test_a_timer_that_a_handler_schedules_fires_in_the_same_advance_if_it_is_due_by_its_end(
+    sc: SteppedCluster,
+) -> None:
     async def again(timer: shardclock.Timer[Any]) -> None:
         if timer.payload < 3:
             await sc.client.schedule(delay="PT0S", target="stepped.noted", payload=timer.payload + 1)
@@ -167,7 +169,7 @@ async def test_a_schedule_fires_on_its_grid_over_a_change_of_the_clock_in_its_zo
     assert await fired(sc) == [("standup", day) for day in days]
 
 
-async def test_a_repeat_that_ends_fires_as_often_as_it_says(sc: SteppedCluster) -> None:
+async def test_a_repeat_with_a_count_fires_as_often_as_its_count(sc: SteppedCluster) -> None:
     await sc.client.schedule(name="thrice", schedule="R3/PT6H")
 
     await sc.advance("P10D")
@@ -181,7 +183,7 @@ async def test_a_job_runs_at_once_and_then_an_interval_after_each_end(sc_of_job:
     assert book.starts == [BEGIN + timedelta(minutes=15 * n) for n in range(5)]
 
 
-async def test_a_job_with_a_schedule_runs_at_each_of_its_dates_whatever_the_clock_begins_at() -> None:
+async def test_a_job_runs_at_each_of_its_dates_from_any_start_of_the_clock() -> None:
     said = {"name": "each-minute", "function": JOB, "schedule": "* * * * *"}
     async with cluster(app=JOB, now=BEGIN + timedelta(microseconds=1)) as sc:
         await query(sc.dsn, "select shardclock.apply_job($1)", json.dumps(said))
@@ -219,7 +221,9 @@ async def test_a_plain_handler_runs_in_a_thread_and_without_regard_to_its_rate(s
     assert book.plain_was_in_main_thread is False
 
 
-async def test_a_chain_without_a_delay_is_told(sc: SteppedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_chain_without_a_delay_is_reported(
+    sc: SteppedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("shardclock_server.cluster.testing.moments.ROUNDS_MAX", 5)
 
     async def again(_: shardclock.Timer[Any]) -> None:
@@ -233,7 +237,7 @@ async def test_a_chain_without_a_delay_is_told(sc: SteppedCluster, monkeypatch: 
     assert sc.now() == BEGIN + timedelta(hours=1)
 
 
-async def test_a_timer_that_the_test_has_locked_is_told(sc: SteppedCluster) -> None:
+async def test_a_timer_that_the_test_has_locked_is_reported(sc: SteppedCluster) -> None:
     made = await sc.client.schedule(delay="PT1H", name="locked")
     connection = await asyncpg.connect(sc.dsn, timeout=BOUND_S)
     try:
@@ -248,7 +252,7 @@ async def test_a_timer_that_the_test_has_locked_is_told(sc: SteppedCluster) -> N
     assert [name for name, _ in await fired(sc)] == ["locked"]
 
 
-async def test_what_falls_due_during_a_hold_happens_once_it_is_released(sc: SteppedCluster) -> None:
+async def test_timers_that_fall_due_during_a_hold_fire_after_its_release(sc: SteppedCluster) -> None:
     await sc.client.schedule(delay="PT1H", name="held", target="stepped.noted")
     await query(sc.dsn, "update shardclock.identity set held_why = 'we look at it'")
 
@@ -347,7 +351,7 @@ async def test_each_day_of_the_log_has_its_partition(sc: SteppedCluster) -> None
     assert len(await fired(sc)) == 20
 
 
-async def test_who_waits_for_an_end_hears_of_it(sc: SteppedCluster) -> None:
+async def test_a_caller_that_waits_for_an_end_gets_the_end(sc: SteppedCluster) -> None:
     waiting = asyncio.create_task(sc.client.schedule(delay="PT1H", wait="PT30S"))
 
     async def is_scheduled() -> bool:

@@ -27,7 +27,7 @@ SAID_WITHIN_S = 15.0
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 
-def test_no_module_of_the_current_directory_is_taken_for_ours(place: Path) -> None:
+def test_a_module_of_the_current_directory_replaces_no_module_of_the_server(place: Path) -> None:
     # Given a user's own directory, with modules and packages of our names
     here = place / "here"
     here.mkdir()
@@ -94,7 +94,7 @@ IMPATIENCE = "from shardclock_server.cluster import ray_cluster; ray_cluster.WAI
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["no-server", "another-server"])
-def test_a_ray_that_does_not_answer_is_said_in_time(place: Path, dsn: str, listens: bool) -> None:
+def test_a_ray_that_does_not_answer_is_reported_in_time(place: Path, dsn: str, listens: bool) -> None:
     (place / "sitecustomize.py").write_text(IMPATIENCE)
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
@@ -127,7 +127,7 @@ def test_a_command_that_waits_for_a_ray_can_be_stopped(place: Path, dsn: str) ->
         up.end()
 
 
-def test_what_a_killed_up_has_left_is_gone_after_the_next_start(place: Path) -> None:
+def test_the_next_start_removes_the_files_of_a_killed_up(place: Path) -> None:
     # Given an `up` that was killed with all processes that it had started
     up = ClusterProcess(place)
     try:

@@ -75,14 +75,14 @@ ALL = ["Ray", "the host of the local keepers", "Postgres", "the exporter", "the 
 
 
 @pytest.mark.parametrize("part", ALL)
-def test_one_that_can_t_be_started_ends_no_other(parts: Parts, part: str) -> None:
+def test_a_part_that_can_t_be_started_does_not_end_the_other_parts(parts: Parts, part: str) -> None:
     parts.faults[part] = OSError(28, "No space left on device")
 
     assert parts.tend() == ALL
     assert parts.told == [f"{part} can't be started ([Errno 28] No space left on device); trying again in 0 s"]
 
 
-def test_it_is_tried_again_ever_more_seldom_until_it_goes_again(parts: Parts, clock: Clock) -> None:
+def test_the_pauses_between_restarts_grow_until_the_part_runs(parts: Parts, clock: Clock) -> None:
     parts.faults["Postgres"] = EmbeddedPostgresError("it did not come up")
     tried = 0
     for _ in range(60):

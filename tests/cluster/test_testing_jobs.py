@@ -48,7 +48,7 @@ def tick(_: shardclock.Run) -> None:
     ],
     ids=["all", "no-tuple", "no-list", "one", "pattern", "patterns"],
 )
-async def test_the_jobs_that_are_chosen_run_and_no_others(jobs: Any, chosen: set[str]) -> None:
+async def test_only_the_chosen_jobs_run(jobs: Any, chosen: set[str]) -> None:
     ran.clear()
     async with cluster(app=__name__, jobs=jobs, now=BEGIN) as sc:
         await sc.advance("PT20M")
@@ -103,7 +103,7 @@ async def test_a_run_costs_one_statement_of_each_kind_and_two_tasks_and_its_clai
     assert moves == [BEGIN + timedelta(minutes=10)]
 
 
-async def test_a_name_that_is_no_jobs_is_refused() -> None:
+async def test_a_name_that_is_not_a_job_is_refused() -> None:
     with pytest.raises(ValueError, match=r"jobs='tock' is no job of the app; its jobs are: report.daily, .*, tick"):
         async with cluster(app=__name__, jobs=["tick", "tock"], now=BEGIN):
             pass
@@ -116,7 +116,7 @@ async def test_a_function_in_the_place_of_a_job_s_name_is_refused(jobs: Any) -> 
             pass
 
 
-def test_a_clock_that_takes_long_tells_how_far_it_has_come() -> None:
+def test_a_long_advance_reports_the_reached_moment() -> None:
     seconds = iter([0.0, 1.0, 6.0, 7.0, 17.0])
     progress = AdvanceProgress(BEGIN, BEGIN + timedelta(days=1), clock=lambda: next(seconds))
 

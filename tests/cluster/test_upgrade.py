@@ -248,7 +248,9 @@ async def both(machine: Machine) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_the_script_upgrades_and_goes_back_and_no_timer_is_lost_double_or_late(machine: Machine) -> None:
+async def test_an_upgrade_and_a_rollback_by_the_script_neither_lose_nor_double_nor_delay_a_timer(
+    machine: Machine,
+) -> None:
     machine.start(BLUE)
     await until_served_by(machine, BLUE)
     supervisor = asyncio.create_task(machine.supervise())
@@ -272,7 +274,9 @@ async def test_the_script_upgrades_and_goes_back_and_no_timer_is_lost_double_or_
 
 
 @pytest.mark.exhaustive
-async def test_the_lead_goes_to_and_fro_between_two_clusters_and_at_last_from_one_that_stops(machine: Machine) -> None:
+async def test_the_lead_changes_repeatedly_between_two_clusters_and_at_last_leaves_a_stopping_cluster(
+    machine: Machine,
+) -> None:
     await both(machine)
 
     async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
@@ -326,7 +330,7 @@ async def test_no_timer_is_later_than_a_tenth_of_a_second_when_the_lead_goes_fro
 
 
 @pytest.mark.exhaustive
-async def test_a_new_cluster_that_dies_when_it_is_named_costs_nothing(machine: Machine) -> None:
+async def test_the_death_of_a_new_cluster_at_the_switch_delays_no_timer(machine: Machine) -> None:
     await both(machine)
 
     async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
@@ -346,7 +350,7 @@ async def test_a_new_cluster_that_dies_when_it_is_named_costs_nothing(machine: M
         await until_served_by(machine, BLUE, within_s=1)
 
 
-async def test_a_cluster_that_is_killed_whole_is_taken_over_by_the_one_that_stands_by(machine: Machine) -> None:
+async def test_a_cluster_whose_processes_are_all_killed_is_replaced_by_the_stand_by_cluster(machine: Machine) -> None:
     await both(machine)
 
     async with exactly_once(machine, lag_max_s=TAKEOVER_LAG_S):
@@ -364,7 +368,7 @@ async def ended(machine: Machine) -> set[str]:
 
 
 @pytest.mark.parametrize("words", [(), ("green",), ("green", "true"), ("green", "true", "true", "more")])
-def test_the_script_says_what_it_needs(machine: Machine, words: tuple[str, ...]) -> None:
+def test_the_script_names_its_missing_requirements(machine: Machine, words: tuple[str, ...]) -> None:
     done = script("", machine.place, *words)
 
     assert (done.returncode, done.stdout) == (BAD_INPUT, "")

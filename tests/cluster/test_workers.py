@@ -138,7 +138,7 @@ def test_an_async_and_a_plain_handler_are_called_in_processes_of_their_own(up: C
 
 
 @pytest.mark.parametrize(("target", "attempts"), [("exits", 2), ("crashes", 1), ("forks", 1), ("hangs", 1)])
-def test_what_a_handler_does_to_its_process_is_its_own_attempt_s(
+def test_damage_by_a_handler_to_its_process_counts_as_its_own_attempt(
     up: ClusterProcess, target: str, attempts: int
 ) -> None:
     payloads: list[object] = ["good"] * 30
@@ -158,7 +158,7 @@ def test_a_handler_may_have_work_done_by_ray(up: ClusterProcess, target: str) ->
     assert (end.intent, end.detail.get("result"), end.detail.get("reason")) == ("DELIVERED", 42, None)
 
 
-def test_a_process_that_is_killed_while_it_waits_costs_no_attempt(up: ClusterProcess) -> None:
+def test_the_kill_of_an_idle_process_costs_no_attempt(up: ClusterProcess) -> None:
     schedule(up, "plain", [0] * 20)  # with this number of calls, each worker has a process
     kill_all(lambda: up.processes("HandlerActor"))
 

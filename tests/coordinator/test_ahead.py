@@ -57,9 +57,7 @@ async def serving(session: Session) -> int:
     return sum(holder.part is not None for holder in await list_holders(session))
 
 
-async def test_shards_are_there_before_the_spike_and_given_back_after_it(
-    ray: RayOfNodes, session: Session, dsn: str
-) -> None:
+async def test_shards_start_before_a_spike_and_end_after_it(ray: RayOfNodes, session: Session, dsn: str) -> None:
     await scale(session, SHARD, 1)
     await set_policy(session, SHARD, wanted_min=1, wanted_max=4, target_per_s=TARGET_PER_S)
     await query(dsn, TIMERS)
@@ -86,7 +84,7 @@ async def test_shards_are_there_before_the_spike_and_given_back_after_it(
     await eventually(one, within_s=30)
 
 
-async def test_rays_autoscaler_is_asked_for_room_and_no_longer_when_the_policy_ends(
+async def test_requests_to_the_autoscaler_of_ray_end_with_the_policy(
     ray: RayOfNodes, session: Session, dsn: str
 ) -> None:
     await set_policy(session, SHARD, wanted_min=3, wanted_max=5, target_per_s=TARGET_PER_S)

@@ -31,7 +31,7 @@ def test_an_actor_that_lived_resets_the_count_of_failures() -> None:
     assert backoff.may_spawn(now_s=100.0)
 
 
-def test_starts_fail_from_the_first_that_was_given_up_until_a_keeper_lives() -> None:
+def test_starts_count_as_failing_from_the_first_failure_until_a_keeper_lives() -> None:
     starts = StartWatch()
     starts.learn(given_up=False, has_keepers=False, now_s=90.0)
     assert starts.failing_s(now_s=95.0) == 0, "the first ones may still come up"

@@ -42,14 +42,14 @@ def test_the_peak_is_the_busiest_ten_seconds() -> None:
 @pytest.mark.parametrize(
     ("within_s", "peak_per_s"), [(10, 0), (30, 0), (30.1, 5), (31, 5), (400, 5), (400.1, 70), (900, 70), (0, 0)]
 )
-def test_only_what_begins_in_time_counts(within_s: float, peak_per_s: float) -> None:
+def test_only_loads_within_the_time_ahead_count(within_s: float, peak_per_s: float) -> None:
     assert forecast(s3=50, s40=700).peak_within(within_s) == peak_per_s
 
 
 # The number of shards
 
 
-def test_without_any_load_nothing_is_asked_for() -> None:
+def test_no_shard_is_needed_without_a_load() -> None:
     assert load().per_s(within_s=900) == 0.0
 
 
@@ -69,7 +69,9 @@ def test_overdue_timers_add_to_the_load() -> None:
     [(0, 5_000, 1), (1, 5_000, 1), (5_000, 5_000, 1), (5_000.1, 5_000, 2), (10_000, 5_000, 2), (10_001, 5_000, 3),
      (0.5, 1, 1), (3, 1, 3), (1e9, 1, 1_000_000_000)],
 )  # fmt: skip
-def test_the_fewest_shards_that_fire_it(per_s: float, target_per_s: int, shards: int) -> None:
+def test_the_demand_is_the_least_number_of_shards_that_fire_the_load(
+    per_s: float, target_per_s: int, shards: int
+) -> None:
     assert shards_for(per_s, target_per_s=target_per_s) == shards
 
 
@@ -99,7 +101,7 @@ def test_after_a_long_silence_only_the_new_number_counts() -> None:
     assert give_back.follow(1, now_s=1_000) == 1
 
 
-def test_it_is_true_once_it_has_followed_a_number() -> None:
+def test_the_demand_is_settled_after_its_first_number() -> None:
     give_back = GiveBack(after_s=10)
     assert not give_back
 
@@ -109,7 +111,7 @@ def test_it_is_true_once_it_has_followed_a_number() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 840)), min_size=1), st.floats(0.1, 100))
-def test_it_gives_the_largest_number_of_the_last_while(turns: list[tuple[float, int]], after_s: float) -> None:
+def test_the_demand_is_the_largest_recent_number(turns: list[tuple[float, int]], after_s: float) -> None:
     give_back, now_s, past = GiveBack(after_s), 0.0, []
     for pause_s, number in turns:
         now_s += pause_s
@@ -120,7 +122,7 @@ def test_it_gives_the_largest_number_of_the_last_while(turns: list[tuple[float, 
         assert given_back == max(number for at_s, number in past if at_s >= now_s - after_s)
 
 
-def test_what_it_remembers_is_bounded_by_the_numbers_there_can_be() -> None:
+def test_the_memory_of_the_demand_is_bounded_by_the_possible_numbers() -> None:
     give_back = GiveBack(after_s=1e9)
     for turn in range(10_000):
         give_back.follow(840 - turn % 840, now_s=float(turn))

@@ -1,4 +1,4 @@
-"""A keeper drains while the coordinator's turns go on, so that takeovers from dead keepers don't wait for the drain."""
+"""The coordinator's turns continue while a keeper drains, so that a takeover does not wait for the drain."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_the_slots_of_a_dead_shard_go_to_the_others_before_the_fleet_is_as
 
     monkeypatch.setattr(dead, "kill", record)
     dead.dies.set()
-    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+    await eventually(lambda: bool(reconciler._crews[0]._processes.gone()))
 
     await reconciler.turn()
 
@@ -83,7 +83,7 @@ async def test_a_dead_actor_that_the_fleet_did_not_kill_is_killed_in_a_later_tur
         raise FleetUnavailable("it does not answer")
 
     dead.dies.set()
-    await eventually(lambda: bool(reconciler._crews[0]._supervisor.gone()))
+    await eventually(lambda: bool(reconciler._crews[0]._processes.gone()))
     with monkeypatch.context() as away:
         away.setattr(dead, "kill", is_away)
         with pytest.raises(FleetUnavailable):
@@ -113,7 +113,7 @@ async def test_a_keeper_that_drains_is_drained_once_and_is_ours_until_it_has_end
     assert processes.names() == {"shard-1", "shard-2"}
 
 
-async def test_a_keeper_whose_holder_has_ended_drains_on_and_does_not_count_as_one_that_starts(
+async def test_a_draining_keeper_with_an_ended_holder_does_not_count_as_a_starting_keeper(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     reconciler = await third_drains(session, dsn, fleet)
@@ -139,9 +139,7 @@ async def test_a_keeper_that_does_not_drain_in_time_is_killed(session: Session, 
     assert await living(session) == [11, 12], "its holder is no longer supervised"
 
 
-async def test_a_kill_without_an_answer_is_asked_for_again_by_the_next_turn(
-    session: Session, dsn: str, fleet: FakeFleet
-) -> None:
+async def test_the_next_turn_repeats_a_kill_without_an_answer(session: Session, dsn: str, fleet: FakeFleet) -> None:
     reconciler = await third_drains(session, dsn, fleet)
     fleet.is_away = True
     third(fleet).may_drain.set()

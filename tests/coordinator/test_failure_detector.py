@@ -32,7 +32,7 @@ def test_a_shard_without_a_new_sign_of_life_for_longer_than_the_limit_is_silent(
     assert watch(detector, both, at_s=[101.0, 102.0, 103.0, 104.0]) == set()
     assert check(detector, 104.1, both) == {"one"}
     assert detector.silent(longer_than_s=5.0) == set()
-    assert detector.silent(longer_than_s=3.0) == {"one", "other"}, "one check is measured against more than one limit"
+    assert detector.silent(longer_than_s=3.0) == {"one", "other"}, "one check may be compared with several limits"
 
 
 def test_any_change_is_a_sign_of_life_even_to_an_earlier_time() -> None:
@@ -57,7 +57,7 @@ def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:
 
     assert check(detector, 160.5, {"one": FIRST, "frozen": FIRST}) == set()
     assert detector.silent(longer_than_s=0.5 + UNSEEN_S - 0.1) == {"one", "frozen"}, (
-        "except the signs that it would have seen anyway"
+        "except heartbeats that it would have seen in time"
     )
     assert detector.silent(longer_than_s=0.5 + UNSEEN_S + 0.1) == set()
     assert watch(detector, {"one": SECOND, "frozen": FIRST}, at_s=[161.5, 162.5, 163.1]) == {"frozen"}

@@ -35,7 +35,7 @@ async def follow(session: Session) -> None:
     await register_holder(session, incarnation(YOUNG, actor_name="shard-of-the-successor"))
 
 
-async def test_a_coordinator_frozen_before_it_ends_holders_leaves_its_successors_shards_alone(
+async def test_a_coordinator_that_was_frozen_before_it_ends_holders_does_not_end_shards_of_its_successor(
     session: Session, dsn: str
 ) -> None:
     frozen = reconciler_of(dsn, FakeFleet(), leader=LED)
@@ -81,7 +81,7 @@ async def test_a_coordinator_frozen_until_its_stop_finds_a_successor_and_touches
     assert not any(actor.drained for actor in fleet.there.values())
 
 
-async def test_a_coordinator_frozen_while_it_stops_leaves_its_successors_shards_alone(
+async def test_a_coordinator_that_was_frozen_during_its_stop_does_not_end_shards_of_its_successor(
     session: Session, dsn: str
 ) -> None:
     frozen = reconciler_of(dsn, FakeFleet(), leader=LED)
@@ -99,9 +99,7 @@ async def test_a_coordinator_frozen_while_it_stops_leaves_its_successors_shards_
     assert await living(session) == {YOUNG, *old}
 
 
-async def test_a_coordinator_that_stops_ends_the_holders_it_found_and_those_that_register_late(
-    session: Session, dsn: str
-) -> None:
+async def test_a_stopping_coordinator_ends_known_holders_and_later_ones(session: Session, dsn: str) -> None:
     """A coordinator may find holders without an actor in its fleet: the shards of a Ray that lost its head."""
     old = reconciler_of(dsn, FakeFleet(), leader=LED)
     await old.turn()
@@ -145,7 +143,7 @@ async def test_no_term_begins_while_holders_are_ended_and_ending_waits_for_a_new
     assert await living(session) == {7}
 
 
-async def test_a_coordinator_that_stands_by_ends_its_own_dead_shards_in_the_leaders_term(
+async def test_a_stand_by_coordinator_ends_its_own_dead_shards_in_the_term_of_the_leader(
     session: Session, dsn: str
 ) -> None:
     await lead(session, SUCCESSOR, cluster_id=GREEN, lease_s=LEASE_S, fresh=True)

@@ -57,7 +57,7 @@ async def two(session: Session, role: str, *, finish_s: float = 30.0) -> Two:
     return it
 
 
-async def test_a_worker_gets_no_more_and_goes_when_its_calls_have_ended(session: Session) -> None:
+async def test_a_retired_worker_gets_no_deliveries_and_ends_after_its_calls(session: Session) -> None:
     it = await two(session, WORKER)
 
     assert await it.turn(1, held=3) == [0, 0]
@@ -67,13 +67,13 @@ async def test_a_worker_gets_no_more_and_goes_when_its_calls_have_ended(session:
     assert await it.turn(1, held=0) == [0, 1]
 
 
-async def test_a_worker_with_nothing_in_hand_goes_at_once(session: Session) -> None:
+async def test_a_retired_worker_without_calls_ends_at_once(session: Session) -> None:
     it = await two(session, WORKER)
 
     assert await it.turn(1, held=0) == [0, 1]
 
 
-async def test_a_worker_whose_calls_take_too_long_goes_all_the_same(session: Session) -> None:
+async def test_a_retired_worker_with_long_calls_ends_at_its_time_limit(session: Session) -> None:
     it = await two(session, WORKER, finish_s=0.3)
     assert await it.turn(1, held=3) == [0, 0]
 
@@ -83,7 +83,7 @@ async def test_a_worker_whose_calls_take_too_long_goes_all_the_same(session: Ses
     await eventually(has_gone)
 
 
-async def test_a_worker_that_is_wanted_again_serves_again_and_has_all_its_time_when_it_is_next_to_go(
+async def test_a_worker_that_is_needed_again_gets_the_full_time_limit_at_its_next_retirement(
     session: Session,
 ) -> None:
     it = await two(session, WORKER)
@@ -98,7 +98,7 @@ async def test_a_worker_that_is_wanted_again_serves_again_and_has_all_its_time_w
     assert await it.turn(1, held=3) == [0, 0], "its time began anew"
 
 
-async def test_a_shard_goes_at_once_whatever_it_leases(session: Session) -> None:
+async def test_a_retired_shard_ends_at_once_despite_its_leases(session: Session) -> None:
     it = await two(session, SHARD)
 
     assert await it.turn(1, held=3) == [0, 1]

@@ -60,7 +60,7 @@ async def test_the_replacement_of_a_silent_shard_goes_to_the_other_node(
     assert fleet.placed == ["a", "b", "b"]
 
 
-async def test_a_start_that_does_not_come_up_is_tried_on_the_other_node_and_may_still_come(
+async def test_a_start_that_hangs_is_repeated_on_the_other_node_and_may_still_succeed(
     session: Session, dsn: str, fleet: TwoNodes
 ) -> None:
     reconciler = reconciler_of(dsn, fleet, stalled_s=0.3)
@@ -83,7 +83,7 @@ async def test_a_start_that_does_not_come_up_is_tried_on_the_other_node_and_may_
     assert await fleet.drained() == [0, 0, 1], "the surplus shard of its node goes"
 
 
-async def test_an_actor_that_dies_as_it_starts_is_started_on_the_other_node_at_once(
+async def test_an_actor_that_dies_during_its_start_is_started_on_the_other_node_at_once(
     session: Session, dsn: str, fleet: TwoNodes
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -97,7 +97,7 @@ async def test_an_actor_that_dies_as_it_starts_is_started_on_the_other_node_at_o
     assert fleet.placed == ["a", "b", "b"]
 
 
-async def test_an_actor_that_had_lived_is_replaced_where_it_was(
+async def test_an_actor_that_had_run_for_long_is_replaced_on_its_node(
     session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -111,7 +111,7 @@ async def test_an_actor_that_had_lived_is_replaced_where_it_was(
     assert fleet.placed == ["a", "b", "a"]
 
 
-async def test_starts_that_fail_on_one_node_do_not_hold_up_the_other(
+async def test_failed_starts_on_one_node_do_not_delay_starts_on_the_other(
     session: Session, dsn: str, fleet: TwoNodes
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -127,14 +127,14 @@ async def test_starts_that_fail_on_every_node_are_paused(dsn: str, fleet: TwoNod
     reconciler = reconciler_of(dsn, fleet)
     for node in ("a", "b"):
         await fleet_loses_a_start(reconciler, fleet, node)
-    assert may_spawn(reconciler), "the first may have met with an accident"
+    assert may_spawn(reconciler), "the first failure may be an accident"
 
     await fleet_loses_a_start(reconciler, fleet, "b")
 
     assert not may_spawn(reconciler)
 
 
-async def test_a_shard_that_had_lived_resets_the_count_of_failed_starts_wherever_it_dies(
+async def test_the_death_of_a_shard_that_had_run_for_long_resets_the_count_of_failed_starts(
     dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
@@ -193,7 +193,7 @@ async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str
 
 
 @pytest.mark.parametrize("nodes", [["a", "b"], ["a"]])
-async def test_that_a_node_is_avoided_is_told_where_there_is_another(
+async def test_the_user_learns_that_a_node_is_avoided_if_there_is_another_node(
     session: Session, dsn: str, fleet: TwoNodes, nodes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def there() -> list[str]:
@@ -212,7 +212,7 @@ async def test_that_a_node_is_avoided_is_told_where_there_is_another(
 
     told = [log for log in logs if log["event"] == "quarantine"]
     if len(nodes) == 1:
-        assert told == [], "it is used all the same"
+        assert told == [], "the only node is used despite the failure"
     else:
         assert "a" in told[0]["nodes"]
         assert told[0]["why"] == "an actor there went silent, or did not start in time"

@@ -31,7 +31,7 @@ def test_a_lead_that_lasted_makes_the_next_lapse_the_first_one() -> None:
     assert pause_s(lapses, 461.0) == 0
 
 
-def test_a_lead_that_lapses_between_two_looks_did_not_last() -> None:
+def test_a_lapse_of_the_lead_between_two_turns_counts() -> None:
     lapses = Lapses()
     lapses.learn_lead(100.0)
     lapses.count(101.0)

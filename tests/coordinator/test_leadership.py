@@ -44,14 +44,16 @@ async def test_another_cluster_waits_for_the_lease_and_then_leads_in_a_new_term(
     assert not (await ask(session, 1, BLUE)).leads
 
 
-async def test_a_fresh_incarnation_follows_at_once_and_its_predecessor_never_gets_it_back(session: Session) -> None:
+async def test_a_new_incarnation_takes_the_lead_at_once_and_its_predecessor_never_gets_the_lead_back(
+    session: Session,
+) -> None:
     await ask(session, 1, BLUE, fresh=True)
 
     assert await ask(session, 2, BLUE, fresh=True) == Leadership(True, 2, 2, BLUE, WANTED)
     assert await ask(session, 1, BLUE) == Leadership(False, 2, 2, BLUE, WANTED)
 
 
-async def test_one_of_many_that_ask_at_once_leads(dsn: str) -> None:
+async def test_one_of_many_simultaneous_callers_gets_the_lead(dsn: str) -> None:
     async def one(leader: int) -> bool:
         async with Session(as_role(dsn, "shard"), application="test") as session:
             return (await ask(session, leader, f"cluster {leader}", fresh=True)).leads
@@ -99,7 +101,7 @@ async def test_only_the_leader_in_its_term_assigns(session: Session, leader: int
     assert [holder.part for holder in await list_holders(session)] == [0 if taken else None]
 
 
-async def test_only_the_cluster_that_is_named_can_take_a_lead_that_was_handed_over(session: Session, dsn: str) -> None:
+async def test_only_the_named_cluster_can_take_a_lead_that_was_handed_over(session: Session, dsn: str) -> None:
     await ask(session, 1, BLUE, fresh=True)
     assert await hand_over(session, GREEN, lease_s=LEASE_S)
 
@@ -109,7 +111,7 @@ async def test_only_the_cluster_that_is_named_can_take_a_lead_that_was_handed_ov
     assert not await hand_over(session, GREEN, lease_s=LEASE_S), "it leads already"
 
 
-async def test_anybody_may_take_a_lead_that_nobody_took_in_time(session: Session, dsn: str) -> None:
+async def test_any_cluster_may_take_a_reserved_lead_after_its_time(session: Session, dsn: str) -> None:
     await ask(session, 1, BLUE, fresh=True)
     await hand_over(session, GREEN, lease_s=LEASE_S)
     await run_out(dsn)

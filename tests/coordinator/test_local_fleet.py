@@ -36,7 +36,7 @@ async def spawned(main: KeeperMain) -> LocalKeeper:
     assert node == LOCAL_NODE
     name, keeper = await fleet.spawn(node)
     assert name.startswith("shard-")
-    assert await fleet.found() == {}, "no coordinator finds another one's"
+    assert await fleet.found() == {}, "a coordinator finds only its own processes"
     return keeper
 
 
@@ -79,7 +79,7 @@ async def test_a_frozen_keeper_is_killed_too() -> None:
     assert await watched(keeper) == DIED
 
 
-async def test_a_fork_server_that_does_not_answer_is_no_news_of_any_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_that_does_not_answer_is_not_news_of_any_keeper(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ConnectionRefusedError("no listener")
 

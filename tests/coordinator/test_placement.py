@@ -25,12 +25,12 @@ def test_workers_and_shards_keep_apart(role: str, nodes: list[str]) -> None:
     assert nodes_for(role, [*FOR_WORKERS, *PLAIN], worker_resource=RESOURCE) == nodes
 
 
-def test_workers_wait_for_a_node_of_theirs() -> None:
+def test_workers_wait_for_a_node_for_workers() -> None:
     """A cluster's first node may lack the app; a handler could not start on that node."""
     assert nodes_for(WORKER, PLAIN, worker_resource=RESOURCE) == []
 
 
-def test_shards_live_with_workers_rather_than_nowhere() -> None:
+def test_shards_run_on_nodes_for_workers_if_there_is_no_other_node() -> None:
     assert nodes_for(SHARD, FOR_WORKERS, worker_resource=RESOURCE) == ["w1", "w2"]
     assert nodes_for(SHARD, [], worker_resource=RESOURCE) == []
 
@@ -39,5 +39,5 @@ def test_shards_live_with_workers_rather_than_nowhere() -> None:
     ("shards", "resource", "cpus"),
     [(3, None, 3), (3, RESOURCE, 3 + 5), (0, RESOURCE, 0), (3, "another", 3)],
 )
-def test_what_workers_nodes_have_is_no_room_for_shards(shards: int, resource: str | None, cpus: int) -> None:
+def test_resources_of_nodes_for_workers_do_not_count_for_shards(shards: int, resource: str | None, cpus: int) -> None:
     assert cpus_for(shards, [*FOR_WORKERS, *PLAIN], worker_resource=resource) == cpus

@@ -15,11 +15,11 @@ SHARDS_MAX = 12
 NODES = ("a", "b", "c", "d")
 
 
-def test_an_empty_cluster_gets_what_is_wanted_spread_over_its_nodes() -> None:
+def test_an_empty_cluster_gets_the_wanted_keepers_spread_over_its_nodes() -> None:
     assert plan(5, Observed([], ["a", "b"])) == Plan(spawn=("a", "b", "a", "b", "a"))
 
 
-def test_a_cluster_that_is_as_it_should_be_is_left_alone() -> None:
+def test_a_cluster_in_the_desired_state_gets_no_steps() -> None:
     assert plan(3, Observed(serving("a", "b", "a"), ["a", "b"])) == Plan(part_count=3)
 
 
@@ -53,7 +53,7 @@ def test_a_starting_replacement_counts_towards_wanted_but_gets_no_slots_until_it
     assert todo.part_count == 3
 
 
-def test_scaling_up_starts_the_missing_ones_where_there_is_room() -> None:
+def test_scaling_up_starts_the_missing_keepers_on_the_emptiest_nodes() -> None:
     assert plan(5, Observed(serving("a", "a", "b"), ["a", "b", "c"])).spawn == ("c", "b")
 
 
@@ -104,7 +104,7 @@ def test_a_crowded_node_gives_up_one_when_its_replacement_is_ready() -> None:
     assert todo.assign == {new.holder: 2, crowded[2].holder: None}
 
 
-def test_nodes_within_one_of_each_other_are_even_enough() -> None:
+def test_nodes_that_differ_by_one_keeper_count_as_even() -> None:
     assert plan(3, Observed(serving("a", "a", "b"), ["a", "b"])).spawn == ()
 
 
@@ -118,10 +118,10 @@ def test_foreign_holders_lose_their_slots_in_the_same_assignment() -> None:
     assert sorted(todo.assign.items()) == sorted(
         {keeper("a", "a").holder: 0, keeper("b", "b").holder: 1, 91: None, 92: None}.items()
     )
-    assert todo.retire == (), "they are not ours to retire"
+    assert todo.retire == (), "holders of other clusters are not retired"
 
 
-def test_foreign_holders_keep_their_slots_while_nobody_else_is_ready() -> None:
+def test_foreign_holders_keep_their_slots_while_no_keeper_is_ready() -> None:
     todo = plan(2, Observed([starting("a", "a")], ["a"], foreign_holders=[91]))
 
     assert todo.assign == {}
@@ -154,7 +154,7 @@ def test_foreign_holders_lose_their_slots_exactly_when_our_shards_keep_all_slots
 # Suspects: keepers that are silent for a moment; each may be dead or alive.
 
 
-def test_a_suspect_is_suspended_and_the_others_share_its_slots_but_it_is_neither_replaced_nor_retired() -> None:
+def test_a_suspect_is_suspended_and_neither_replaced_nor_retired_and_the_other_keepers_share_its_slots() -> None:
     zero, one, two = serving("a", "b", "a")
 
     todo = plan(3, Observed([zero, silent(one), two], ["a", "b"]))
@@ -182,14 +182,16 @@ def test_a_suspended_shard_that_is_heard_again_is_resumed_with_slots() -> None:
     assert (todo.part_count, todo.suspend, todo.resume) == (2, (), (back.holder,))
 
 
-def test_when_all_are_suspect_the_assignment_stays_and_one_more_is_started_where_nobody_is_silent() -> None:
+def test_if_all_keepers_are_suspect_the_assignment_stays_and_one_keeper_is_started_on_a_node_without_a_silent_one() -> (
+    None
+):
     fleet = [silent(one) for one in serving("a", "b")]
 
     assert plan(2, Observed(fleet, ["a", "b", "c"])) == Plan(spawn=("c",))
     assert plan(2, Observed([*fleet, starting("new", "c")], ["a", "b", "c"])) == Plan()
 
 
-def test_a_silent_single_shard_is_replaced_at_once_and_retired_only_when_it_is_heard_again() -> None:
+def test_a_silent_single_shard_is_replaced_at_once_and_retired_after_its_next_heartbeat() -> None:
     (only,) = serving("a")
     replacement = keeper("replacement", "a")
 
@@ -232,7 +234,7 @@ def test_a_suspect_on_a_node_that_leaves_keeps_no_slots_either() -> None:
     assert todo.spawn == ("a",)
 
 
-def test_new_actors_are_started_where_nobody_is_silent_if_there_is_such_a_node() -> None:
+def test_new_actors_start_on_nodes_without_silent_actors_if_there_are_any() -> None:
     zero, one = serving("a", "b")
 
     assert plan(3, Observed([silent(zero), one], ["a", "b"])).spawn == ("b",)

@@ -133,7 +133,7 @@ def test_a_start_is_late_after_a_while() -> None:
     assert late_starts(starts, limit_s=5.0, now_s=105.1) == {"x"}
 
 
-def test_a_start_is_not_late_while_others_come_up_on_its_node_one_after_another() -> None:
+def test_a_start_is_not_late_while_other_starts_on_its_node_succeed() -> None:
     starts = {"x": Start("a", 100.0, None), "y": Start("a", 100.0, 103.0), "z": Start("a", 100.0, 108.0)}
 
     assert late_starts(starts, limit_s=5.0, now_s=113.0) == set()
@@ -155,7 +155,7 @@ def test_a_node_in_quarantine_keeps_its_actors_and_gets_no_new_ones() -> None:
     assert not todo.retire
 
 
-def test_a_node_in_quarantine_is_used_when_there_is_no_other_and_of_several_the_one_that_is_free_first() -> None:
+def test_without_a_free_node_the_node_with_the_earliest_end_of_its_quarantine_is_used() -> None:
     assert plan(1, Observed([], ["a"], quarantined=["a"])).spawn == ("a",)
     assert plan(1, Observed([], ["a", "b"], quarantined=["b", "a"])).spawn == ("b",)
     assert plan(1, Observed([], ["a"], quarantined=["b", "a"])).spawn == ("a",), "the other one is gone"
@@ -182,7 +182,7 @@ def test_a_start_that_stalls_is_waited_for_where_no_better_node_is_left() -> Non
     assert plan(1, Observed([stalled("slow", "a")], ["a", "b"], quarantined=["a", "b"])).spawn == ()
 
 
-def test_a_start_that_stalled_and_comes_up_after_all_brings_the_balance_back() -> None:
+def test_a_late_start_that_succeeds_restores_the_balance() -> None:
     crowded = serving("a", "a")
 
     todo = plan(2, Observed([*crowded, keeper("late", "b")], ["a", "b"]))
@@ -280,7 +280,7 @@ def test_the_replacement_of_a_shard_that_was_cut_off_goes_to_the_other_node() ->
     assert it.serving() == {"b": 2}
 
 
-def test_a_node_that_stays_cut_off_is_tried_ever_more_rarely_and_nothing_is_missed_meanwhile() -> None:
+def test_starts_on_a_disconnected_node_become_rarer_and_no_timer_is_missed() -> None:
     it = world(2, "a", "b")
     it.cut = {"a"}
     it.go_on(8)
@@ -294,7 +294,7 @@ def test_a_node_that_stays_cut_off_is_tried_ever_more_rarely_and_nothing_is_miss
     assert len(tries) <= 10
 
 
-def test_balance_comes_back_soon_after_the_cut_is_mended() -> None:
+def test_the_balance_is_restored_soon_after_the_network_is_repaired() -> None:
     for cut_s in (7, 15, 20, 30, 60, 300):
         it = world(2, "a", "b")
         it.cut = {"a"}
@@ -305,7 +305,7 @@ def test_balance_comes_back_soon_after_the_cut_is_mended() -> None:
         assert it.serving() == {"a": 1, "b": 1}, cut_s
 
 
-def test_the_only_node_is_used_though_it_has_failed() -> None:
+def test_the_only_node_is_used_despite_its_failure() -> None:
     it = world(2, "a")
     it.cut = {"a"}
     it.go_on(20)
@@ -316,7 +316,7 @@ def test_the_only_node_is_used_though_it_has_failed() -> None:
     assert it.serving()["a"] >= 1
 
 
-def test_the_only_node_is_not_flooded_with_starts_that_do_not_come_up() -> None:
+def test_hanging_starts_on_the_only_node_are_limited() -> None:
     it = world(2, "a")
     it.cut = {"a"}
     it.go_on(60)
@@ -324,7 +324,7 @@ def test_the_only_node_is_not_flooded_with_starts_that_do_not_come_up() -> None:
     assert len(it.keepers) <= 2
 
 
-def test_a_start_that_has_not_come_up_in_a_few_seconds_is_tried_elsewhere() -> None:
+def test_a_start_that_hangs_for_some_seconds_is_repeated_on_another_node() -> None:
     it = World(2, ["a", "b"], cut={"a"})
     it.go_on(STALLED_S + START_S + 2)
 

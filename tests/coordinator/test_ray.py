@@ -161,7 +161,7 @@ async def test_a_killed_shard_is_taken_over_and_replaced_within_two_seconds(rays
 
 
 @pytest.mark.exhaustive
-async def test_shards_spread_over_the_nodes_that_come_and_go(rays: RayOfNodes, dsn: str) -> None:
+async def test_shards_are_spread_over_nodes_when_nodes_join_and_leave(rays: RayOfNodes, dsn: str) -> None:
     await rays.coordinate(dsn)
     await want(dsn, 4)
     await until_serving(dsn, 4)
@@ -178,7 +178,7 @@ async def test_shards_spread_over_the_nodes_that_come_and_go(rays: RayOfNodes, d
 
 
 @pytest.mark.exhaustive
-async def test_a_draining_node_is_emptied_before_it_goes(rays: RayOfNodes, dsn: str) -> None:
+async def test_a_draining_node_has_no_shards_before_it_leaves(rays: RayOfNodes, dsn: str) -> None:
     await rays.coordinate(dsn)
     node = await rays.add_node()
     await until_serving(dsn, 2)
@@ -284,7 +284,7 @@ async def test_a_shard_that_dies_while_rays_head_hangs_is_taken_over(rays: RayOf
 
 
 @pytest.mark.exhaustive
-async def test_the_coordinator_starts_beside_its_maker_again_and_again(rays: RayOfNodes, dsn: str) -> None:
+async def test_each_start_of_the_coordinator_is_on_the_node_of_up(rays: RayOfNodes, dsn: str) -> None:
     for _ in range(2):
         await rays.add_node()
     await rays.coordinate(dsn)
@@ -296,7 +296,7 @@ async def test_the_coordinator_starts_beside_its_maker_again_and_again(rays: Ray
 
 
 @pytest.mark.exhaustive
-async def test_a_coordinator_whose_maker_is_gone_goes_on_elsewhere_until_somebody_makes_it_at_home(
+async def test_a_coordinator_whose_node_is_gone_runs_elsewhere_until_up_starts_it_on_its_node(
     rays: RayOfNodes, dsn: str
 ) -> None:
     home = await rays.add_node()

@@ -74,7 +74,7 @@ async def test_an_actor_that_only_seems_to_have_ended_keeps_its_slots(
     assert await kept(session) == {11: 0, 12: 1}
 
 
-async def test_a_coordinator_that_knows_no_actor_yet_ends_nobody(
+async def test_a_coordinator_that_knows_no_actors_ends_no_holders(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     await serving(session, reconciler_of(dsn, fleet))
@@ -89,7 +89,7 @@ async def test_a_coordinator_that_knows_no_actor_yet_ends_nobody(
     assert await kept(session) == {11: 0, 12: 1}
 
 
-async def test_who_does_not_lead_ends_its_own_silent_shards_alone(
+async def test_a_coordinator_that_does_not_lead_ends_only_its_own_silent_shards(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     # Given a cluster that stands by, and a shard of the leading cluster

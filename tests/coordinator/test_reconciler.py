@@ -77,7 +77,7 @@ async def test_a_cluster_that_stands_by_starts_its_shards_and_gives_them_no_slot
     assert list(fleet.there) == ["shard-1", "shard-2"]
 
 
-async def test_a_leader_ends_silent_shards_of_other_clusters_and_leaves_living_ones_alone(
+async def test_a_leader_ends_only_silent_shards_of_other_clusters(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     await register_holder(session, incarnation(99, cluster_id=GREEN, actor_name="shard-of-green"))
@@ -136,7 +136,7 @@ async def test_a_stop_drains_every_shard_and_hands_the_lease_back(session: Sessi
     assert (await ask(session, 2, GREEN)).leads
 
 
-async def test_shards_whose_up_was_killed_fire_until_those_of_the_next_up_have_their_slots(
+async def test_shards_of_a_killed_up_fire_until_shards_of_the_next_up_have_the_slots(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     killed, next_fleet = reconciler_of(dsn, fleet), FakeFleet("next")
@@ -161,7 +161,7 @@ async def test_shards_whose_up_was_killed_fire_until_those_of_the_next_up_have_t
     await follows._close()
 
 
-async def test_shards_whose_up_was_killed_end_after_a_while_without_a_next_one(
+async def test_shards_of_a_killed_up_end_after_a_while_without_a_next_up(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     killed = reconciler_of(dsn, fleet, handover_s=0.2)
@@ -184,7 +184,7 @@ async def test_an_orderly_stop_stays_one_when_its_input_ends(session: Session, d
     assert await living(session) == []
 
 
-async def test_a_coordinator_whose_shards_never_come_up_says_that_it_is_stuck(
+async def test_a_coordinator_whose_shards_never_start_reports_that_it_is_stuck(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     # Given started actors that all fail to register in the time for a start

@@ -41,7 +41,7 @@ async def days(dsn: str) -> set[str]:
     return {row["relname"][-8:] for row in rows}
 
 
-async def test_a_turn_makes_the_week_ahead_and_drops_what_is_too_old(dsn: str, session: Session) -> None:
+async def test_a_turn_makes_the_partitions_of_the_next_week_and_drops_old_ones(dsn: str, session: Session) -> None:
     old, older, kept = [f"{await add_day(dsn, ago):%Y%m%d}" for ago in (32, 33, 29)]
     tomorrow = f"{datetime.now(UTC) + DAY:%Y%m%d}"
     await query(dsn, f"drop table shardclock.command_log_{tomorrow}")
@@ -52,7 +52,7 @@ async def test_a_turn_makes_the_week_ahead_and_drops_what_is_too_old(dsn: str, s
     assert not {old, older} & await days(dsn)
 
 
-async def test_it_checks_again_when_its_time_has_come_and_not_before(
+async def test_the_next_check_of_the_partitions_waits_for_its_time(
     dsn: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hourly, eager = Retention(session, keep_days=30), Retention(session, keep_days=30)
@@ -67,7 +67,7 @@ async def test_it_checks_again_when_its_time_has_come_and_not_before(
     assert old not in await days(dsn)
 
 
-async def test_a_day_that_somebody_has_yet_to_read_is_kept_and_named_once(
+async def test_an_unread_day_is_kept_and_named_once(
     dsn: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "EVERY_S", 0.0)
@@ -84,7 +84,7 @@ async def test_a_day_that_somebody_has_yet_to_read_is_kept_and_named_once(
     assert [(log["event"], log["group"]) for log in logs] == [("a day of the log waits for its reader", "billing")]
 
 
-async def test_a_log_that_is_held_open_makes_it_try_again_later_and_nobody_wait(
+async def test_a_locked_log_is_retried_later_and_delays_no_session(
     dsn: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "RETRY_S", 0.0)
@@ -101,7 +101,7 @@ async def test_a_log_that_is_held_open_makes_it_try_again_later_and_nobody_wait(
     assert day not in await days(dsn)
 
 
-async def test_holders_are_forgotten_with_the_days_they_fired_in(dsn: str, session: Session) -> None:
+async def test_holders_are_deleted_with_the_days_of_their_firings(dsn: str, session: Session) -> None:
     for holder, ended in ((1, "now() - interval '31 days'"), (2, "now() - interval '29 days'"), (3, "null")):
         await query(
             dsn,

@@ -105,7 +105,7 @@ async def announce(cluster: Cluster, timers: int, ahead_s: float) -> None:
     await add_timers(cluster.dsn, timers, f"now() + interval '{ahead_s} s'")
 
 
-async def test_a_fixed_number_is_left_alone_whatever_comes(cluster: Cluster) -> None:
+async def test_without_a_policy_the_wanted_number_stays_under_any_load(cluster: Cluster) -> None:
     await scale(cluster.session, SHARD, 3)
     await announce(cluster, 5_000, 20)
 
@@ -113,14 +113,14 @@ async def test_a_fixed_number_is_left_alone_whatever_comes(cluster: Cluster) -> 
     assert cluster.asked == [0], "an earlier incarnation may have asked for nodes under a policy"
 
 
-async def test_a_spike_is_met_by_as_many_shards_as_fire_it(cluster: Cluster) -> None:
+async def test_the_shards_for_a_spike_are_started_before_it(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
 
     await cluster.until(7)
 
 
-async def test_a_spike_that_is_further_ahead_asks_for_nodes_first_and_for_shards_when_it_is_near(
+async def test_a_distant_spike_causes_requests_for_nodes_and_a_near_spike_causes_shards(
     cluster: Cluster,
 ) -> None:
     await follow(cluster, 1, 20)
@@ -134,7 +134,7 @@ async def test_a_spike_that_is_further_ahead_asks_for_nodes_first_and_for_shards
     assert cluster.asked[-1] == 5
 
 
-async def test_every_reading_counts_a_backlog_until_it_has_fired(cluster: Cluster) -> None:
+async def test_each_reading_counts_a_backlog_until_it_has_fired(cluster: Cluster) -> None:
     await announce(cluster, 700, -3_600)
     counts = [await cluster.scaling._count_overdue() for _ in range(3)]
     await query(cluster.dsn, "delete from shardclock.timers")
@@ -144,7 +144,7 @@ async def test_every_reading_counts_a_backlog_until_it_has_fired(cluster: Cluste
 
 
 @pytest.mark.parametrize(("least", "most", "then"), [(1, 4, 4), (8, 20, 8), (3, 3, 3)])
-async def test_the_bounds_hold_whatever_the_load(cluster: Cluster, least: int, most: int, then: int) -> None:
+async def test_the_bounds_of_the_policy_hold_under_any_load(cluster: Cluster, least: int, most: int, then: int) -> None:
     await follow(cluster, least, most)
     await announce(cluster, 700, 25)
 
@@ -190,7 +190,7 @@ async def test_shards_that_were_needed_are_kept_for_a_while_and_then_given_back(
         assert cluster.asked[-1] == 1, "the nodes are given back with the shards"
 
 
-async def test_what_an_operator_wanted_before_a_policy_is_given_back_only_after_a_while(cluster: Cluster) -> None:
+async def test_surplus_shards_from_before_a_policy_end_only_after_a_while(cluster: Cluster) -> None:
     await scale(cluster.session, SHARD, 9)
     await follow(cluster, 1, 20)
 
@@ -213,7 +213,7 @@ async def test_a_policy_that_is_removed_takes_the_request_for_nodes_back(cluster
     assert len(cluster.asked) == asked, "once is enough"
 
 
-async def test_a_new_policy_knows_nothing_of_what_an_old_one_needed(cluster: Cluster) -> None:
+async def test_a_new_policy_does_not_use_the_needs_of_an_old_policy(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.until(7)
@@ -226,7 +226,7 @@ async def test_a_new_policy_knows_nothing_of_what_an_old_one_needed(cluster: Clu
     assert await cluster.next_reading() == 2
 
 
-async def test_a_new_term_keeps_what_it_finds_for_a_while(cluster: Cluster) -> None:
+async def test_a_new_leader_keeps_the_existing_shards_for_a_while(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await cluster.next_reading()
     await lead(cluster.session, 2, cluster_id="blue", lease_s=60.0, fresh=True)
@@ -236,7 +236,7 @@ async def test_a_new_term_keeps_what_it_finds_for_a_while(cluster: Cluster) -> N
     assert await cluster.next_reading() == 12, "the other leader's number"
 
 
-async def test_an_operator_who_scales_between_a_reading_and_its_use_is_obeyed(cluster: Cluster) -> None:
+async def test_an_operators_scaling_between_a_reading_and_its_use_has_precedence(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.turn()
@@ -248,7 +248,7 @@ async def test_an_operator_who_scales_between_a_reading_and_its_use_is_obeyed(cl
 
     wanted = await cluster.scaling.turn(leadership, ME)
 
-    assert wanted == 2, "as it was when the turn began; the next one reads the operator's"
+    assert wanted == 2, "the turn uses the value from its begin; the next turn reads the operator's value"
     assert await cluster.wanted() == 4
     assert await cluster.next_reading() == 4
 
@@ -301,7 +301,7 @@ async def test_no_turn_waits_for_a_reading(cluster: Cluster, monkeypatch: pytest
         assert [await cluster.turn() for _ in range(3)] == [2, 2, 2]
 
 
-async def test_a_ray_that_gives_no_answer_keeps_nobody_from_scaling_shards(cluster: Cluster) -> None:
+async def test_shards_are_scaled_while_ray_does_not_answer(cluster: Cluster) -> None:
     cluster.refuses = True
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
@@ -310,12 +310,10 @@ async def test_a_ray_that_gives_no_answer_keeps_nobody_from_scaling_shards(clust
     cluster.refuses = False
     await cluster.next_reading()
 
-    assert cluster.asked == [7], "it is asked until it has heard"
+    assert cluster.asked == [7], "the request is repeated until Ray answers"
 
 
-async def test_what_was_asked_for_is_asked_again_now_and_then(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_requests_for_nodes_are_repeated(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shardclock_server.coordinator.scaling.ASK_AGAIN_S", 0.0)
     await follow(cluster, 3, 3)
 
@@ -332,7 +330,7 @@ async def _turn_until(cluster: Cluster, asked: int) -> bool:
 # In the coordinator
 
 
-async def test_a_cluster_that_loses_the_lead_takes_back_what_it_asked_for(session: Session, dsn: str) -> None:
+async def test_a_cluster_that_loses_the_lead_withdraws_its_requests_for_nodes(session: Session, dsn: str) -> None:
     fleet = FakeFleet()
     await set_policy(session, SHARD, wanted_min=3, wanted_max=5, target_per_s=None)
     reconciler = reconciler_of(dsn, fleet, forecast_s=0.01)
@@ -350,7 +348,7 @@ async def test_a_cluster_that_loses_the_lead_takes_back_what_it_asked_for(sessio
     await reconciler._scaling.close()
 
 
-async def test_a_cluster_that_stops_takes_back_what_it_asked_for(session: Session, dsn: str) -> None:
+async def test_a_cluster_that_stops_withdraws_its_requests_for_nodes(session: Session, dsn: str) -> None:
     fleet = FakeFleet()
     await set_policy(session, SHARD, wanted_min=1, wanted_max=5, target_per_s=None)
     reconciler = reconciler_of(dsn, fleet, forecast_s=0.01, reconcile_s=0.02)

@@ -40,7 +40,7 @@ async def test_the_other_cluster_gets_the_lead_as_soon_as_its_shards_have_regist
     assert await kept(two.session) == {11: None, 21: 0}, "in one statement"
 
 
-async def test_a_local_shard_without_slots_fires_what_it_leases_before_it_goes(two: Two) -> None:
+async def test_a_local_shard_without_slots_fires_its_leased_timers_before_its_end(two: Two) -> None:
     await two.local_serves()
     await two.ray.turn()
     await two.register(21, RAY, "ray-1")
@@ -61,7 +61,7 @@ async def test_a_local_shard_without_slots_fires_what_it_leases_before_it_goes(t
 async def test_the_local_cluster_leads_in_the_turn_after_its_ray_was_lost(two: Two) -> None:
     await two.ray_serves()
     two.local.lead_instead()
-    assert two.local._changed.is_set(), "it waits for no pause"
+    assert two.local._changed.is_set(), "no pause delays it"
 
     await two.local.turn()
     assert await two.leading() == LOCAL
@@ -74,12 +74,12 @@ async def test_the_local_cluster_leads_in_the_turn_after_its_ray_was_lost(two: T
     assert await value(two.dsn, "select ended_why from shardclock.holders where holder = 21") == "dead"
 
 
-async def test_the_next_ray_gets_the_lead_back_and_a_shard_of_the_last_one_gets_it_never(two: Two) -> None:
+async def test_the_next_ray_gets_the_lead_and_shards_of_the_last_ray_never_get_it(two: Two) -> None:
     await two.ray_serves()
     two.local.lead_instead()
     for _ in range(2):
         await two.local.turn()
-        assert await two.leading() == LOCAL, "a shard of the lost Ray is no reason to give the lead back"
+        assert await two.leading() == LOCAL, "a shard of the lost Ray is not a reason to give the lead back"
     await two.register(12, LOCAL, "local-2")
     await two.local.turn()
 
@@ -87,7 +87,7 @@ async def test_the_next_ray_gets_the_lead_back_and_a_shard_of_the_last_one_gets_
     await two.local.turn()
     assert await two.leading() == LOCAL, "a shard that registers before the next host is ready is the lost Ray's"
     two.local.lead_until_ready(NEXT_NODE)
-    assert two.local._changed.is_set(), "it waits for no pause"
+    assert two.local._changed.is_set(), "no pause delays it"
     await two.local.turn()
 
     assert await two.leading() == RAY
@@ -114,7 +114,7 @@ async def test_while_a_third_cluster_leads_local_keepers_are_not_started(two: Tw
     assert two.local._pause_s == 1.0
 
 
-async def test_an_operator_finds_the_stand_by_by_its_session(two: Two) -> None:
+async def test_an_operator_finds_the_stand_by_cluster_by_its_session(two: Two) -> None:
     await two.local.turn()
 
     async with Session(as_role(two.dsn, OPERATOR), application="test") as operator:
@@ -162,7 +162,7 @@ async def test_a_loss_is_not_forgotten_while_postgres_is_away(two: Two, monkeypa
     assert await two.leading() == LOCAL
 
 
-async def test_it_has_settled_when_its_first_shard_serves(two: Two) -> None:
+async def test_a_stand_by_cluster_has_settled_when_its_first_shard_serves(two: Two) -> None:
     running = asyncio.create_task(two.local.run())
 
     async def has_spawned() -> bool:
@@ -252,7 +252,7 @@ async def test_a_ray_that_leads_and_has_no_living_shard_is_lost_after_four_secon
 
 
 @pytest.mark.parametrize("outage_s", [2.5, 3.0, 3.5, 4.0, 60.0])
-async def test_an_outage_of_postgres_is_no_loss_of_ray(two: Two, look: Looks, outage_s: float) -> None:
+async def test_an_outage_of_postgres_is_not_a_loss_of_ray(two: Two, look: Looks, outage_s: float) -> None:
     await look(ALIVE, 100.0)
     await look(DEAD, 100.0 + outage_s, 100.5 + outage_s, 101.5 + outage_s)
 
@@ -275,7 +275,7 @@ async def test_a_turn_without_an_answer_of_postgres_makes_no_ray_lost(
     assert await two.leading() == RAY
 
 
-async def test_it_measures_for_how_long_local_keepers_have_led_in_place_of_ray(two: Two) -> None:
+async def test_the_time_of_local_keepers_as_leaders_in_place_of_ray_is_measured(two: Two) -> None:
     ours = two.local._stand_by
     assert ours is not None
     assert ours.led_s() == 0

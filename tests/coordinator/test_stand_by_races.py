@@ -95,7 +95,7 @@ async def test_a_loss_that_is_learned_together_with_the_next_ray_has_no_effect(t
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
-async def test_a_loss_that_is_acted_on_while_the_next_ray_is_ready_ends_none_of_its_shards(
+async def test_handling_a_loss_of_ray_ends_no_shards_of_the_next_ray(
     two: Two,
     next_ray: Reconciler,
     monkeypatch: pytest.MonkeyPatch,
@@ -130,7 +130,7 @@ async def test_a_loss_that_is_acted_on_while_the_next_ray_is_ready_ends_none_of_
 
 
 @pytest.mark.parametrize("registers", [True, False])
-async def test_the_user_is_told_once_that_keepers_of_ray_are_missing(
+async def test_the_user_gets_one_message_that_keepers_of_ray_are_missing(
     two: Two, monkeypatch: pytest.MonkeyPatch, registers: bool
 ) -> None:
     told: list[str] = []
@@ -149,7 +149,7 @@ async def test_the_user_is_told_once_that_keepers_of_ray_are_missing(
 
 
 @pytest.mark.parametrize("name", ["a" * 57 + "-local", "a" * 37, "a" * 38, "prod", "a"])
-def test_a_stand_by_has_a_name_that_no_cluster_of_a_user_can_have(name: str) -> None:
+def test_the_name_of_a_stand_by_cluster_can_not_be_the_name_of_a_users_cluster(name: str) -> None:
     assert stand_by_of(name) not in (name, stand_by_of(f"{name}-"))
     assert "+" in stand_by_of(name)
     assert len(stand_by_of(name)) <= STAND_BY_MAX
@@ -209,7 +209,7 @@ async def test_a_ray_that_ends_in_order_serves_until_local_keepers_have_its_slot
     assert await kept(two.session) == {12: 0}
 
 
-async def test_a_lead_that_lapses_again_and_again_stays_with_local_keepers_and_the_user_is_told_who_serves(
+async def test_after_repeated_lapses_the_lead_stays_with_local_keepers_and_the_user_learns_this(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []

@@ -56,7 +56,7 @@ def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
     assert stats.takeovers == {"other": 2}
 
 
-def test_what_the_dead_held_is_released_and_the_seconds_are_in_their_buckets() -> None:
+def test_claims_of_dead_holders_are_released_and_the_durations_are_in_their_buckets() -> None:
     stats = CrewStats(SHARD)
 
     stats.count_takeovers([EndedHolder(1, 5, 0.1), EndedHolder(2, 6, 0.11), EndedHolder(3, 0, 61.0)], {})
@@ -75,7 +75,7 @@ def test_only_a_stand_by_reports_for_how_long_ray_has_been_away(away_s: float | 
     assert told == ([] if away_s is None else [away_s])
 
 
-def test_a_suspension_is_counted_and_is_no_takeover() -> None:
+def test_a_suspension_is_counted_and_is_not_a_takeover() -> None:
     heard = said(CrewStats(SHARD, suspended=3))
 
     assert value_of(heard, "keepers_suspended", SHARD) == 3
@@ -110,7 +110,7 @@ def reporting(dsn: str, fleet: FakeFleet, receiver: ReportReceiver, **more: floa
     return Reconciler(settings, dsn=dsn, cluster_id="blue", incarnation=1, fleets=[fleet])
 
 
-async def test_a_death_is_counted_with_what_the_dead_held(session: Session, dsn: str) -> None:
+async def test_a_death_is_counted_with_the_claims_of_the_holder(session: Session, dsn: str) -> None:
     fleet = FakeFleet()
     reconciler = reconciler_of(dsn, fleet)
     first, _ = await serving(session, reconciler)
@@ -128,7 +128,7 @@ async def test_a_death_is_counted_with_what_the_dead_held(session: Session, dsn:
     assert reconciler.leads
 
 
-async def test_a_shard_that_drained_by_itself_is_no_takeover(session: Session, dsn: str) -> None:
+async def test_a_shard_that_drained_by_itself_is_not_a_takeover(session: Session, dsn: str) -> None:
     fleet = FakeFleet()
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
@@ -142,7 +142,7 @@ async def test_a_shard_that_drained_by_itself_is_no_takeover(session: Session, d
     assert reconciler._crews[0].stats.takeovers.total() == 0
 
 
-async def test_a_silent_shard_is_counted_as_silent_with_the_seconds_it_was(
+async def test_a_silent_shard_is_counted_with_the_duration_of_its_silence(
     session: Session, dsn: str, clock: Clock
 ) -> None:
     fleet = FakeFleet()
@@ -175,7 +175,9 @@ async def test_each_turn_is_reported_and_the_end_is_a_leave(
     assert [report.leaving for report in receiver.reports] == [*[False] * (len(receiver.reports) - 1), True]
 
 
-async def test_a_coordinator_that_stands_by_says_so(session: Session, dsn: str, receiver: ReportReceiver) -> None:
+async def test_a_stand_by_coordinator_reports_that_it_stands_by(
+    session: Session, dsn: str, receiver: ReportReceiver
+) -> None:
     await lead(session, 2, cluster_id=GREEN, lease_s=LEASE_S, fresh=True)
     reconciler = reporting(as_role(dsn, "shard"), FakeFleet(), receiver, reconcile_s=0.02)
     running = asyncio.create_task(reconciler.run())

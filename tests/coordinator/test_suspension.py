@@ -111,7 +111,7 @@ async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its
     )
 
 
-async def test_the_next_coordinator_resumes_only_shards_that_it_has_heard(
+async def test_the_next_coordinator_resumes_only_shards_with_a_heartbeat(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:
     before = reconciler_of(dsn, fleet)

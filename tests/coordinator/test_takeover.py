@@ -31,7 +31,7 @@ def lost(
 
 
 @pytest.mark.parametrize("leads", [False, True])
-def test_a_holder_whose_actor_is_gone_is_lost_for_that_reason(leads: bool) -> None:
+def test_a_holder_whose_actor_is_gone_is_lost_with_this_reason(leads: bool) -> None:
     found = lost(holder(1), holder(2), supervised=("a1", "a2"), gone={"a1": DIED}, leads=leads)
 
     assert found == {1: DIED}
@@ -44,7 +44,7 @@ def test_only_the_leader_ends_the_silent_holders_of_other_clusters() -> None:
     assert lost(theirs, silent=("a3",), leads=False) == {}
 
 
-def test_unsupervised_keepers_of_ours_work_on_until_a_supervised_one_has_registered() -> None:
+def test_unsupervised_keepers_of_the_cluster_continue_until_a_supervised_keeper_has_registered() -> None:
     assert lost(holder(1), holder(2), supervised=("a9",)) == {}
     assert lost(holder(1), holder(2), holder(9), supervised=("a9",)) == {1: NOT_OURS, 2: NOT_OURS}
 
@@ -53,7 +53,7 @@ def test_unsupervised_keepers_of_another_cluster_are_left_alone() -> None:
     assert lost(holder(1), holder(3, "theirs"), supervised=("a1",)) == {}
 
 
-def test_an_unsupervised_keeper_of_ours_that_is_silent_too_is_lost_as_silent() -> None:
+def test_a_silent_unsupervised_keeper_of_the_cluster_is_lost_as_silent() -> None:
     for leads in (False, True):
         assert lost(holder(1), holder(9), supervised=("a9",), silent=("a1",), leads=leads) == {1: SILENT}
 

@@ -76,7 +76,7 @@ async def test_slots_of_hosts_that_fall_silent_are_served_within_the_bound_and_r
     assert {shard.host.name for shard in cluster.serving}.isdisjoint(host.name for host in cut)
 
 
-async def test_a_rack_that_comes_back_gets_its_shards_one_after_the_other(cluster: Cluster) -> None:
+async def test_a_rack_of_nodes_that_returns_gets_its_shards_one_after_the_other(cluster: Cluster) -> None:
     cluster.cut(cluster.hosts[8 : 8 + RACK], seconds=10)
     await cluster.run(10)
     cluster.begin()

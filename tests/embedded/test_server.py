@@ -130,7 +130,7 @@ def test_two_uses_in_one_process_count_as_two(data_dir: Path) -> None:
     first.close()
     first.close()
     assert second.is_running()
-    assert not first.restart_if_dead(), "who has let go starts nothing"
+    assert not first.restart_if_dead(), "a closed object starts no server"
 
     second.close()
 
@@ -144,11 +144,11 @@ async def test_unusual_paths_work(data_dir: Path, name: str) -> None:
     server = EmbeddedPostgres.start(data_dir / name)
     socket_dir = server._postmaster.socket_dir
     try:
-        assert socket_dir.stat().st_mode & 0o077 == 0, "trust needs a closed door"
+        assert socket_dir.stat().st_mode & 0o077 == 0, "with `trust`, only the server's user may enter the folder"
         assert await _value(server.dsn, "select 1") == 1
     finally:
         server.close()
-    assert socket_dir.exists() == (socket_dir.parent == data_dir / name), "what isn't in the data is removed"
+    assert socket_dir.exists() == (socket_dir.parent == data_dir / name), "variables that are not fields are removed"
 
 
 @pytest.mark.slow

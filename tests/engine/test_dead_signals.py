@@ -102,7 +102,7 @@ async def test_a_called_instance_that_has_not_begun_shows_its_caller(dsn: str) -
         assert (await processes.find(session, starting.instance_key)).found == starting
 
 
-async def test_a_step_that_times_out_in_postgres_is_deferred_and_others_go_on(dsn: str) -> None:
+async def test_a_step_that_times_out_in_postgres_is_deferred_and_other_steps_continue(dsn: str) -> None:
     await add_holder(dsn, 1, 0, 1)
     async with (
         Session(dsn, application="test") as session,
@@ -130,7 +130,7 @@ async def test_a_step_that_times_out_in_postgres_is_deferred_and_others_go_on(ds
         assert measured.oldest_signal_s > 0.4, "the statement that took too long"
 
 
-async def test_what_the_server_has_ended_is_told_from_a_server_that_is_away(dsn: str) -> None:
+async def test_a_statement_that_the_server_ended_is_distinguished_from_a_lost_server(dsn: str) -> None:
     async with Session(dsn, application="test", timeout_s=2.0) as session:
         await session.rows("read_clock")  # connect before the test, because connecting uses up a part of the timeout
         with pytest.raises(StoreTooSlow):

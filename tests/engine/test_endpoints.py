@@ -42,7 +42,7 @@ async def sentence(it: Processes, key: int) -> str:
     return str(incident["sentence"])
 
 
-async def test_an_endpoint_gets_the_variables_of_the_task_and_its_answer_is_no_variable() -> None:
+async def test_an_endpoint_gets_the_variables_of_the_task_and_its_answer_is_not_a_variable() -> None:
     async with running() as it:
         await add_endpoint(it)
         await it.deploy(TASK, connected=FLOWS)

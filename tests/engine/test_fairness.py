@@ -68,7 +68,7 @@ async def test_a_backlog_of_one_tenant_delays_another_tenant_by_no_batch() -> No
         assert await ended(it, backlog[0])
 
 
-async def test_an_instance_over_its_limit_goes_on_though_another_tenant_is_always_over_its_limit(
+async def test_an_instance_over_its_limit_continues_though_another_tenant_is_always_over_its_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given an instance with many signals, beside a tenant with instances that never fit into a batch
@@ -155,7 +155,7 @@ def test_the_tenant_with_the_least_used_time_is_next() -> None:
     assert order[:9].count("b") == 2 * order[:9].count("a")
 
 
-def test_a_pause_is_no_credit_and_a_heavy_tenant_waits_for_new_tenants() -> None:
+def test_a_pause_is_not_credit_and_a_heavy_tenant_waits_for_new_tenants() -> None:
     queue = TenantScheduler()
     for tenant in queue.in_turn({"a": ["a"] * 100}):
         queue.charge(tenant, 1.0)

@@ -157,7 +157,9 @@ async def sentence_of(it: Processes, key: int) -> str:
         ('matches("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", "(a|a)*(a|a)*(a|aa)+b")', ""),
     ],
 )
-async def test_an_endless_expression_is_an_incident_soon_and_delays_no_other(expression: str, sentence: str) -> None:
+async def test_an_endless_expression_is_an_incident_soon_and_delays_no_other_instance(
+    expression: str, sentence: str
+) -> None:
     escaped = expression.replace('"', "&quot;")
     script = (
         '<scriptTask id="x"><extensionElements>'
@@ -197,7 +199,7 @@ async def test_a_circle_without_a_wait_is_an_incident_and_can_be_cancelled() -> 
         assert await it.state(key) == "CANCELED"
 
 
-async def test_a_process_that_calls_itself_for_ever_stops_with_an_incident_and_ends_with_its_first() -> None:
+async def test_a_process_that_calls_itself_for_ever_has_an_incident_and_ends_with_its_first_instance() -> None:
     called = '<extensionElements><zeebe:calledElement processId="p"/></extensionElements>'
     call = f'<callActivity id="c">{called}</callActivity>'
     async with running() as it:

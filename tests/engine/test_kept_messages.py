@@ -70,7 +70,7 @@ async def test_a_message_that_is_too_large_for_a_signal_blocks_no_other_message(
         assert states == ["COMPLETED", "RUNNING", "COMPLETED"]
 
 
-async def test_a_failed_maintenance_task_blocks_no_other() -> None:
+async def test_a_failed_maintenance_task_blocks_no_other_task() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         await it.deploy(START + END, connected="s>e", process_id="ended")
@@ -108,7 +108,7 @@ async def test_a_kept_message_is_not_overtaken_by_a_newer_one() -> None:
         await it.query(KEPT, "default", "7", '{"i": 0}')
         await it.query(KEPT, "default", "42", '{"i": 0}')
 
-        assert await publish(it, "7", {"i": 1}, 0.0) == [], "whoever waited has got the older one"
+        assert await publish(it, "7", {"i": 1}, 0.0) == [], "the waiting instance has received the older message"
         assert await publish(it, "42", {"i": 1}, 0.0) == [often]
         await it.settle()
 
@@ -117,7 +117,7 @@ async def test_a_kept_message_is_not_overtaken_by_a_newer_one() -> None:
         assert '"seen":[0,1]' in str((await it.see(often)).state)
 
 
-async def test_a_message_to_an_ended_token_goes_to_the_next_one() -> None:
+async def test_a_message_to_an_ended_token_goes_to_the_next_waiting_token() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         first = await it.start(order="42")
@@ -187,7 +187,7 @@ async def test_a_message_is_not_overtaken_by_a_newer_one_that_has_begun_the_proc
         assert (await it.see(begun)).result == {"order": "42", "i": 1}
 
 
-async def test_a_message_to_a_token_that_has_gone_on_goes_to_the_next_one() -> None:
+async def test_a_message_to_a_token_that_has_left_goes_to_the_next_waiting_token() -> None:
     async with running() as it:
         await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
         first = await it.start(order="42")

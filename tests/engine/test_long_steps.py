@@ -1,4 +1,4 @@
-"""A long step is divided: its instance goes on in later batches, and other instances don't wait for the step."""
+"""A long step is divided: its instance continues in later batches, and other instances don't wait for the step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TASK = '<extensionElements><zeebe:taskDefinition type="t"/></extensionElements>'
 AGAIN = "s>x x>g g>x[n < turns] g>e"
 
 
-async def test_a_long_step_is_divided_and_goes_on_until_its_end() -> None:
+async def test_a_long_step_is_divided_and_continues_to_its_end() -> None:
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
         key = await it.start(n=0, turns=2_000)
@@ -43,7 +43,7 @@ async def test_a_long_step_is_divided_and_goes_on_until_its_end() -> None:
         assert await it.query("select 1 from shardclock.deliveries") == []
 
 
-async def test_a_step_with_large_output_is_divided_and_goes_on_until_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_step_with_large_output_is_divided_and_continues_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given forty tasks at once with 100,000 characters each
     monkeypatch.setattr(advance, "BUDGET_CHARS", 1_000_000)
     tasks = "".join(f'<serviceTask id="t{n}">{TASK}</serviceTask>' for n in range(40))
@@ -103,7 +103,7 @@ async def test_a_batch_of_large_rows_is_written_in_parts(monkeypatch: pytest.Mon
         assert await it.query("select count(*) from shardclock.instances") == [{"count": 20}]
 
 
-async def test_other_instances_go_on_while_a_long_step_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_instances_continue_while_a_long_step_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advance, "NODES_MAX", 10)
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
@@ -161,7 +161,7 @@ async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) 
         assert len(steps) == 2 * 3 + 2, "one for each node"
 
 
-async def test_a_signal_after_a_completion_is_taken_after_it_though_the_step_is_divided(
+async def test_a_signal_after_a_completion_comes_after_all_parts_of_the_divided_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two signals have the same effect whether the first step is divided or not."""
@@ -216,7 +216,7 @@ async def test_a_move_after_a_completion_works_though_the_step_is_divided(
     assert stale == [[], []]
 
 
-async def test_an_instance_with_many_signals_lets_others_of_its_engine_go_on() -> None:
+async def test_an_instance_with_many_signals_does_not_stop_other_instances() -> None:
     """A thousand messages each enter 120 nodes: an instance may take at most four such messages in a batch."""
     loop = (
         '<subProcess id="a" triggeredByEvent="true"><startEvent id="as" isInterrupting="false">'

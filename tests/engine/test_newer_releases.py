@@ -126,7 +126,7 @@ async def test_an_unknown_kind_of_signal_is_left_to_a_newer_engine(dsn: str, mon
         await query(dsn, "select shardclock.send_signal($1, 'default', $2)", key, NEWER_KIND)
         assert await set_variables(it.session, key, {"later": 1})
         await it.turns(TURNS)
-        assert processes.variables_of(await processes.find(it.session, key)) == {}, "what comes later waits for it"
+        assert processes.variables_of(await processes.find(it.session, key)) == {}, "later signals wait for the first"
 
         newer = {**inbox.OF_INSTANCE, "of-tomorrow": lambda _: VariablesSet(1, {"first": 1})}
         monkeypatch.setattr(inbox, "OF_INSTANCE", newer)

@@ -204,7 +204,7 @@ async def test_a_taken_task_shows_the_worker_name_of_its_program() -> None:
             found = await find_delivery(it.session, listed.timer_key)
             assert found is not None
             (waits,) = (await it.see(key)).waits["service_tasks"]
-            assert listed.holder is found.holder is None, "no holder of ours has it"
+            assert listed.holder is found.holder is None, "no live holder has the task"
             assert listed.worker == found.worker == waits["worker"]
             assert listed.claimed_until == found.claimed_until
             assert (found.claimed_until is None) == (waits["claimed_until"] is None) == (found.state == "WAITING")

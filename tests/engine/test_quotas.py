@@ -45,7 +45,7 @@ async def incident_of(it: Processes, key: int) -> str:
     return str(incident["sentence"])
 
 
-async def test_a_start_over_the_quota_of_timers_waits_and_then_goes_on() -> None:
+async def test_a_start_over_the_quota_of_timers_waits_and_then_continues() -> None:
     async with running() as it:
         await limit(it, timers=10)
         await it.deploy(WAITS, connected="s>p1")
@@ -94,7 +94,7 @@ async def instances_complete(it: Processes, taken: tuple[int, int]) -> None:
     await it.query("select shardclock.complete_service_task($1, $2, '{}')", *taken)
 
 
-async def test_an_instance_at_a_full_quota_goes_from_wait_to_wait_and_ends() -> None:
+async def test_an_instance_at_a_full_quota_continues_from_wait_to_wait_and_ends() -> None:
     async with running() as it:
         await limit(it, timers=1, tasks=1, instances=1)
         first = f'<userTask id="a"/>{boundary("b", "a", HOUR)}<userTask id="c"/>{boundary("d", "c", HOUR)}'

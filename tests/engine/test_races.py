@@ -143,7 +143,7 @@ async def test_a_call_of_a_process_that_can_t_begin_is_an_incident() -> None:
         assert [one.state for one in await instances.find_instances(it.session, process_id="child")] == ["RUNNING"]
 
 
-async def test_a_token_of_the_process_can_t_be_moved_and_a_job_is_no_handler() -> None:
+async def test_a_token_of_the_process_can_t_be_moved_and_a_job_is_not_a_handler() -> None:
     async with running() as it:
         await it.deploy(START + job("job:nightly"), connected="s>job:nightly")
         key = await it.start()
@@ -155,7 +155,7 @@ async def test_a_token_of_the_process_can_t_be_moved_and_a_job_is_no_handler() -
         assert await it.state(key) == "RUNNING"
 
 
-async def test_an_unreadable_model_stops_no_other() -> None:
+async def test_an_unreadable_model_stops_no_other_model() -> None:
     async with running() as it:
         bad = await it.deploy(START + '<userTask id="u"/>', connected="s>u")
         await it.query("update shardclock.definitions set model = 'no model' where definition_key = $1", bad)

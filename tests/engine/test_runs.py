@@ -57,7 +57,7 @@ async def test_a_handler_s_result_of_a_service_task_becomes_variables() -> None:
         assert (await it.see(key)).result == {"amount": 7, "charged": 7}
 
 
-async def test_a_dead_service_task_is_an_incident_and_goes_on_after_its_resolution() -> None:
+async def test_a_dead_service_task_is_an_incident_and_continues_after_its_resolution() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("charge") + END, connected="s>charge charge>e")
         key = await it.start(fails=True)

@@ -115,7 +115,7 @@ async def test_a_released_task_can_t_be_extended() -> None:
                 await extend_service_task(it.session, task.task_key, task.claim, lease_s=lease_s)
 
 
-async def test_on_hold_no_program_gets_a_task_and_no_instance_goes_on() -> None:
+async def test_during_a_hold_no_program_gets_a_task_and_no_instance_continues() -> None:
     async with running() as it:
         await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
         key = await it.start()

@@ -75,7 +75,7 @@ async def test_a_signal_to_an_ended_instance_is_recorded_as_stale() -> None:
         assert [row["intent"] for row in log] == ["STALE"]
 
 
-async def test_an_unreadable_signal_becomes_a_dead_letter_and_delays_no_other() -> None:
+async def test_an_unreadable_signal_becomes_a_dead_letter_and_delays_no_other_signal() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         bad, good = await it.start(), await it.start()
@@ -102,7 +102,7 @@ async def test_an_unreadable_signal_becomes_a_dead_letter_and_delays_no_other() 
         assert (await it.see(bad)).result == {"a": 1}
 
 
-async def test_a_faulty_signal_does_not_make_others_dead_letters() -> None:
+async def test_a_faulty_signal_does_not_make_other_signals_dead_letters() -> None:
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         key = await it.start()

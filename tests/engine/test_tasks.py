@@ -137,7 +137,7 @@ async def test_an_ended_task_still_shows_its_fields() -> None:
             ended = await find(it, task.task_key)
             assert ended.state == "COMPLETED"
             assert [getattr(ended, name) for name in kept] == [getattr(task, name) for name in kept]
-            assert len(ended.acts[0].detail) == details, "nothing is written of what is not there"
+            assert len(ended.acts[0].detail) == details, "no row is written for a missing task"
 
 
 async def test_a_task_without_stored_details_shows_no_invented_ones() -> None:

@@ -97,7 +97,7 @@ def test_the_page_shows_each_unsupported_function() -> None:
 
 
 @pytest.mark.parametrize("row", rows("Where Camunda 8 answers otherwise"), ids=lambda row: row[0])
-def test_each_listed_difference_from_camunda_is_ours(row: list[str]) -> None:
+def test_each_listed_difference_from_camunda_is_real(row: list[str]) -> None:
     text = code_in(row[1])
     if row[2].startswith("refused"):
         with pytest.raises(InvalidValue):

@@ -249,7 +249,7 @@ async def test_the_audit_is_read_by_verb_by_actor_and_page_by_page(locked: Api, 
         ("POST", "/v1/timers/bulk/shift", "reschedule"),
     ],
 )
-def test_a_verb_has_the_name_that_the_command_line_gives_it(method: str, path: str, verb: str) -> None:
+def test_a_verb_in_the_audit_has_its_name_on_the_command_line(method: str, path: str, verb: str) -> None:
     assert verb_of(method, path) == verb
 
 

@@ -35,7 +35,7 @@ async def test_a_group_works_through_the_log_in_leases(api: Api) -> None:
     assert (group["group"], group["lag_records"]) == ("billing", 0)
 
 
-async def test_after_a_partial_acknowledgement_the_next_lease_begins_behind_it(api: Api) -> None:
+async def test_after_a_partial_acknowledgement_the_next_lease_begins_with_the_next_record(api: Api) -> None:
     await canceled(api, *NAMES)
     lease = await leased(api)
     second = lease["records"][1]["position"]  # type: ignore[index] # as it is answered

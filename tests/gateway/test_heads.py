@@ -259,7 +259,7 @@ async def test_a_line_with_a_field_that_can_not_be_stored_is_refused_by_its_name
         ),
     ],
 )
-async def test_bytes_that_are_no_http_request_are_refused_with_the_reason(
+async def test_bytes_that_are_not_an_http_request_are_refused_with_the_reason(
     api: Api, request_: bytes, words: str
 ) -> None:
     said = await exchange(api.url, request_)

@@ -69,7 +69,7 @@ async def test_a_locked_name_does_not_delay_other_timers(dsn: str, api: Api, how
         done = await asyncio.gather(*others)
         assert {it.status for it in done} == {201}
         assert not any(task.done() for task in waiting), "the locked timers get 4 s"
-    assert {(await task).status for task in waiting} <= {200, 201}, "they go on when the transaction has ended"
+    assert {(await task).status for task in waiting} <= {200, 201}, "they continue when the transaction has ended"
     assert await value(dsn, "select count(*) from shardclock.timers") == 62
 
 

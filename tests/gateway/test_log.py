@@ -26,7 +26,7 @@ async def test_pages_give_each_record_of_the_tenant_once(api: Api) -> None:
     assert names == ["a", "b", "c"]
 
 
-async def test_a_stream_goes_on_at_the_last_event_id(api: Api) -> None:
+async def test_a_stream_continues_after_the_last_event_id(api: Api) -> None:
     await canceled(api, "a", "b")
 
     first = await events(api, 2, after="0")

@@ -147,7 +147,7 @@ async def test_an_unknown_field_is_refused_with_the_names_of_the_known_fields(ap
     listed.assert_problem("refused", 422, "query parameter 'colour' is not known here: it takes after, assignee")
 
 
-async def test_a_refusal_shows_a_body_that_is_no_object_as_it_was_sent(api: Api) -> None:
+async def test_a_refusal_shows_a_body_that_is_not_an_object_as_it_was_sent(api: Api) -> None:
     started = await api.post("/v1/processes/none/start", [1])
     started.assert_problem("refused", 422, "the body '[1]' is not a JSON object; send one, of names and values")
     scheduled = await api.post("/v1/timers", [1])
@@ -156,7 +156,7 @@ async def test_a_refusal_shows_a_body_that_is_no_object_as_it_was_sent(api: Api)
     )
 
 
-async def test_an_unknown_task_is_not_found_with_its_kind_in_the_sentence(api: Api) -> None:
+async def test_an_unknown_task_is_not_found_with_the_code_of_its_kind(api: Api) -> None:
     for done, sentence in (
         (await api.post("/v1/tasks/7/complete", {}), "task 7 is unknown: it never was, or its instance is forgotten"),
         (await api.post("/v1/tasks/7/claim", {"assignee": "ann"}), "task 7 is unknown: it never was"),

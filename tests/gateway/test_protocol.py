@@ -158,7 +158,7 @@ async def test_a_chunked_body_may_exceed_the_limit_of_headers(api: Api) -> None:
         assert await wire.answer() == b"HTTP/1.1 201 Created"
 
 
-async def test_a_trailer_is_no_header(dsn: str, api: Api) -> None:
+async def test_a_trailer_is_not_a_header(dsn: str, api: Api) -> None:
     head = b"POST /v1/timers HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     body = b'{"delay":"PT1H"}'
     async with connected(api) as wire:

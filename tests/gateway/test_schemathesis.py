@@ -88,7 +88,7 @@ def reference(dsn: str) -> Iterator[Any]:
 
 
 @pytest.mark.exhaustive
-def test_all_responses_to_requests_drawn_from_the_reference_fit_it(reference: Any) -> None:
+def test_responses_to_requests_that_are_drawn_from_the_reference_fit_the_reference(reference: Any) -> None:
     schema, headers = reference
     operations = [found.ok() for found in schema.get_all_operations()]
     operations = [operation for operation in operations if operation.path != WITHOUT_END]

@@ -90,7 +90,7 @@ def test_the_gateway_of_up_ends_silently_at_a_signal(dsn: str, sign: signal.Sign
 
 
 @pytest.mark.slow
-def test_with_a_certificate_it_speaks_tls_and_nothing_else(dsn: str, tmp_path: Path) -> None:
+def test_with_a_certificate_the_gateway_accepts_only_tls(dsn: str, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca")
     authority.certify("localhost")
     files = {"CERT": str(tmp_path / "ca" / "crt"), "KEY": str(tmp_path / "ca" / "key")}
@@ -211,7 +211,7 @@ def until_metrics(lines: Iterable[str]) -> Iterator[str]:
             return
 
 
-async def test_the_upkeep_beside_the_server_goes_on_after_an_error(
+async def test_the_maintenance_beside_the_server_continues_after_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serving, "TEND_S", 0.0)

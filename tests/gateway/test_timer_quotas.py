@@ -33,7 +33,7 @@ async def many(api: Api, *lines: dict[str, Any]) -> Said:
     return await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)
 
 
-async def test_a_tenant_at_its_quota_may_replace_timers_and_add_none(dsn: str, api: Api) -> None:
+async def test_a_tenant_at_its_quota_may_replace_timers_but_not_add_timers(dsn: str, api: Api) -> None:
     await limit(dsn, timers_max=2)
     for name in ("a", "b"):
         assert (await api.put(f"/v1/timers/by-name/{name}", HOUR, **ACME)).status == 201

@@ -14,7 +14,7 @@ from tests.support.jobs import job_spec
 from tests.support.waiting import eventually
 
 
-async def test_a_page_of_the_log_comes_when_a_record_does(api: Api) -> None:
+async def test_a_waiting_request_for_the_log_is_answered_when_a_record_comes(api: Api) -> None:
     await canceled(api, "old")
     end = (await api.get("/v1/log")).json["next"]
     waits = asyncio.create_task(api.get(f"/v1/log?after={end}&wait=PT30S"))
@@ -38,11 +38,11 @@ async def test_a_waiting_page_reads_past_the_records_of_other_tenants(api: Api) 
     assert [record["name"] for record in page["records"]] == ["mine"]
 
 
-async def test_an_empty_page_comes_when_the_time_is_over(api: Api) -> None:
+async def test_a_waiting_request_gets_an_empty_page_at_the_end_of_its_time(api: Api) -> None:
     assert (await api.get("/v1/log?wait=PT0.2S")).json == {"records": [], "next": 0}
 
 
-async def test_a_lease_comes_when_a_record_does(api: Api) -> None:
+async def test_a_waiting_request_for_a_lease_is_answered_when_a_record_comes(api: Api) -> None:
     assert (await api.post("/v1/consumers/billing/lease?wait=PT0.2S")).status == 204
     waits = asyncio.create_task(api.post("/v1/consumers/billing/lease?wait=PT30S"))
     await eventually(lambda: api.gateway.stream_limit.in_use == 1)

@@ -101,4 +101,4 @@ async def test_a_pooled_session_never_keeps_the_key_of_an_earlier_request(dsn: s
         session.serve(frozenset({"acme"}), "ann")
         assert await said() == "ann"
         session.serve(frozenset({"acme"}))
-        assert await said() == "", "whoever has the session next is not ann"
+        assert await said() == "", "the next user of the session is not ann"

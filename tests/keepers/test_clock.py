@@ -136,7 +136,7 @@ def test_the_estimate_follows_a_clock_that_is_set_forward_with_the_first_answer(
     assert abs(simulation.lateness_s() - 0.003) < ROUNDING_S
 
 
-def test_time_goes_on_between_answers() -> None:
+def test_time_advances_between_answers() -> None:
     simulation = Simulation()
     simulation.ask()
     before = simulation.clock.now()

@@ -31,7 +31,7 @@ async def heartbeat(dsn: str) -> AsyncIterator[Heartbeat]:
     await one.close()
 
 
-async def test_it_registers_once_and_returns_its_assignment(session: Session, heartbeat: Heartbeat) -> None:
+async def test_a_keeper_registers_once_and_gets_its_assignment(session: Session, heartbeat: Heartbeat) -> None:
     term = (await lead(session, LEADER, cluster_id="blue", lease_s=60.0, fresh=True)).term
     await heartbeat.beat(held=0)
     assert (heartbeat.last.part, heartbeat.last.part_count) == (None, None)
@@ -45,7 +45,9 @@ async def test_it_registers_once_and_returns_its_assignment(session: Session, he
     assert (holder.holder, holder.role, holder.held) == (ME, SHARD, 5)
 
 
-async def test_an_ended_holder_is_told_and_does_not_register_again(session: Session, heartbeat: Heartbeat) -> None:
+async def test_an_ended_holder_learns_its_end_and_does_not_register_again(
+    session: Session, heartbeat: Heartbeat
+) -> None:
     await heartbeat.beat(held=0)
     await end_holders(session, [ME], why="dead")
 
@@ -55,7 +57,7 @@ async def test_an_ended_holder_is_told_and_does_not_register_again(session: Sess
     assert await list_holders(session) == []
 
 
-async def test_a_new_keeper_beats_more_often_for_a_second_until_it_has_slots(session: Session, dsn: str) -> None:
+async def test_a_new_keeper_sends_more_heartbeats_for_a_second_until_it_has_slots(session: Session, dsn: str) -> None:
     term = (await lead(session, LEADER, cluster_id="blue", lease_s=60.0, fresh=True)).term
     beside, served = (
         Shard(

@@ -89,7 +89,7 @@ async def drained_keeper(dsn: str, faulty: KeeperPart, sound: KeeperPart) -> Two
     return keeper
 
 
-async def test_a_part_that_cannot_be_broken_off_stops_no_other_part_and_not_the_holders_end(
+async def test_a_part_that_can_not_be_cancelled_delays_neither_the_other_parts_nor_the_end_of_the_holder(
     dsn: str,
 ) -> None:
     sound = Sound()
@@ -105,7 +105,9 @@ async def test_a_part_that_cannot_be_broken_off_stops_no_other_part_and_not_the_
     [Faulty(), Faulty(handed_back=StoreUnavailable("no")), Faulty(handed_back=StatementRefused("no"))],
     ids=["waits", "no answer", "refused"],
 )
-async def test_a_part_whose_rest_cannot_be_written_takes_no_time_from_the_others(dsn: str, faulty: KeeperPart) -> None:
+async def test_a_part_whose_unwritten_rows_can_not_be_written_takes_no_time_from_the_other_parts(
+    dsn: str, faulty: KeeperPart
+) -> None:
     sound = Sound()
     keeper = await drained_keeper(dsn, faulty, sound)
 

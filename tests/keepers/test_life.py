@@ -58,7 +58,7 @@ async def test_its_process_collects_garbage_seldom_and_never_the_initial_objects
     await one.drain()
 
 
-async def test_it_is_started_once_by_any_number_of_callers() -> None:
+async def test_a_keeper_is_started_once_by_any_number_of_callers() -> None:
     keeper = Recorded()
     one = Life(keeper)
 

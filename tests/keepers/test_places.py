@@ -95,7 +95,7 @@ def test_a_shard_never_hands_over_more_than_the_worker_counts_on(steps: list[tup
         assert granted.open(T) >= on_the_way + sum(places.get(T, 0) for places in using)
 
 
-def test_what_both_ends_count_is_the_same_when_nothing_is_on_its_way() -> None:
+def test_shard_and_worker_have_the_same_count_when_no_message_is_in_transit() -> None:
     granted, usable = GrantedPlaces(), UsablePlaces()
     for wanted, handed in ((8, 4), (8, 2), (1, 1), (0, 0), (6, 3)):
         limit: Any = granted.change(T, wanted)

@@ -98,7 +98,7 @@ def test_a_holder_that_moves_to_another_shard_adds_to_that_shard_from_then_on(ag
 
     assert value(aggregator, "0") == 12
     assert [histogram.counts[:2] for histogram in aggregator.histograms()] == [(11, 1)]
-    assert value(aggregator, "1") is None, "nobody keeps that shard here any more"
+    assert value(aggregator, "1") is None, "no source reports for that shard any more"
 
 
 def test_the_total_of_a_shard_continues_through_a_handover(aggregator: Aggregator) -> None:
@@ -189,7 +189,7 @@ def test_a_gauge_has_the_value_of_the_newest_report(aggregator: Aggregator) -> N
     assert value(aggregator, name="timers_held") == 11
 
 
-def test_a_source_beyond_the_limit_is_refused_and_the_other_sources_are_kept(aggregator: Aggregator) -> None:
+def test_a_source_beyond_the_limit_is_refused_and_the_existing_sources_stay(aggregator: Aggregator) -> None:
     for number in range(SOURCES_MAX):
         aggregator.add(report(str(number), fired=1), now_s=0)
     aggregator.add(report("one more", fired=1_000), now_s=0)

@@ -76,7 +76,7 @@ async def test_head_has_the_answer_of_get_without_a_body(alone: Exporting, path:
     assert "content-length" in head.headers
 
 
-def test_an_invalid_report_is_counted_and_changes_nothing_else(alone: Exporting) -> None:
+def test_an_invalid_report_is_only_counted(alone: Exporting) -> None:
     alone.tell(FIRED)
     for datagram in (b"", b"garbage", b"[" * 50_000, b'{"source": "a", "shard": "9999"}'):
         alone.tell_raw(datagram)

@@ -156,7 +156,7 @@ def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None
         [TENANT],  # at most 20 throttled tenants of a gateway
     ), "users name these"
     series = math.prod(len(label.values) for label in family.labels if label != SHARD)
-    assert series <= 32, "for each shard at most so many"
+    assert series <= 32, "the limit of series for each shard"
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_each_loop_of_a_keeper_is_a_value_of_its_label(files: list[str], loops: 
     read = [(ROOT / file).read_text(encoding="utf-8") for file in ("keepers/keeper.py", *files)]
     taken = [name for text in read for name in re.findall(r"(?:Loop|until_stopped)\(\"(\w+)\"", text)]
 
-    assert set(taken) == set(loops), "one that is forgotten would fail unseen"
-    assert set(loops) <= LOOP.values, "one that may not would have each report refused"
+    assert set(taken) == set(loops), "a missing right would fail without a message"
+    assert set(loops) <= LOOP.values, "a label outside the list would make the exporter refuse each report"
 
 
 def test_each_set_of_values_is_finite_and_each_value_is_plain() -> None:
@@ -184,7 +184,7 @@ def test_each_set_of_values_is_finite_and_each_value_is_plain() -> None:
     for label in LABELS:
         assert 1 <= len(label.values) <= 841, label.name
         assert all(re.fullmatch(r"[A-Za-z0-9_]{1,24}", value) for value in label.values), label.name
-        assert label.name not in ("instance", "job", "le", "quantile"), "those are Prometheus's own"
+        assert label.name not in ("instance", "job", "le", "quantile"), "these labels are Prometheus's own"
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f.labels and SHARD not in f.labels], ids=lambda f: f.name)

@@ -98,7 +98,7 @@ def test_an_exporter_without_postgres_reports_that_and_stays_healthy() -> None:
         page, ready = one.get(), one.get("/readyz")
 
         assert page.number("store_up") == 0
-        assert page.number("pending_timers") is None, "what is not known is not said"
+        assert page.number("pending_timers") is None, "unknown values are left out"
         assert page.numbers("timers_fired_total") == {("3",): 5}
         assert one.get("/healthz").status == 200
         assert ready.status == 503

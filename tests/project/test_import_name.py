@@ -126,7 +126,7 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(installed: Path, tm
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("gone", "left"), [("shardclock", "metrics"), ("other", NAME)])
-def test_another_distribution_with_a_package_metrics_and_ours_keep_their_files(
+def test_the_server_and_another_distribution_with_a_package_metrics_keep_their_files(
     other: Path, gone: str, left: str
 ) -> None:
     pip(other, "check")

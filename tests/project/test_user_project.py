@@ -126,18 +126,20 @@ def _run_its_tests(programs: Path, project: Path) -> None:
 
 
 @pytest.mark.ray
-def test_a_cluster_runs_it_from_this_tree(project: Path, place: Path) -> None:
+def test_a_cluster_runs_the_users_project_from_this_tree(project: Path, place: Path) -> None:
     _see_a_cluster(Path(sys.executable).parent, project, place)
 
 
 @pytest.mark.ray
 @pytest.mark.exhaustive
-def test_a_cluster_runs_it_from_wheels_beside_another_s_metrics(other: Path, project: Path, place: Path) -> None:
+def test_a_cluster_runs_the_users_project_from_wheels_beside_another_metrics_package(
+    other: Path, project: Path, place: Path
+) -> None:
     _see_a_cluster(other, project, place)
 
 
 @pytest.mark.slow
-async def test_processes_without_ray_import_it_and_nothing_of_the_server(
+async def test_processes_without_ray_import_the_users_project_and_no_module_of_the_server(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(project / "lib"))
@@ -162,5 +164,7 @@ def test_its_own_tests_run_from_this_tree(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_own_tests_run_from_wheels_beside_another_s_metrics(other: Path, project: Path) -> None:
+def test_the_tests_of_the_users_project_run_from_wheels_beside_another_metrics_package(
+    other: Path, project: Path
+) -> None:
     _run_its_tests(other, project)

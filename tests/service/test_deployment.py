@@ -31,7 +31,7 @@ def test_all_expressions_of_a_new_model_are_bounded_together(monkeypatch: pytest
     assert describe_processes(two)  # the budget is per model
     with pytest.raises(InvalidModel, match="the model's expressions have more than 1,000 characters together; divide"):
         describe_processes(three)
-    assert read_model(three), "an engine reads what was deployed before"
+    assert read_model(three), "an engine reads earlier definitions"
 
 
 def test_the_number_of_start_events_with_a_trigger_is_bounded_in_a_new_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_a_cycle_that_never_occurs_is_refused_in_a_new_model_and_read_in_a_store
 
     assert [problem.element_id for problem in refused.value.problems] == ["s", "b", "us"]
     assert all(why in problem.sentence for problem in refused.value.problems)
-    assert read_model(text), "an engine reads what was deployed before"
+    assert read_model(text), "an engine reads earlier definitions"
 
 
 @pytest.mark.parametrize("cycle", ['="0 0 30 2 *"', '="R/P9000Y"', "0 0 * * FRI-TUE"])

@@ -115,9 +115,7 @@ async def test_a_reused_name_is_explained_by_its_new_timer(dsn: str, shard: Hold
     assert (await why(shard, which)).verdict == "FIRED"
 
 
-async def test_a_paused_timer_is_explained_by_its_pause_and_so_is_its_late_firing(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_a_pause_explains_a_paused_timer_and_its_late_firing(dsn: str, shard: HolderClient) -> None:
     which = TimerRef(name="n")
     await add_timers(dsn, 1, "now() - interval '1 minute'", name="'n'", created_at="now() - interval '1 hour'")
     await pause_timer(shard.session, which, reason="holiday")
@@ -166,7 +164,7 @@ async def test_an_overdue_timer_is_explained_with_the_rate_of_the_ramp(
     assert f"it waits for its turn in the ramp, {rate};" in (await why(shard, TimerRef(key))).why
 
 
-async def test_an_overdue_timer_without_a_live_shard_is_explained_so(dsn: str, shard: HolderClient) -> None:
+async def test_an_overdue_timer_is_explained_by_the_lack_of_live_shards(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await query(dsn, "update shardclock.holders set part = null, part_count = null")
 

@@ -30,7 +30,7 @@ async def test_a_hold_is_explained_after_its_release(shard: HolderClient, missed
         "update shardclock.identity set holds = jsonb_set(jsonb_set(holds, '{-1,began_at}',"
         " to_jsonb(now() - interval '1 hour')), '{0,ended_at}', to_jsonb(now() - interval '80 minutes'))",
     )
-    assert "prices are wrong" in (await why(shard, TimerRef(key))).why, "while it goes on"
+    assert "prices are wrong" in (await why(shard, TimerRef(key))).why, "while it continues"
     await release(shard.session, "")
 
     # When they fire
@@ -45,7 +45,7 @@ async def test_a_hold_is_explained_after_its_release(shard: HolderClient, missed
     assert "another reason" not in told
 
 
-async def test_a_timer_that_fired_in_time_before_a_hold_is_not_explained_by_it(shard: HolderClient) -> None:
+async def test_a_timer_that_fired_on_time_before_a_hold_is_not_explained_by_the_hold(shard: HolderClient) -> None:
     (key,) = await add_timers(shard.dsn, 1, "now()")
     await shard.take(fire_overdue=True)
     await hold(shard.session, "prices are wrong")

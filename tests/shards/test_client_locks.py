@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.parametrize("outcome", ["rollback", "commit"])
-async def test_a_client_that_locks_a_due_timer_delays_nobody_else(
+async def test_a_client_that_locks_a_due_timer_delays_no_other_timer(
     pool: ShardPool, client: asyncpg.Connection, fire_calls: list[int], outcome: str
 ) -> None:
     shard = await pool.start(lease_s=600.0)
@@ -46,7 +46,7 @@ async def test_a_client_that_locks_a_due_timer_delays_nobody_else(
     assert await breaches(pool.db, keys) == {}
 
 
-async def test_a_client_that_locks_an_overdue_timer_delays_nobody_else(
+async def test_a_client_that_locks_an_overdue_timer_delays_no_other_timer(
     pool: ShardPool, client: asyncpg.Connection
 ) -> None:
     keys = await add_timers(pool.dsn, 100)
@@ -69,9 +69,7 @@ HANGS = (
 )
 
 
-async def test_a_shard_whose_claims_hang_goes_on_giving_signs_of_life(
-    pool: ShardPool, client: asyncpg.Connection
-) -> None:
+async def test_a_shard_with_hanging_claims_sends_heartbeats(pool: ShardPool, client: asyncpg.Connection) -> None:
     shard = await pool.start()
     transaction = client.transaction()
     await transaction.start()

@@ -98,7 +98,7 @@ async def fire_all(shard: Shard) -> None:
         await shard.fire_turn()
 
 
-async def test_what_is_overdue_is_fired_by_one_statement_for_thousands(
+async def test_one_statement_fires_thousands_of_overdue_timers(
     server: str, shard: Shard, statements: list[str]
 ) -> None:
     before = await written(server)
@@ -112,9 +112,7 @@ async def test_what_is_overdue_is_fired_by_one_statement_for_thousands(
     assert (await written(server) - before) / FUSED <= FUSED_MOST
 
 
-async def test_what_is_leased_is_fired_by_a_statement_for_each_batch(
-    server: str, shard: Shard, statements: list[str]
-) -> None:
+async def test_one_statement_fires_a_batch_of_leased_timers(server: str, shard: Shard, statements: list[str]) -> None:
     before = await written(server)
     await add_timers(server, LEASED, "now() + interval '1 s'")
     statements.clear()

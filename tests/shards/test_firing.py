@@ -42,7 +42,7 @@ def nth(number: int) -> ScheduledOccurrence:
     return ScheduledOccurrence(number, due(number), ANCHOR, 0)
 
 
-def test_a_hold_keeps_timers_for_the_time_of_a_lease_and_forgets_the_others() -> None:
+def test_a_hold_keeps_timers_for_the_time_of_a_lease_and_forgets_the_other_timers() -> None:
     timers = [unplanned("R/PT1H"), unplanned("R/PT1H")]
     due_s = ANCHOR.timestamp()
 
@@ -64,7 +64,7 @@ def test_missed_occurrences_are_counted_and_the_next_is_in_the_future() -> None:
     assert firing_of(repeat(), due(10)) == Firing(repeat(), skipped=7, next=nth(11), period=MINUTE)
 
 
-def test_what_is_too_late_is_skipped_if_that_is_wanted() -> None:
+def test_a_late_occurrence_is_skipped_under_the_policy_skip() -> None:
     timer = repeat(missed="skip")
 
     # The ninth occurrence is not too late yet, because a takeover may last as long.
@@ -112,7 +112,7 @@ def test_only_a_schedule_that_has_no_place_on_its_grid_is_unplanned() -> None:
     assert [is_unplanned(timer) for timer in (plain(1), repeat(), unplanned("@daily"))] == [False, False, True]
 
 
-def test_a_schedule_is_planned_from_the_moment_that_it_was_written() -> None:
+def test_a_schedule_is_planned_from_the_moment_of_its_creation() -> None:
     timer = unplanned(" 0 8 * * mon ", zone="Europe/Berlin")
     monday = datetime(2026, 3, 30, 6, tzinfo=UTC)
 
@@ -132,7 +132,7 @@ def test_a_schedule_is_planned_from_the_moment_that_it_was_written() -> None:
         ("@daily", 5, WITHOUT_END),
     ],
 )
-def test_a_rule_that_was_changed_goes_on_with_the_numbers(text: str, occurrence: int, repetitions: int) -> None:
+def test_the_numbers_continue_after_a_change_of_the_rule(text: str, occurrence: int, repetitions: int) -> None:
     planning = planning_of(unplanned(text, occurrence))
 
     assert (planning.first.number, planning.repetitions) == (occurrence, repetitions)

@@ -63,7 +63,9 @@ async def _has_sessions(dsn: str, names: list[str]) -> bool:
     return sorted(row["name"] for row in await query(dsn, SESSIONS)) == sorted(names)
 
 
-async def test_what_half_a_message_has_locked_is_free_when_its_statement_had_to_be_over(dsn: str, proxy: Proxy) -> None:
+async def test_rows_that_an_incomplete_message_has_locked_are_free_after_the_timeout_of_its_statement(
+    dsn: str, proxy: Proxy
+) -> None:
     through = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"
     async with Session(through, application="test", timeout_s=2.0) as session:
         # The client stops waiting by itself, and does not tell the server.

@@ -47,7 +47,7 @@ async def seen_for(pool: ShardPool, shard: Shard, seconds: float) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", [ADOPTED, COPIED], ids=["another's", "a copy"])
-async def test_a_shard_on_hold_fires_nothing_until_it_is_released_and_then_all_of_it_once(dsn: str, state: str) -> None:
+async def test_a_shard_on_hold_fires_nothing_until_the_release_and_then_each_timer_once(dsn: str, state: str) -> None:
     async with pool_of(dsn) as pool:
         await pool.db.execute(state)
         keys = await add_timers(dsn, 200, "now() - i * interval '1 s'")
@@ -69,7 +69,7 @@ async def test_a_shard_on_hold_fires_nothing_until_it_is_released_and_then_all_o
         assert next(it for it in said if it["event"] == "on hold")["log_level"] == "warning"
 
 
-async def test_a_shard_that_comes_by_mistake_lets_those_that_are_at_work_fire_everything(dsn: str) -> None:
+async def test_a_shard_of_another_installation_does_not_disturb_the_firing_shards(dsn: str) -> None:
     async with pool_of(dsn) as pool:
         ours = await start(pool, PROD)
         stray = await start(pool, STAGING, shard=None)
@@ -88,7 +88,7 @@ async def are_late(pool: ShardPool) -> bool:
     return bool(await pool.db.fetchval(text))
 
 
-async def test_what_a_shard_has_in_memory_does_not_fire_during_an_operators_hold(dsn: str) -> None:
+async def test_timers_in_a_shards_memory_do_not_fire_during_an_operators_hold(dsn: str) -> None:
     async with pool_of(dsn) as pool, Session(as_role(dsn, "shard"), application="test") as operator:
         # Given timers that a shard has leased, and that are due soon
         shard = await pool.start(horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1)

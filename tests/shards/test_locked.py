@@ -46,7 +46,7 @@ def tried(retry: LockedRetry) -> tuple[list[int], list[int]]:
     return keys(retry.now), keys(retry.later)
 
 
-def test_one_of_the_timers_that_a_transaction_locked_is_tried_again(locked: LockedTimers) -> None:
+def test_one_of_the_timers_that_a_transaction_has_locked_is_retried(locked: LockedTimers) -> None:
     retry = locked.learn(range(9), by("700", range(3, 9)), now_s=NOW_S)
 
     assert (tried(retry), retry.later_s) == (([], [3]), RETRY_S)
@@ -61,7 +61,9 @@ def test_a_timer_that_is_found_later_waits_behind_the_same_one(locked: LockedTim
 
 
 @pytest.mark.parametrize("found", [[], by("701", [1])], ids=["free", "locked by another"])
-def test_when_the_tried_timer_is_free_the_others_are_tried_too(locked: LockedTimers, found: list[LeasedRow]) -> None:
+def test_when_the_retried_timer_is_free_the_others_are_retried_too(
+    locked: LockedTimers, found: list[LeasedRow]
+) -> None:
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
 
     retry = locked.learn([1], found, now_s=NOW_S + 1)
@@ -77,7 +79,7 @@ def test_while_it_is_locked_the_others_wait(locked: LockedTimers) -> None:
         assert tried(locked.learn([1], by("700", [1]), now_s=NOW_S + second)) == ([], [1])
 
 
-def test_each_locker_is_asked_about_and_many_of_them_more_rarely(locked: LockedTimers) -> None:
+def test_each_locking_transaction_is_checked_and_many_are_checked_more_rarely(locked: LockedTimers) -> None:
     retry = locked.learn([1, 2, 3, 4], [*by("700", [1, 2]), *by("701", [3, 4])], now_s=NOW_S)
     assert tried(retry) == ([], [1, 3])
 
@@ -104,7 +106,7 @@ def test_one_that_is_sent_again_for_another_reason_waits_no_more(locked: LockedT
     assert tried(locked.learn([1], [], now_s=NOW_S)) == ([3], [])
 
 
-def test_beyond_its_room_it_keeps_nothing(locked: LockedTimers) -> None:
+def test_timers_beyond_the_limit_are_not_kept(locked: LockedTimers) -> None:
     locked.learn(range(20), by("700", range(20)), now_s=NOW_S)
     assert len(locked) == 9
 
@@ -189,7 +191,9 @@ async def test_one_lock_that_ends_does_not_wait_for_one_that_lasts(
     await pool.until_fired(500)
 
 
-async def test_what_is_locked_past_its_lease_fires_when_it_is_free(pool: ShardPool, client: asyncpg.Connection) -> None:
+async def test_a_timer_that_is_locked_longer_than_its_lease_fires_after_the_unlock(
+    pool: ShardPool, client: asyncpg.Connection
+) -> None:
     shard = await pool.start(lease_s=2.5, horizon_s=1.0, sweep_grace_s=2.0)
     (key,) = await pool.lease(shard, 1, "now() + interval '0.5 s'")
     await client.execute("begin")
@@ -203,7 +207,7 @@ async def test_what_is_locked_past_its_lease_fires_when_it_is_free(pool: ShardPo
 
 
 @pytest.mark.parametrize("schedule", ["R/PT1H", "0 0 31 2 *"], ids=["is planned", "is set aside"])
-async def test_a_schedule_without_a_date_that_a_client_holds_locked_delays_nobody(
+async def test_a_locked_schedule_without_a_date_delays_no_other_timer(
     pool: ShardPool, client: asyncpg.Connection, schedule: str
 ) -> None:
     """A shard has yet to parse the client's schedule. Valid or not, its locked row delays no other timer."""
@@ -224,7 +228,7 @@ async def test_a_schedule_without_a_date_that_a_client_holds_locked_delays_nobod
     await client.execute("rollback")
 
 
-async def test_the_holders_of_locks_are_told_apart(dsn: str) -> None:
+async def test_the_holders_of_locks_are_distinguished(dsn: str) -> None:
     await add_holder(dsn, 7)
     first, second, third, free = await add_timers(dsn, 4, "now() + interval '1 s'")
     async with HolderClient(dsn, 7) as shard, HolderClient(dsn) as one, HolderClient(dsn) as other:

@@ -55,7 +55,7 @@ def lags(page: Page, shard: str, timer_type: str = "USER") -> list[float]:
     return [number for (_, _, of, _, kind), number in found.items() if (of, kind) == (shard, timer_type)]
 
 
-async def test_each_timer_is_counted_once_whichever_way_it_fired(pool: ShardPool, node: Exporting) -> None:
+async def test_each_timer_is_counted_once_on_each_path_of_firing(pool: ShardPool, node: Exporting) -> None:
     # Given timers that the claim itself fires, leased timers that fall due, and a schedule's occurrences.
     await add_timers(pool.dsn, 40, "now() - interval '2 minutes'", timer_type="'USER'")
     await add_timers(pool.dsn, 30, "now() + i * interval '10 ms'", timer_type="'BOUNDARY'")
@@ -74,7 +74,7 @@ async def test_each_timer_is_counted_once_whichever_way_it_fired(pool: ShardPool
     assert page.numbers("timers_claimed_total")["0",] <= 35, "an overdue timer is never claimed"
 
 
-async def test_a_lag_is_in_the_bucket_that_the_log_puts_it_in(pool: ShardPool, node: Exporting) -> None:
+async def test_a_lag_is_in_the_same_bucket_as_in_the_log(pool: ShardPool, node: Exporting) -> None:
     await add_timers(pool.dsn, 20, "now() - interval '2 minutes'", timer_type="'USER'")
     await add_timers(pool.dsn, 10, "now() - interval '2 hours'", timer_type="'USER'")
     await add_timers(pool.dsn, 25, "now() + i * interval '10 ms'", timer_type="'BOUNDARY'")
@@ -98,7 +98,9 @@ async def test_a_lag_is_in_the_bucket_that_the_log_puts_it_in(pool: ShardPool, n
     )
 
 
-async def test_a_backlog_is_counted_whole_though_not_every_scan_is_measured(pool: ShardPool, node: Exporting) -> None:
+async def test_each_lag_of_a_backlog_is_counted_though_some_scans_are_not_measured(
+    pool: ShardPool, node: Exporting
+) -> None:
     await add_timers(pool.dsn, 6_000, "now() - interval '2 minutes'")
     await add_timers(pool.dsn, 200, "now() + i * interval '5 ms'")
 
@@ -122,7 +124,7 @@ async def test_two_shards_have_their_own_series(pool: ShardPool, node: Exporting
     assert page.number("exporter_sources") == 2
 
 
-async def test_the_clock_is_not_said_to_be_wrong_before_postgres_has_answered(
+async def test_the_clock_is_not_reported_as_wrong_before_the_first_answer_of_postgres(
     pool: ShardPool, receiver: ReportReceiver
 ) -> None:
     await pool.start(metrics_socket=receiver.socket_path)
@@ -196,7 +198,7 @@ async def test_turns_that_fail_are_counted(
 # Without an exporter
 
 
-async def test_a_shard_fires_as_ever_where_no_exporter_listens(pool: ShardPool) -> None:
+async def test_a_shard_fires_without_an_exporter(pool: ShardPool) -> None:
     with short_dir() as place:
         nowhere = str(place / "absent.sock")
         keys = await add_timers(pool.dsn, 100, "now() + i * interval '5 ms'")
@@ -208,7 +210,7 @@ async def test_a_shard_fires_as_ever_where_no_exporter_listens(pool: ShardPool) 
     assert shard.stats.failures.total() == 0
 
 
-async def test_an_exporter_that_starts_later_is_told_everything(pool: ShardPool, dsn: str) -> None:
+async def test_an_exporter_that_starts_later_gets_all_counts(pool: ShardPool, dsn: str) -> None:
     with short_dir() as place:
         path = place / "late.sock"
         await add_timers(dsn, 50, QUIET)

@@ -103,7 +103,9 @@ async def test_when_postgres_is_killed_shards_wait_and_resume_by_themselves(own_
         pool.db.terminate()
 
 
-async def test_a_shard_started_without_postgres_says_so_once_and_begins_when_it_comes(pool: ShardPool) -> None:
+async def test_a_shard_started_without_postgres_reports_this_once_and_begins_when_postgres_answers(
+    pool: ShardPool,
+) -> None:
     keys = await add_timers(pool.dsn, 10)
     server, _, database = pool.dsn.partition("?")[0].rpartition("/")
     elsewhere = await connect(pool.dsn.replace(f"{server}/{database}", f"{server}/postgres"))
@@ -123,9 +125,7 @@ async def test_a_shard_started_without_postgres_says_so_once_and_begins_when_it_
 
 
 @pytest.mark.exhaustive
-async def test_connections_that_are_cut_while_it_works_lose_and_double_nothing(
-    pool: ShardPool, client: asyncpg.Connection
-) -> None:
+async def test_cut_connections_neither_lose_nor_double_a_timer(pool: ShardPool, client: asyncpg.Connection) -> None:
     shards = [await pool.start(place, 2, lease_s=3.0, horizon_s=0.5, fire_batch=20) for place in range(2)]
     keys: list[int] = []
 
@@ -144,7 +144,7 @@ async def test_connections_that_are_cut_while_it_works_lose_and_double_nothing(
     assert sum(shard.stats.fenced for shard in shards) < len(keys)
 
 
-async def test_a_shard_outlives_a_beat_whose_commit_takes_longer_than_it_waits(each_dsn: str) -> None:
+async def test_a_shard_survives_a_heartbeat_with_a_commit_longer_than_its_timeout(each_dsn: str) -> None:
     async with pool_of(each_dsn) as pool:
         shard = await pool.start(statement_timeout_s=0.5)
         await eventually(lambda: shard._heartbeat.began)
@@ -162,7 +162,7 @@ async def test_a_shard_outlives_a_beat_whose_commit_takes_longer_than_it_waits(e
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-async def test_a_firing_whose_outcome_is_unknown_is_decided_by_sending_it_again(
+async def test_a_firing_with_an_unknown_outcome_is_sent_again(
     pool: ShardPool, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     lost = _lose_answers(monkeypatch, "fire_due", after=moment == "after")

@@ -1,4 +1,4 @@
-"""A shard goes on without a restart after a change of its password."""
+"""A shard continues without a restart after a change of its password."""
 
 from __future__ import annotations
 

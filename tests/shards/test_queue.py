@@ -56,7 +56,7 @@ def test_starts_of_jobs_that_are_due_one_right_after_the_other_fire_together() -
     starts = [timer(key, 100.001 + key / 1_000, starts_job=True) for key in range(10)]
     queue.add([*starts, timer(99, 100.002)])
 
-    assert keys(queue.pop_due(100.012, 100)) == [99], "no other timer waits for company"
+    assert keys(queue.pop_due(100.012, 100)) == [99], "no other timer is delayed"
     assert queue.soonest_s() == 100.015625
     assert keys(queue.pop_due(100.015625, 100)) == list(range(10))
 
@@ -89,7 +89,7 @@ def test_gives_the_soonest_first_and_nothing_that_is_not_due() -> None:
     assert len(queue) == 1
 
 
-def test_gives_no_more_than_asked_for_and_keeps_the_rest() -> None:
+def test_the_queue_gives_no_more_timers_than_the_limit_and_keeps_the_other_timers() -> None:
     queue = TimerQueue()
     queue.add(timer(key, key) for key in range(10))
 
@@ -113,7 +113,7 @@ def test_a_tenant_s_flood_of_schedules_delays_no_plain_timer_and_no_other_tenant
     assert keys(queue.pop_due(100, 2_000)) == list(range(5, 1_000)), "the rest fires as fast as it can"
 
 
-async def test_the_waiter_goes_on_at_once_while_timers_are_due() -> None:
+async def test_the_waiter_continues_at_once_while_timers_are_due() -> None:
     queue = TimerQueue()
     queue.add([timer(1, 10), timer(2, 10), timer(3, 1_000)])
     queue.pop_due(10, 1)
@@ -134,7 +134,7 @@ def test_a_due_timer_that_is_leased_again_before_its_turn_is_given_once(due_s: f
     assert len(queue) == 0
 
 
-def test_a_timer_that_is_leased_again_replaces_what_was_known_of_it() -> None:
+def test_a_new_lease_of_a_timer_replaces_its_entry() -> None:
     queue = TimerQueue()
     queue.add([timer(1, 10), timer(2, 15)])
 
@@ -166,7 +166,7 @@ def test_a_timer_that_is_moved_earlier_is_given_once() -> None:
     assert queue.pop_due(20, 10) == []
 
 
-def test_a_timer_that_could_not_fire_just_now_comes_back_later() -> None:
+def test_a_deferred_timer_is_due_again_later() -> None:
     queue = TimerQueue()
 
     queue.add([timer(1, 10)], not_before_s=10.05)
@@ -188,7 +188,7 @@ def test_an_empty_queue_has_no_soonest() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50) | st.none()), max_size=200))
-def test_it_is_a_map_in_order_whatever_is_added_and_taken(steps: list[tuple[int, int | None]]) -> None:
+def test_the_queue_is_equal_to_a_sorted_map_after_any_operations(steps: list[tuple[int, int | None]]) -> None:
     queue, known = TimerQueue(), dict[int, int]()
 
     for key, due_s in steps:

@@ -35,7 +35,7 @@ def test_nothing_that_an_outage_left_is_taken_before_the_rate_is_known() -> None
     assert ramp.room(100, now_s=5.0) == 0
 
 
-def test_room_grows_with_time_up_to_a_second_and_shrinks_by_what_was_taken() -> None:
+def test_the_free_rate_grows_with_time_up_to_a_second_and_shrinks_by_the_taken_timers() -> None:
     ramp = Ramp()
     ramp.learn(OUTAGE, NOTHING, now_s=5.0)
 
@@ -49,7 +49,7 @@ def test_room_grows_with_time_up_to_a_second_and_shrinks_by_what_was_taken() -> 
     assert ramp.room(100, now_s=60.0) == 10
 
 
-def test_the_ramp_waits_for_what_was_taken_beyond_its_room() -> None:
+def test_the_ramp_waits_after_a_scan_beyond_its_free_rate() -> None:
     ramp = Ramp()
     ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=300), now_s=5.0)
 
@@ -68,7 +68,7 @@ def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
     assert free.room(100, now_s=1e6) == 100
 
 
-def test_what_was_taken_without_a_rate_is_not_owed_when_there_is_one() -> None:
+def test_timers_taken_without_a_rate_are_not_counted_when_a_rate_is_set() -> None:
     ramp = Ramp(per_s=None)
     ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=100_000, ramp_per_s=None), now_s=5.0)
 
@@ -90,7 +90,7 @@ def test_tenants_get_fair_shares_from_a_scan_that_finds_too_much_until_a_round_f
         assert (ramp.catching_up, ramp.after_tenant) == (goes_on, next_tenant)
 
 
-def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
+def test_a_burst_that_has_just_fallen_due_is_not_an_outage() -> None:
     ramp = Ramp(per_s=None)
 
     ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, ramp_per_s=None), now_s=0.0)
@@ -143,7 +143,7 @@ async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_o
     assert await value(dsn, "select min(timer_key) from shardclock.timers where tenant_id = 'flood'") > flood[9]
 
 
-async def test_a_scan_over_many_tenants_goes_on_where_the_last_one_ended(dsn: str) -> None:
+async def test_a_scan_over_many_tenants_continues_after_the_last_scan(dsn: str) -> None:
     await add_holder(dsn, 1, part=0, part_count=840)  # its one slot is (almost) empty: only tenants count
     await add_timers(dsn, 450, OLD, tenant_id="to_char(i, '\"t\"000')")
     reached: list[str] = []
@@ -185,7 +185,7 @@ async def test_a_small_outage_scan_takes_no_more_than_its_batch(dsn: str) -> Non
             assert 1 <= taken.fired <= batch + 1, "one for each tenant at least, and one for the oldest"
 
 
-async def test_a_scan_with_a_floor_leaves_what_an_outage_left_alone(dsn: str) -> None:
+async def test_a_scan_with_a_lower_bound_takes_no_timers_of_an_outage(dsn: str) -> None:
     await add_holder(dsn, 1)
     await add_timers(dsn, 5, OLD)
     fresh = await add_timers(dsn, 3, "now() - interval '1 second'")
@@ -201,7 +201,7 @@ async def test_a_scan_with_a_floor_leaves_what_an_outage_left_alone(dsn: str) ->
 # Running shards
 
 
-async def test_a_shard_without_slots_takes_no_more_of_the_ramp_than_any_other(dsn: str) -> None:
+async def test_a_shard_without_slots_has_no_larger_share_of_the_ramp(dsn: str) -> None:
     for holder, part, count in ((1, 0, 2), (2, 1, 2), (3, None, None), (4, None, None)):
         await add_holder(dsn, holder, part, count)
     async with Session(dsn, application="test") as operator:

@@ -122,7 +122,7 @@ class Run:
         if where and where["part"] is not None:
             await self.pool.assign({replacement: (where["part"], where["part_count"])})
         if self.random.random() < 0.5:
-            return  # the old shard goes on by itself beside the new shard
+            return  # the old shard continues by itself beside the new shard
         with suppress(HolderEnded, asyncio.CancelledError):
             await work
 

@@ -63,7 +63,7 @@ def test_room_for_one_whole_batch_is_enough_to_scan_ahead(planner: ScanPlanner) 
     assert scans(planner, held=901) == [OVERDUE_ONLY]
 
 
-def test_a_full_queue_takes_only_what_is_overdue(planner: ScanPlanner) -> None:
+def test_with_a_full_queue_only_overdue_timers_are_taken(planner: ScanPlanner) -> None:
     assert scans(planner, held=1_000) == [OVERDUE_ONLY]
     assert scans(planner, held=1_099) == [OVERDUE_ONLY]
 
@@ -127,13 +127,13 @@ def test_the_first_scan_ahead_takes_timers_due_since_the_scan_that_found_a_backl
     assert turn(planner, now_s=NOW_S + 0.5) == [replace(UPCOMING, floor_s=0.5 + COMMIT_S), OVERDUE_ONLY]
 
 
-def test_no_scan_ahead_takes_what_the_ramp_limits(planner: ScanPlanner) -> None:
+def test_no_scan_ahead_takes_timers_that_the_ramp_limits(planner: ScanPlanner) -> None:
     planner.has_backlog, planner.last_ahead_at_s = True, NOW_S - 60
 
     assert scans(planner) == [replace(UPCOMING, floor_s=RAMP_AFTER_S), OVERDUE_ONLY]
 
 
-def test_with_a_backlog_and_a_full_queue_it_scans_ahead_for_half_a_batch_more(planner: ScanPlanner) -> None:
+def test_with_a_backlog_and_a_full_queue_a_scan_ahead_takes_half_a_batch(planner: ScanPlanner) -> None:
     """Otherwise a herd of timers that fills the queue would delay all timers that are due after it."""
     planner.has_backlog = True
     for held, ahead in ((950, 100), (951, 99), (1_000, 50), (1_049, 1)):
@@ -163,7 +163,7 @@ def test_choosing_scans_changes_nothing_until_one_begins(planner: ScanPlanner) -
     assert [it.scan.scope for it in chosen[0]] == ["own", "sweep", "outage", "sweep"]
 
 
-def test_a_scan_that_learns_changes_the_next_turn_not_the_one_under_way(planner: ScanPlanner) -> None:
+def test_the_result_of_a_scan_changes_the_scans_of_the_next_turn(planner: ScanPlanner) -> None:
     assert turn(planner, now_s=NOW_S) == [AHEAD]
 
     assert scans(planner, now_s=NOW_S + 0.125)[1:] == [OVERDUE_ONLY]
@@ -181,7 +181,7 @@ def test_a_scan_that_learns_changes_the_next_turn_not_the_one_under_way(planner:
         (OVERDUE_ONLY, 9, False, False),  # the shard has caught up
     ],
 )
-def test_it_has_a_backlog_when_a_scan_left_overdue_timers(
+def test_a_shard_has_a_backlog_if_a_scan_left_overdue_timers(
     planner: ScanPlanner, scan: Scan, fired: int, saturated: bool, has_backlog: bool
 ) -> None:
     for before in (False, True):
@@ -210,7 +210,7 @@ def fires(planner: ScanPlanner, per_s: int, *, since_s: float, seconds: float) -
     return since_s + seconds
 
 
-def test_when_timers_come_fast_it_scans_often_and_leases_nothing_ahead(planner: ScanPlanner) -> None:
+def test_at_a_high_rate_a_shard_scans_often_and_leases_nothing_ahead(planner: ScanPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
     assert planner.pause_s == SETTINGS.poll_s
 
@@ -220,7 +220,7 @@ def test_when_timers_come_fast_it_scans_often_and_leases_nothing_ahead(planner: 
     assert scans(planner, now_s=now_s) == [OVERDUE_ONLY]
 
 
-def test_it_fires_directly_until_the_rate_is_half_as_high(planner: ScanPlanner) -> None:
+def test_a_shard_fires_directly_until_the_rate_has_halved(planner: ScanPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
     direct = []
     now_s = NOW_S
@@ -272,7 +272,9 @@ def test_the_next_scan_covers_the_slots_and_the_time_of_one_that_failed(planner:
     assert calm(planner, now_s=NOW_S + 0.9375) == [ScanWindow(2.0625, full_from=630, full_count=210)]
 
 
-def test_with_a_backlog_it_reads_all_slots_in_full_and_the_next_window_starts_there(planner: ScanPlanner) -> None:
+def test_with_a_backlog_a_scan_reads_all_slots_in_full_and_the_next_window_starts_at_its_start(
+    planner: ScanPlanner,
+) -> None:
     calm(planner, now_s=NOW_S)
     turn(planner, now_s=NOW_S + 0.125)
     assert planner.has_backlog
@@ -290,7 +292,7 @@ def test_a_scan_that_begins_late_reads_more_slots_in_full_so_that_a_rotation_tak
         now_s += since_s
         read += [it.full_count for it in calm(planner, now_s=now_s)[:1] if it is not None]
 
-    assert read == [210, 315, 420], "as planned, half as many again, and at most twice as many"
+    assert read == [210, 315, 420], "the planned number, then 1.5 times as many, then the limit of twice as many"
 
 
 def test_frequent_scans_read_few_slots_in_full(planner: ScanPlanner) -> None:

@@ -154,7 +154,7 @@ async def test_shards_keep_to_their_own_slots(pool: ShardPool) -> None:
     assert fired == {key: shards[key % 840 % 3].holder for key in keys}
 
 
-async def test_a_cancelled_timer_never_fires_though_it_is_in_memory(pool: ShardPool) -> None:
+async def test_a_cancelled_timer_in_memory_never_fires(pool: ShardPool) -> None:
     shard = await pool.start()
     cancelled, witness = await pool.lease(shard, 2, "now() + interval '0.6 s' + i * interval '0.1 s'")
 
@@ -224,7 +224,7 @@ async def test_a_shard_drained_before_it_began_ends_at_once(pool: ShardPool) -> 
     assert await pool.db.fetchval("select ended_why from shardclock.holders") == "drained"
 
 
-async def test_a_shard_without_an_assignment_sweeps_what_nobody_keeps(each_pool: ShardPool) -> None:
+async def test_a_shard_without_an_assignment_sweeps_slots_without_a_keeper(each_pool: ShardPool) -> None:
     pool = each_pool
     keys = await add_timers(pool.dsn, 30, "now() - interval '1 s'")
     keys += await add_timers(pool.dsn, 30, "now() + interval '0.3 s'")

@@ -54,7 +54,7 @@ def lag_histograms() -> LagHistograms:
 
 
 @pytest.mark.parametrize(("within", "bucket"), [(EDGES, 0), (EDGES - 1, 1), (1, EDGES - 1), (0, EDGES)])
-def test_a_lag_is_counted_in_the_first_bucket_that_holds_it(
+def test_a_lag_is_counted_in_the_first_bucket_with_a_bound_above_it(
     lag_histograms: LagHistograms, within: int, bucket: int
 ) -> None:
     lag_histograms.learn([replace(QUICK, edges_within=within)])
@@ -81,7 +81,7 @@ def test_every_scan_of_a_shard_that_keeps_up_is_measured(lag_histograms: LagHist
 def test_the_first_scan_over_a_backlog_and_some_later_ones_are_measured(lag_histograms: LagHistograms) -> None:
     assert lag_histograms.measures(OWN, has_backlog=True)
     lag_histograms.learn([], OWN)
-    assert lag_histograms.measures(OWN, has_backlog=True), "the first fired nothing: there is nothing to be like"
+    assert lag_histograms.measures(OWN, has_backlog=True), "the first scan fired nothing, so there is no sample"
     lag_histograms.learn([HOURS], OWN)
 
     measured = [lag_histograms.measures(OWN, has_backlog=True) for _ in range(3 * MEASURED_OF_BACKLOG)]
@@ -123,7 +123,7 @@ def test_a_scan_that_was_not_measured_counts_like_the_last_measured_one(lag_hist
     assert lag_histograms.sums_s["log", "USER", "ahead"] == pytest.approx(0.005 + 30.1 + 400 * 30.1 / 4)
 
 
-def test_a_backlog_of_hours_is_not_taken_for_what_fired_on_time_meanwhile() -> None:
+def test_a_backlog_of_hours_does_not_change_the_lag_of_timers_on_time() -> None:
     stats = ShardStats()
     stats.count_scan(OUTAGE, taken(10, [HOURS]), measured=True)
     stats.count_scan(OWN, taken(10, [QUICK]), measured=True)
@@ -148,7 +148,7 @@ scans = st.sampled_from([OWN, OUTAGE, SWEEP, UPCOMING])
 
 
 @given(st.lists(st.tuples(scans, st.booleans(), st.lists(lags, max_size=5), st.integers(0, 5_000))))
-def test_the_lag_histograms_hold_as_many_timers_as_fired_whatever_was_measured(
+def test_the_lag_histograms_count_all_fired_timers_despite_sampling(
     turns: list[tuple[Scan, bool, list[Lags], int]],
 ) -> None:
     stats = ShardStats()
@@ -208,7 +208,7 @@ def test_only_leased_timers_that_have_gone_are_counted() -> None:
 # The report
 
 
-def test_a_report_says_all_of_it_and_is_accepted() -> None:
+def test_a_report_has_all_metrics_and_is_accepted() -> None:
     stats = ShardStats(failures=Counter(claims=2), released=4)
     for number, attribute in enumerate(COUNTERS.values(), start=10):
         setattr(stats, attribute, number)

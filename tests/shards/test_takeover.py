@@ -66,7 +66,7 @@ async def test_the_timers_of_a_killed_shard_are_free_when_its_lease_runs_out_and
 
 
 @pytest.mark.slow
-async def test_a_shard_killed_while_it_fires_has_fired_each_timer_or_not(pool: ShardPool) -> None:
+async def test_a_shard_killed_during_a_firing_has_fired_each_timer_once_or_not_at_all(pool: ShardPool) -> None:
     keys = await add_timers(pool.dsn, 20_000, "now() + interval '1.5 s' + i * interval '0.05 ms'")
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, queue_max=30_000, fire_batch=100) as killed:
         await pool.until_fired(1_000)
@@ -82,7 +82,7 @@ async def test_a_shard_killed_while_it_fires_has_fired_each_timer_or_not(pool: S
 
 
 @pytest.mark.slow
-async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twice_and_stops(pool: ShardPool) -> None:
+async def test_a_frozen_shard_fires_nothing_twice_after_a_takeover_and_stops(pool: ShardPool) -> None:
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1) as frozen:
         await until_up(pool, frozen)
         keys = await add_timers(pool.dsn, 300, "now() + interval '4 s'")
@@ -104,7 +104,7 @@ async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twic
     assert await breaches(pool.db, keys) == {}
 
 
-async def test_a_living_shard_whose_holder_is_ended_stops_and_says_so(pool: ShardPool) -> None:
+async def test_a_live_shard_with_an_ended_holder_stops_and_reports_this(pool: ShardPool) -> None:
     ended = await pool.start(heartbeat_s=0.1, lease_s=60.0)
     keys = await pool.lease(ended, 100, "now() + interval '0.5 s' + i * interval '10 ms'")
 
@@ -120,7 +120,7 @@ async def test_a_living_shard_whose_holder_is_ended_stops_and_says_so(pool: Shar
     assert await pool.db.fetchval("select ended_why from shardclock.holders where holder = $1", ended.holder) == "test"
 
 
-async def test_a_shard_whose_task_is_cancelled_hands_back_like_one_that_drained(pool: ShardPool) -> None:
+async def test_a_shard_with_a_cancelled_task_hands_back_as_after_a_drain(pool: ShardPool) -> None:
     cancelled = await pool.start(lease_s=600.0)
     keys = await pool.lease(cancelled, 1_000, "now() + interval '1 s'")
 

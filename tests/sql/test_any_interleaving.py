@@ -43,7 +43,7 @@ async def test_any_interleaving_leaves_every_timer_pending_or_ended_exactly_once
             await game.check()
 
     assert game.outcomes.keys() >= {FIRED, CANCELED, MOVED}
-    assert game.waited > 20, "some had to wait for others, or nothing was proved"
+    assert game.waited > 20, "some calls had to wait for others, otherwise the test proves nothing"
 
 
 class Game:
@@ -129,7 +129,7 @@ class Game:
         following = await self._watch.fetch("select occurrence from shardclock.timers where name = 'beat'")
         stopped = any(row["intent"] == CANCELED for row in schedule)
         assert stopped or not self._stopped, "a cancellation by name stops a schedule, beside any other act"
-        assert len(following) == (0 if stopped else 1), "a schedule goes on until it is cancelled, and then no more"
+        assert len(following) == (0 if stopped else 1), "a schedule continues until it is cancelled, and then no more"
         occurrences = [row["occurrence"] for row in schedule]
         assert len(set(occurrences)) == len(occurrences)
 

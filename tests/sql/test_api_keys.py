@@ -143,7 +143,7 @@ async def test_a_rotation_makes_a_second_key_and_the_first_expires_after_the_ove
     ]
 
 
-async def test_a_rotation_lets_no_key_live_longer(owner: Session) -> None:
+async def test_a_rotation_does_not_extend_the_life_of_a_key(owner: Session) -> None:
     first = await made(owner, "a", replace(SHOP, lifetime=HOUR))
 
     rotated = await rotate_key(owner, "aaaaaaaa", proof("b"), overlap=DAY)
@@ -235,7 +235,7 @@ async def test_a_gateway_reads_keys_and_can_not_make_rotate_or_revoke_them(owner
     assert await live_key(gateway, "aaaaaaaa") is not None
 
 
-async def test_a_key_that_expires_soon_is_counted_unless_it_is_replaced_or_meant_to_end(
+async def test_a_key_that_expires_soon_is_counted_unless_it_has_a_successor_or_is_temporary(
     owner: Session, gateway: Session
 ) -> None:
     fortnight, quarter = parse_duration("P14D"), parse_duration("P90D")

@@ -49,7 +49,7 @@ async def live(session: Session, times: int) -> None:
 
 
 @pytest.mark.exhaustive
-async def test_no_statement_reads_what_beats_and_renewals_leave_behind(each_dsn: str, session: Session) -> None:
+async def test_no_statement_reads_old_versions_of_heartbeats_and_renewals(each_dsn: str, session: Session) -> None:
     prepared = {name: await prepare(each_dsn, name) for name in STATEMENTS}
 
     async def pages() -> dict[str, int]:

@@ -162,7 +162,7 @@ async def test_a_page_by_business_key_reads_the_rows_of_the_key_and_the_shown_in
         keys = await find.explain(*literals, touched=True, table="business_keys")
 
         assert instances.rows == found
-        assert keys.rows <= (MANY / 15 if business_key == "shared" else found), "those of the key, and no others"
+        assert keys.rows <= (MANY / 15 if business_key == "shared" else found), "only the instances with the key"
     await connection.close()
 
 

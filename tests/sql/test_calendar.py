@@ -48,7 +48,7 @@ class Clocks:
         return [change for change, is_known in zip(found, known, strict=True) if is_known]
 
     async def agree(self, moments: Sequence[tuple[str, datetime]]) -> list[bool]:
-        """Return for each moment whether Postgres and Python have the same clock near it, hour by hour."""
+        """Return for each moment whether Postgres and Python agree on the local time in the hours around it."""
         self.zone = ""
         hours = [hour * HOUR for hour in range(-27, 28)]
         same = []

@@ -78,7 +78,7 @@ async def test_a_firing_skips_a_timer_whose_cancel_is_under_way(
     assert [held.timer.timer_key for held in await still_leased(shard.session, shard.holder, [second])] == [second]
     await client.rollback()
 
-    assert (await shard.fire(held)).timer_keys == {second}, "a cancel that was undone is none"
+    assert (await shard.fire(held)).timer_keys == {second}, "a cancel that was rolled back has no effect"
     assert await intents(dsn) == {(first, FIRED): 1, (second, FIRED): 1, (third, FIRED): 1}
 
 

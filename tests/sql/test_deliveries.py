@@ -109,7 +109,7 @@ async def test_without_an_app_the_only_target_is_the_log(dsn: str, client: Holde
         await client.call("schedule_timer", {"delay": "PT1M", "target": HANDLER})
 
 
-async def test_no_new_timer_may_name_a_withdrawn_target_but_schedules_go_on(
+async def test_no_new_timer_may_name_a_withdrawn_target_but_schedules_continue(
     dsn: str, shard: HolderClient, client: HolderClient, worker: WorkerClient
 ) -> None:
     await add_schedule(dsn, target=f"'{HANDLER}'")
@@ -188,7 +188,7 @@ async def test_a_worker_takes_only_its_targets_and_only_as_many_as_it_has_places
     assert len(await worker.take(batch=2)) == 2
 
 
-async def test_many_deliveries_of_one_target_keep_no_other_waiting(
+async def test_many_deliveries_of_one_target_delay_no_other_target(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
     await declare(dsn, HANDLER, "cart.left")
@@ -220,7 +220,9 @@ async def test_tenants_share_few_places_at_random_and_take_no_more_than_there_ar
     turns = [await worker.take({HANDLER: 3}) for _ in range(12)]
 
     assert {len(taken) for taken in turns} == {3}
-    assert len({it.tenant_id for taken in turns for it in taken}) > 8, "not always the longest waiting ones"
+    assert len({it.tenant_id for taken in turns for it in taken}) > 8, (
+        "not always the deliveries that have waited longest"
+    )
 
 
 async def test_deliveries_on_the_way_need_workers_also_when_their_target_is_gone(

@@ -89,7 +89,9 @@ async def test_a_waiting_delivery_is_due_and_not_claimed(session: Session, dsn: 
     assert (await waiting(session, now=in_20_s))[HANDLER] == 6, "two leases have run out"
 
 
-async def test_the_oldest_is_found_in_any_tenant_beside_claimed_ones(session: Session, dsn: str) -> None:
+async def test_the_oldest_waiting_delivery_is_found_in_any_tenant_beside_claimed_deliveries(
+    session: Session, dsn: str
+) -> None:
     await declare(dsn, HANDLER)
     await add_deliveries(dsn, 300, tenant_id="'tenant ' || i")
     assert 1 <= await oldest_s(session) < 60
@@ -200,7 +202,7 @@ async def test_workers_are_wanted_once_an_app_has_declared_handlers(session: Ses
         await end_holders(operator, [12], why="test")
 
     assert await workers() == (3, 0)
-    assert (await measure_cluster(session)).shards_alive == 0, "a worker is no shard"
+    assert (await measure_cluster(session)).shards_alive == 0, "a worker is not a shard"
     await declare(dsn)
     assert await workers() == (0, 0)
 

@@ -36,7 +36,7 @@ async def scan(worker: WorkerClient, lanes: dict[Lane, Position], batch: int = 1
     return [it.timer_key for it in (await claim_deliveries(worker.claims, 11, wanted, lease_s=10.0)).claimed]
 
 
-async def test_a_scan_goes_on_after_a_position_also_among_deliveries_due_at_one_moment(
+async def test_a_scan_continues_after_a_position_also_among_deliveries_due_at_one_moment(
     dsn: str, worker: WorkerClient
 ) -> None:
     await add_deliveries(dsn, 6, next_attempt_at="date_trunc('hour', now())")
@@ -116,7 +116,7 @@ async def test_rows_claimed_or_settled_before_the_position_are_not_read(dsn: str
 
     # The claim reads one row to probe the lane, 50 rows to choose, and the same 50 rows by their keys.
     assert 100 <= readings["known"].rows <= 105
-    assert readings["all"].rows >= 2_500, "else this would prove nothing"
+    assert readings["all"].rows >= 2_500, "otherwise the test proves nothing"
     assert readings["known"].indexes == {"deliveries_by_lane", "deliveries_pkey"}
     await claim.connection.close()
 

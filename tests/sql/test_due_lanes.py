@@ -60,7 +60,9 @@ async def test_the_first_delivery_of_a_tenant_is_found_by_few_rows_beside_many_e
     await find.connection.close()
 
 
-async def test_few_endpoints_of_one_tenant_are_found_and_all_of_the_others(dsn: str, worker: WorkerClient) -> None:
+async def test_some_endpoints_of_one_large_tenant_and_all_endpoints_of_other_tenants_are_found(
+    dsn: str, worker: WorkerClient
+) -> None:
     await add_endpoints(dsn, 500)
     await add_first(dsn)
 

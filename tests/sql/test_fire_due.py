@@ -136,7 +136,7 @@ async def test_a_batch_sent_again_fires_nothing_twice_and_makes_no_second_next_o
     assert len(await pending_keys(dsn)) == 1
 
 
-async def test_a_schedule_named_twice_in_one_batch_never_goes_on_twice(
+async def test_a_schedule_that_is_twice_in_one_batch_gets_one_next_occurrence(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     shard, _ = shards

@@ -271,7 +271,7 @@ async def test_a_timer_is_checked_when_any_column_but_its_lease_changes(dsn: str
     assert await value(dsn, UNCHECKED) == ["claimed_by", "claimed_until", "slot"]
 
 
-async def test_no_statement_plans_long_rules_before_it_writes_a_row(dsn: str) -> None:
+async def test_a_write_of_a_row_plans_no_long_rule_first(dsn: str) -> None:
     """As check constraints, the table's rules cost each statement 50 µs of planning: 0022."""
     assert await value(dsn, RULES) < 1_000
 

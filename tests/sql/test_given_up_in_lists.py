@@ -119,7 +119,7 @@ async def test_each_filter_holds_for_starts(dsn: str) -> None:
         assert await keys(only_stopped=True) == [5000], "dead letters are redriven, and not resolved"
 
 
-async def test_a_start_written_by_hand_hides_no_other(dsn: str) -> None:
+async def test_a_start_written_by_hand_hides_no_other_start(dsn: str) -> None:
     await give_up_starts(dsn, 6)
     await query(dsn, """update shardclock.dead_letters set payload = '{"definition": "x"}' where timer_key = 6""")
     async with Session(dsn, application="test") as session:

@@ -94,7 +94,7 @@ async def test_a_long_lag_is_estimated(dsn: str) -> None:
     assert (await group_of(dsn)).lag_records == 500_000
 
 
-async def test_records_of_a_dropped_partition_are_no_lag(dsn: str) -> None:
+async def test_records_of_a_dropped_partition_do_not_count_as_lag(dsn: str) -> None:
     await query(dsn, "select setval('shardclock.position_seq', 2000000000)")
     await append(dsn, 1, 2, 3)
     async with session(dsn) as client:
@@ -103,7 +103,7 @@ async def test_records_of_a_dropped_partition_are_no_lag(dsn: str) -> None:
     assert (await group_of(dsn)).lag_records == 3
 
 
-async def test_rolled_back_positions_are_no_lag_once_they_are_passed(dsn: str) -> None:
+async def test_rolled_back_positions_do_not_count_as_lag_once_they_are_passed(dsn: str) -> None:
     await append(dsn, 1)
     await query(dsn, "select nextval('shardclock.position_seq') from generate_series(1, 50)")
     async with member_session(dsn) as member:

@@ -61,7 +61,9 @@ async def test_a_firing_claims_its_delivery_for_the_worker_of_its_slot_and_gives
     assert await intents(dsn) == {(key, "TRIGGERED"): 1}
 
 
-async def test_the_soonest_due_have_the_places_and_the_others_are_anybody_s(dsn: str, shard: HolderClient) -> None:
+async def test_the_soonest_deliveries_are_handed_over_and_any_worker_may_claim_the_others(
+    dsn: str, shard: HolderClient
+) -> None:
     await add_worker(dsn, WORKER)
     late = await add_timers(dsn, 3, "now() - i * interval '1 second'", target=f"'{HANDLER}'")
 
@@ -72,7 +74,7 @@ async def test_the_soonest_due_have_the_places_and_the_others_are_anybody_s(dsn:
         assert [it.timer_key for it in await worker.take()] == [late[0]]
 
 
-async def test_what_has_no_place_granted_is_anybody_s(dsn: str, shard: HolderClient) -> None:
+async def test_any_worker_may_claim_deliveries_beyond_the_grants(dsn: str, shard: HolderClient) -> None:
     await declare(dsn, HANDLER, "other")
     await add_worker(dsn, WORKER)
     await add_timers(dsn, 1, target="'other'")
@@ -83,7 +85,7 @@ async def test_what_has_no_place_granted_is_anybody_s(dsn: str, shard: HolderCli
     assert [row["claimed_by"] for row in await deliveries(dsn)] == [None]
 
 
-async def test_each_worker_gets_what_is_in_its_slots(dsn: str, shard: HolderClient) -> None:
+async def test_each_worker_gets_the_deliveries_of_its_slots(dsn: str, shard: HolderClient) -> None:
     await add_worker(dsn, WORKER, 0, 2)
     await add_worker(dsn, OTHER, 1, 2)
     keys = await add_timers(dsn, 10, target=f"'{HANDLER}'")
@@ -189,9 +191,7 @@ async def test_firings_that_are_sent_again_hand_nothing_over_a_second_time(dsn: 
     assert (await shard.fire(held, grants=granting())).handed == {}
 
 
-async def test_the_numbers_of_a_claim_count_what_was_handed_over_with_the_other_deliveries(
-    dsn: str, shard: HolderClient
-) -> None:
+async def test_the_numbers_of_a_claim_count_the_deliveries_that_were_handed_over(dsn: str, shard: HolderClient) -> None:
     await add_worker(dsn, WORKER)
     await add_timers(dsn, 5, target=f"'{HANDLER}'")
 

@@ -242,7 +242,7 @@ async def test_a_database_on_which_another_cluster_fires_is_not_released(hand: H
     assert await release(hand.session, STAGING), "it is silent"
 
 
-async def test_a_copy_without_its_sequences_goes_on_after_the_recorded_positions(copied: HolderClient) -> None:
+async def test_a_copy_without_its_sequences_continues_after_the_recorded_positions(copied: HolderClient) -> None:
     # The state after logical replication: the rows were copied, the sequence was not.
     await query(copied.dsn, "select shardclock.cancel_timers(array(select timer_key from shardclock.timers limit 1))")
     await query(copied.dsn, "insert into shardclock.consumers (group_name, position) values ('billing', 40)")

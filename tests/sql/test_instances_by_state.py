@@ -190,7 +190,7 @@ async def test_a_gateway_sees_the_starting_instances_of_its_tenants(each_dsn: st
         assert [it.instance_key for it in await find_instances(session, state="STARTING")] == [10_060, 10_030, 30]
 
 
-async def test_a_start_written_by_hand_hides_no_other(dsn: str) -> None:
+async def test_a_start_written_by_hand_hides_no_other_start(dsn: str) -> None:
     await give_up_starts(dsn, 3)
     await query(dsn, SIGNALS, 6)
     await query(dsn, """update shardclock.deliveries set payload = '{"definition": "x"}' where timer_key = 10006""")

@@ -100,7 +100,7 @@ async def test_the_later_start_runs_in_the_end_if_two_workers_see_one_start_each
 
         second = await one.one()  # the poll sees only the older start
         assert second.timer_key == older
-        assert (await other.begin()).dropped == 0, "the later start goes on waiting, and replaces it"
+        assert (await other.begin()).dropped == 0, "the later start continues waiting, and replaces it"
         assert (await job_of(dsn)).state == "TERMINATING"
         await one.end(second, RunOutcome.CANCELED)
         assert (await other.one()).timer_key == newer

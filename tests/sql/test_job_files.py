@@ -72,7 +72,7 @@ async def test_a_job_without_a_function_in_any_app_is_kept_and_starts_when_an_ap
     assert await is_whole(dsn) == []
 
 
-async def test_a_description_disables_and_enables_a_job_and_leaves_it_else(
+async def test_an_entry_of_a_file_disables_or_enables_a_job_and_otherwise_does_not_change_its_state(
     dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec())
@@ -149,7 +149,7 @@ async def refused(client: HolderClient, **said: object) -> str:
     return await refusal(client, "apply_job", spec=f"'{text}'")
 
 
-async def test_a_zone_in_brackets_becomes_the_job_s_zone_and_is_no_change_the_next_time(
+async def test_a_zone_in_brackets_becomes_the_job_s_zone_and_is_not_a_change_the_next_time(
     dsn: str, client: HolderClient
 ) -> None:
     await declare(dsn, job_spec())

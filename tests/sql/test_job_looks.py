@@ -164,7 +164,7 @@ async def test_planned_starts_do_not_pile_up_while_one_waits_for_a_place(
     assert reasons == ["skipped: an earlier start was waiting"] * (4 - left)
 
 
-async def test_the_last_of_starts_that_replace_each_other_begins_even_if_it_was_not_read(
+async def test_the_last_of_several_replacing_starts_begins_even_if_it_was_not_read(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap="replace"))
@@ -179,9 +179,7 @@ async def test_the_last_of_starts_that_replace_each_other_begins_even_if_it_was_
     assert ([run.job for run in whole.runs], whole.dropped) == (["refresh"], 1)
 
 
-async def test_the_last_of_too_many_starts_that_replace_each_other_begins(
-    dsn: str, shard: HolderClient, worker: JobWorker
-) -> None:
+async def test_the_last_of_too_many_replacing_starts_begins(dsn: str, shard: HolderClient, worker: JobWorker) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap="replace"))
     await query(dsn, "select shardclock.run_job('refresh', to_jsonb(n)) from generate_series(1, 102) n")
     await fire(shard)

@@ -106,7 +106,7 @@ async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
 
 @pytest.mark.parametrize("overlap", ["skip", "queue", "replace"])
 @pytest.mark.parametrize("seed", range(6))
-async def test_in_any_order_each_run_ends_once_and_the_job_goes_on(
+async def test_in_any_order_each_run_ends_once_and_the_job_continues(
     dsn: str, shard: HolderClient, workers: list[JobWorker], overlap: str, seed: int
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0, overlap=overlap))
@@ -117,7 +117,7 @@ async def test_in_any_order_each_run_ends_once_and_the_job_goes_on(
         assert await is_whole(dsn) == []
 
     job, ended = await job_of(dsn), await outcomes(dsn)
-    assert story.begun >= 3, "else this would prove little"
+    assert story.begun >= 3, "otherwise the test proves little"
     assert job.runs == story.begun == sum(ended.values()) - ended["SKIPPED"], "each run is recorded"
     assert job.crashes == ended["CRASHED"], "each crash is counted"
     assert job.successes == ended["SUCCEEDED"]

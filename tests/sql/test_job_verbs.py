@@ -57,7 +57,7 @@ async def test_a_start_of_the_app_returns_the_changes_and_the_next_start_returns
 async def test_a_new_job_with_an_interval_starts_at_once_and_one_on_a_grid_at_its_next_date(dsn: str) -> None:
     await declare(dsn, job_spec(every_s=900.0), job_spec("nightly", **DAILY), job_spec("on_request"))
     unplanned = await job_of(dsn, "nightly")
-    assert (unplanned.next_start, unplanned.next_key is None) == (None, False), "now is no date of its rule"
+    assert (unplanned.next_start, unplanned.next_key is None) == (None, False), "now is not a date of its rule"
     await plan_and_fire(dsn)
 
     assert await value(dsn, "select target from shardclock.deliveries") == "job:refresh"

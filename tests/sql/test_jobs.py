@@ -55,7 +55,7 @@ async def test_a_run_is_marked_and_counted_before_it_begins(dsn: str, shard: Hol
     assert (row["state"], row["crashes"], row["consecutive_crashes"], row["runs"]) == ("STARTING", 1, 1, 1)
     assert (row["run_timer_key"], row["run_claims"], row["run_holder"]) == (run.timer_key, 1, 11)
     job = await job_of(dsn)
-    assert (job.crashes, job.run_id, job.holder) == (0, run.run_id, 11), "the present run is no crash yet"
+    assert (job.crashes, job.run_id, job.holder) == (0, run.run_id, 11), "the present run is not a crash yet"
     (kept,) = await runs_of(dsn)
     assert (kept.run_id, kept.outcome, kept.attempt, kept.holder) == (run.run_id, None, 1, 11)
     assert await said_of(dsn) == ["SCHEDULED", "TRIGGERED", "STARTING"]

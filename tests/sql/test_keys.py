@@ -164,7 +164,7 @@ async def test_keys_in_the_log_are_taken_too_and_the_sequence_moves_after_them(e
     assert await value(each_dsn, "select nextval('shardclock.timer_key_seq')") > max(keys)
 
 
-async def test_a_schedule_goes_on_when_the_sequence_has_gone_back(dsn: str) -> None:
+async def test_a_schedule_continues_after_the_sequence_has_gone_back(dsn: str) -> None:
     # Given pending timers with keys that the sequence is about to draw again, and a schedule. It also fires missed
     # dates, because a slow machine misses some.
     await add_timers(dsn, 5, "now() + interval '1 hour'")
@@ -176,7 +176,7 @@ async def test_a_schedule_goes_on_when_the_sequence_has_gone_back(dsn: str) -> N
         await pool.start()
         await pool.until_fired(3)
 
-    # Then the schedule goes on, and no timer is paused.
+    # Then the schedule continues, and no timer is paused.
     assert {intent for _, intent in await intents(dsn)} == {"TRIGGERED"}
     assert await value(dsn, "select count(*) from shardclock.timers") == 6
 

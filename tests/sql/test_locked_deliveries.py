@@ -140,7 +140,7 @@ async def test_a_locked_lease_stays_and_is_not_lost(
     assert await value(dsn, ends, locked.timer_key) == before
     assert await value(dsn, ends, one.timer_key) == worker.now + seconds(10)
     worker.now += seconds(8)
-    assert await worker.take() == [], "nobody can claim it while it is locked, though its lease has run out"
+    assert await worker.take() == [], "a locked delivery can't be claimed, even after its lease"
     await client.rollback()
     renewal = await renew_deliveries(worker.claims, worker.holder, taken, lease_s=10.0, now=worker.now)
     assert len(renewal.renewed) == 3

@@ -50,7 +50,7 @@ def test_a_record_has_the_columns_of_a_row_in_their_order() -> None:
     assert columns == [field.name for field in fields(LogRecord)]
 
 
-async def test_a_reader_goes_on_from_its_position_a_limit_at_a_time(dsn: str) -> None:
+async def test_a_reader_continues_from_its_position_with_at_most_the_limit_of_records(dsn: str) -> None:
     await append(dsn, 7)
     found: Places = []
     async with session(dsn) as reader:
@@ -70,7 +70,7 @@ async def test_the_logs_end_is_after_all_readable_records_and_before_all_later_o
         assert len(await read_log(reader, end)) == 1
 
 
-async def test_following_gives_new_records_and_empty_batches_while_there_are_none(dsn: str) -> None:
+async def test_a_follower_gets_new_records_and_otherwise_empty_batches(dsn: str) -> None:
     await append(dsn, 1)
     async with session(dsn) as reader:
         following = follow(reader, 0)
@@ -104,7 +104,7 @@ async def test_groups_are_independent(dsn: str) -> None:
     assert one == two == await in_order(dsn)
 
 
-async def test_while_one_member_of_a_group_works_the_others_do_nothing(dsn: str) -> None:
+async def test_while_one_member_of_a_group_works_the_other_members_wait(dsn: str) -> None:
     await append(dsn, 3)
     found: Places = []
     async with session(dsn) as busy, session(dsn) as idle:

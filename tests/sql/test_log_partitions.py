@@ -91,7 +91,7 @@ async def test_a_record_is_in_the_partition_of_its_day(each_dsn: str) -> None:
 
 
 async def test_while_a_transaction_holds_the_log_open_no_day_is_made_and_no_writer_waits(dsn: str) -> None:
-    """During a dump of hours, clients and shards go on scheduling, firing and canceling without a wait."""
+    """During a dump of hours, clients and shards continue scheduling, firing and canceling without a wait."""
     await lose(dsn, *days_ahead(7, 7))
     await add_holder(dsn, 1)
     key, _ = await add_timers(dsn, 2)
@@ -220,7 +220,7 @@ async def test_a_reader_sees_each_record_once_while_records_move_to_their_own_da
         assert await ends(reading) == [1001, 1002, 1003]
 
 
-async def test_a_reader_that_keeps_the_log_open_delays_the_move_and_nothing_else(dsn: str) -> None:
+async def test_a_reader_that_keeps_the_log_open_delays_only_the_move(dsn: str) -> None:
     await lose(dsn, *days_ahead(4, 4))
     await add_records(dsn, -1, partition=False)
     async with HolderClient(dsn, role=OPERATOR) as reader, HolderClient(dsn, role=OPERATOR) as maker:

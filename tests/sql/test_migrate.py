@@ -261,7 +261,7 @@ async def test_a_function_with_other_arguments_replaces_the_removed_one(
         # When it is applied
         assert await migrate(dsn) == MigrationResult((), ("find_keys",))
 
-        # Then the session goes on, and there is one function of this name
+        # Then the session continues, and there is one function of this name
         assert [row["k"] for row in await find.fetch("default")] == [key]
         assert await value(dsn, "select count(*) from pg_proc where proname = 'find_keys'") == 1
         assert await migrate(dsn) == MigrationResult()

@@ -40,7 +40,7 @@ async def test_a_returned_session_is_lent_to_a_waiting_caller() -> None:
             async with pool.session(ACME):
                 _ = 1 / 0
         assert pool.lent == 0
-        assert (pool._shares, pool._asking) == ({}, {}), "nothing is kept of tenants that have none"
+        assert (pool._shares, pool._asking) == ({}, {}), "no state is kept for tenants without a session"
 
 
 @pytest.mark.parametrize("tenants", [NO_TENANTS, ALL_TENANTS, ACME | OTHER])

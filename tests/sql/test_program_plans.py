@@ -68,7 +68,7 @@ async def planned(dsn: str) -> asyncpg.Connection:
     return connection
 
 
-async def test_claiming_tasks_reads_the_claimed_ones(planned: asyncpg.Connection) -> None:
+async def test_claiming_tasks_reads_only_the_claimed_tasks(planned: asyncpg.Connection) -> None:
     read = await reads(planned, f"select * from shardclock.activate_service_tasks('pack', {FEW})")
     await planned.close()
     assert {table: read[table] for table in ("instances", "definitions", "business_keys")} == dict.fromkeys(

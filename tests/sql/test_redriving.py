@@ -47,7 +47,7 @@ async def test_a_redriven_delivery_begins_with_its_first_attempt_and_has_the_mom
     assert (again.failed_attempts, again.fired_at, again.due_date) == (0, mine.fired_at, mine.due_date)
     assert mine.redriven_at is None
     assert again.redriven_at == again.next_attempt_at
-    assert again.claims - again.given_back == 1, "its former claims say nothing against it"
+    assert again.claims - again.given_back == 1, "earlier claims do not count against the delivery"
     (row,) = await deliveries(dsn)
     assert row["failures"] is not None, "the former failures are kept"
 

@@ -101,7 +101,9 @@ async def test_a_renewal_that_meets_a_new_leader_does_not_take_the_lead_back(
     assert await ask(again) == Leadership(False, 2, OTHER, "blue", WANTED)
 
 
-async def test_one_of_two_clusters_that_find_the_lead_free_leads(before: HolderClient, again: HolderClient) -> None:
+async def test_one_of_two_clusters_that_find_the_lead_free_gets_the_lead(
+    before: HolderClient, again: HolderClient
+) -> None:
     await ask(before, fresh=True)
     await resign(before.session, LEADER)
     await before.begin()

@@ -156,7 +156,7 @@ async def test_each_bulk_verb_leaves_the_timers_of_the_system(
     assert [row for row in await rows(client.dsn) if row["timer_key"] != own] == before
 
 
-async def test_canceling_an_instance_of_another_engine_cancels_its_timers_and_none_of_ours(
+async def test_canceling_an_instance_of_another_engine_cancels_only_its_timers(
     client: HolderClient,
 ) -> None:
     (ours,) = await add_timers(client.dsn, 1, IN_AN_HOUR, **OWNERS["instance"])

@@ -109,7 +109,7 @@ async def test_an_empty_day_waits_for_no_group(dsn: str) -> None:
         assert await drop_log_partition(client, keep_days=1) == OldestDay(day_ahead(-5), dropped=True, kept_for=None)
 
 
-async def test_a_day_in_the_default_is_dropped_when_it_has_its_own_partition(dsn: str) -> None:
+async def test_a_day_in_the_default_partition_is_dropped_when_it_has_its_own_partition(dsn: str) -> None:
     await add_records(dsn, -5, partition=False)
     async with session(dsn) as client:
         assert await drop_log_partition(client, keep_days=1) is None

@@ -225,7 +225,7 @@ async def test_a_group_role_with_the_missing_rights_is_named_if_it_exists(dsn: s
 async def test_without_a_schema_only_the_schema_is_missing(dsn: str, stranger: str) -> None:
     await query(dsn, "drop schema shardclock cascade")
 
-    assert await lacks(stranger) == "", "it is the schema's turn to be spoken of"
+    assert await lacks(stranger) == "", "the message is about the schema"
 
 
 def test_up_ends_with_the_sentence_and_other_commands_name_the_page(

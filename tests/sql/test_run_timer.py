@@ -156,7 +156,7 @@ async def test_a_run_restores_no_date_that_was_moved_forward_and_has_fired(
     assert await numbers(shard.dsn) == [("TRIGGERED", 1), ("TRIGGERED", 2)]
 
 
-async def test_the_last_occurrence_of_rn_that_was_moved_and_run_fires_beside_the_run_and_ends_it(
+async def test_the_moved_last_occurrence_of_a_count_fires_after_an_extra_run_and_ends_the_schedule(
     shard: HolderClient, client: HolderClient
 ) -> None:
     await schedule(client, schedule="R1/PT1H", name="beat")
@@ -172,7 +172,9 @@ async def test_the_last_occurrence_of_rn_that_was_moved_and_run_fires_beside_the
     assert await numbers(shard.dsn) == [("TRIGGERED", 1), ("TRIGGERED", 2)]
 
 
-async def test_a_paused_run_goes_on_and_a_moved_one_is_not_run_twice(shard: HolderClient, client: HolderClient) -> None:
+async def test_a_paused_run_continues_and_a_moved_run_does_not_fire_twice(
+    shard: HolderClient, client: HolderClient
+) -> None:
     await schedule(client, schedule="R3/PT1H", name="beat")
     before = await due(shard.dsn)
 

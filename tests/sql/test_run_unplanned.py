@@ -41,7 +41,7 @@ async def make(client: HolderClient, rule: str = YEARLY, **more: Any) -> int:
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("operation", [None, "o"])
 @pytest.mark.parametrize("same_transaction", [True, False])
-async def test_a_run_of_an_unplanned_schedule_fires_once_and_the_rule_follows_as_without_it(
+async def test_an_extra_run_of_an_unplanned_schedule_fires_once_and_does_not_change_the_rules_dates(
     shard: HolderClient, client: HolderClient, rule: str, operation: str | None, same_transaction: bool
 ) -> None:
     # Given the dates of the rule without a run

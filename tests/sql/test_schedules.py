@@ -74,7 +74,7 @@ async def log(shard: HolderClient) -> list[tuple[str, int]]:
 # Run now
 
 
-async def test_a_repeat_that_is_run_now_fires_once_more_and_keeps_its_dates_and_its_count(shard: HolderClient) -> None:
+async def test_an_extra_run_of_a_repeat_changes_neither_its_dates_nor_its_count(shard: HolderClient) -> None:
     # Given the second of four hourly occurrences, half an hour before it is due
     key = await add_schedule(shard.dsn, "R4/PT1H", "now() + interval '30 minutes'",
         anchor="now() - interval '90 minutes'", occurrence="2", repetitions="4")  # fmt: skip
@@ -97,7 +97,7 @@ async def test_a_repeat_that_is_run_now_fires_once_more_and_keeps_its_dates_and_
     assert await shard.value("select timer_key from shardclock.command_log order by position limit 1") == key
 
 
-async def test_cron_that_is_run_now_fires_once_more_and_keeps_its_dates(shard: HolderClient) -> None:
+async def test_an_extra_run_of_a_cron_schedule_does_not_change_its_dates(shard: HolderClient) -> None:
     await schedule(shard, schedule="0 30 8 * * *", zone="Europe/Berlin", name="beat")
     assert await plan(shard)
     before = await row(shard)
@@ -179,7 +179,7 @@ NEW_RULES = [
 
 
 @pytest.mark.parametrize("rule", NEW_RULES, ids=lambda rule: rule.schedule)
-async def test_a_new_rule_gives_the_dates_and_the_numbers_go_on(shard: HolderClient, rule: NewRule) -> None:
+async def test_a_new_rule_gives_the_dates_and_the_numbers_continue(shard: HolderClient, rule: NewRule) -> None:
     # Given a schedule that has fired four times
     key = await add_schedule(shard.dsn, "R/PT1H", "now() + interval '1 hour'", occurrence="5")
 

@@ -198,7 +198,7 @@ async def test_timers_come_by_their_last_change_and_a_pause_is_one(client: Holde
     keys = await add_timers(client.dsn, 9, f"'{START}'::timestamptz", name="'t-' || i")
     for key in (keys[4], keys[1], keys[7]):
         await (pause_timer if state == PAUSED else run_timer)(client.session, TimerRef(key))
-    # A move of a paused timer is no change here: the search is for timers that have been paused for long.
+    # A move of a paused timer is not a change here: the search is for timers that have been paused for long.
     if state == PAUSED:
         await call(client, "reschedule_timer", timer_key=keys[4], shift="PT1H")
     wanted = TimerFilter("default")

@@ -148,7 +148,7 @@ async def started(dsn: str, shard: HolderClient, way: Way) -> tuple[list[int], H
 
 
 async def open_gate(dsn: str) -> None:
-    """Let the shard go on."""
+    """Let the shard continue."""
     await query(dsn, "insert into public.gate values (true)")
 
 
@@ -189,7 +189,7 @@ async def test_a_resumed_holder_keeps_the_lease_that_it_took_after_the_read(
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_a_timer_that_was_locked_after_the_read_blocks_no_other(
+async def test_a_timer_that_was_locked_after_the_read_blocks_no_other_timer(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way
 ) -> None:
     (first, locked, last), held, task = await started(dsn, shard, way)

@@ -72,7 +72,7 @@ def test_statement_names_are_unique() -> None:
     assert len(files) == len(NAMES) > 70
 
 
-def test_parameters_are_numbered_by_their_first_mention_and_casts_are_no_parameters() -> None:
+def test_parameters_are_numbered_by_their_first_mention_and_casts_are_not_parameters() -> None:
     written = "-- in: :holder bigint, :at text\nselect :at::text, a[1:2], '12:30' where x = :holder"
 
     assert Statement.of(written) == Statement(

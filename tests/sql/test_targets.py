@@ -81,7 +81,9 @@ async def test_deliveries_on_the_way_and_dead_letters_are_counted_for_each_targe
         (BILLING, "acme"): (1_000, 6), (BILLING, "zoo"): (4, 0),
     }  # fmt: skip
     of_zoo = {it.target: (it.waiting, it.dead_letters) for it in await listed(operator, "zoo")}
-    assert of_zoo == {"log": (0, 0), "cart.left": (0, 0), HANDLER: (2, 0), BILLING: (4, 0)}, "it is told of no others"
+    assert of_zoo == {"log": (0, 0), "cart.left": (0, 0), HANDLER: (2, 0), BILLING: (4, 0)}, (
+        "other targets are not shown"
+    )
 
 
 async def test_a_count_reads_no_deliveries_of_other_targets(dsn: str, operator: Session) -> None:

@@ -91,7 +91,7 @@ async def test_a_step_reads_no_more_than_its_limit(crowded: str, asked: dict[str
     assert await rows_read(crowded, "find_tasks", **asked) <= 2 * STEP, "its rows, and where they end"
 
 
-async def test_a_step_for_a_tenant_reads_no_rows_of_others(crowded: str) -> None:
+async def test_a_step_for_a_tenant_reads_no_rows_of_other_tenants(crowded: str) -> None:
     late = "insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)"
     await query(
         crowded, f"{late} select i, i, 1, 'late', 'p', 'u', 'u' from generate_series($1::integer, $2) i", 20_001, 21_000
@@ -105,7 +105,7 @@ async def test_a_page_that_is_full_at_once_reads_only_its_rows(crowded: str) -> 
     assert await rows_read(crowded, "find_tasks", candidate_groups=["sales"]) <= PAGE
 
 
-async def test_a_person_s_own_tasks_and_the_ones_they_may_take_are_one_list(crowded: str) -> None:
+async def test_one_list_has_the_tasks_of_a_person_and_the_tasks_that_the_person_may_take(crowded: str) -> None:
     async with session(crowded) as client:
         assert await keys(client, for_user="ann") == [7_000, 8_000], "another has the one that she could take"
         assert await keys(client, for_user="ann", candidate_groups=["rare", "none"]) == [7_000, 8_000, 9_500]

@@ -220,7 +220,7 @@ async def test_a_cancel_that_waits_for_a_pause_cancels_and_a_pause_that_waits_fo
         assert canceled["due_date"] == LATER
 
 
-async def test_a_pause_of_many_timers_goes_on_when_one_ends_meanwhile(
+async def test_a_pause_of_many_timers_continues_when_a_timer_ends_meanwhile(
     client: HolderClient, other: HolderClient
 ) -> None:
     keys = [await schedule(client) for _ in range(3)]

@@ -121,7 +121,7 @@ async def test_the_answer_of_every_verb_is_true_in_every_state_and_stays_so(
             await client.rollback()
 
 
-async def test_unknown_timers_and_those_of_another_tenant_are_unknown_and_unchanged(client: HolderClient) -> None:
+async def test_unknown_timers_and_timers_of_another_tenant_are_unknown_and_unchanged(client: HolderClient) -> None:
     key = await schedule(client, name="n")
     before = await only_timer(client)
 
@@ -207,7 +207,7 @@ async def test_a_timer_is_moved_to_a_moment_by_a_delay_from_now_or_by_a_shift(cl
         assert (await only_timer(client))["due_date"] == due
 
 
-async def test_a_shift_of_a_year_9999_timer_is_refused_and_moves_no_other_either(client: HolderClient) -> None:
+async def test_a_shift_of_a_timer_in_the_year_9999_is_refused_and_moves_no_timer(client: HolderClient) -> None:
     keys = [await schedule(client, due_date=LATER), await schedule(client, due_date=END_OF_TIME - HOUR)]
     before = await query(client.dsn, "select * from shardclock.timers order by 1")
 

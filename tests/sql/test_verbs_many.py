@@ -183,7 +183,7 @@ async def test_an_unplanned_schedule_can_not_be_moved_yet_and_the_error_says_so(
     assert await only_timer(client) == before
 
 
-async def test_one_timer_that_can_not_be_changed_stops_no_other(client: HolderClient) -> None:
+async def test_a_timer_that_can_not_be_changed_stops_no_other_change(client: HolderClient) -> None:
     unplanned = await schedule(client, schedule="0 8 * * MON")
     plain = await add_timers(client.dsn, 2, "now() + interval '1 hour'")
 

@@ -115,8 +115,8 @@ class Written:
 class Scope:
     """The process or a sub-process: its waits, and the number of its open paths.
 
-    shape:   `beside` are the sub-processes whose non-interrupting events have begun a path. While one of these goes on,
-             its event could begin the path once more. So a choice in that path waits for the sub-process before
+    shape:   `beside` are the sub-processes whose non-interrupting events have begun a path. While such a path
+             continues, its event could begin another path. So a choice in that path waits for the sub-process before
              the choice joins, unless all branches were chosen
     """
 

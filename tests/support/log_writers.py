@@ -31,7 +31,7 @@ async def told(dsn: str, key: int) -> list[str]:
 
 @asynccontextmanager
 async def foreign_write(dsn: str) -> AsyncIterator[None]:
-    """Keep a transaction open that has written, but not to the log."""
+    """Open a transaction that writes to other tables than the log; end it after the block."""
     async with HolderClient(dsn) as stranger:
         await stranger.begin()
         await stranger.value("select pg_current_xact_id()")

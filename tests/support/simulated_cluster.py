@@ -1,6 +1,6 @@
 """Run the coordinator's crew of shards on a clock of the test's own, over hosts that fail, without Postgres.
 
-`Crew` and its decisions are the real ones. `Holders` answers its four statements from memory; `Host` and
+`Crew` and its decisions are not simulated. `Holders` answers its four statements from memory; `Host` and
 `Shard` stand for machines and processes.
 """
 

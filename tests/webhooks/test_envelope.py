@@ -37,4 +37,4 @@ def test_any_body_is_json(fields: dict[str, str | int | None], payload: str | No
     body = write_body(NOON, fields, payload)
     assert json.loads(body)["data"] == {**fields, "payload": json.loads(payload or "null")}
     compact = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:-1].encode()
-    assert compact in body, "another way to write the same would be other bytes than those of an earlier attempt"
+    assert compact in body, "a different spelling of the same JSON would change the bytes between attempts"

@@ -167,7 +167,7 @@ def test_an_overloaded_endpoint_gets_half_as_many_once_a_second() -> None:
     assert breaker.places(8.0) == 2
 
 
-def test_a_pause_that_the_endpoint_asks_for_holds_everything_and_no_success_ends_it() -> None:
+def test_a_pause_that_the_endpoint_requests_stops_all_attempts_and_no_success_ends_it() -> None:
     breaker = _breaker()
     earlier = breaker.begin(0.0)
     _each(breaker, RetryDelivery("answered 429", 0.1, status=429, after_s=30.0, hold_s=30.0))
@@ -197,7 +197,7 @@ def test_a_slow_rate_allows_one_at_first() -> None:
         max_size=200,
     )
 )
-def test_it_recovers_with_the_endpoint_after_any_history(
+def test_the_breaker_recovers_with_the_endpoint_after_any_history(
     events: list[tuple[Answer | None, float, int]],
 ) -> None:
     # Given any history, with answers in any order

@@ -1,4 +1,4 @@
-"""Claims go on in known lanes where the last claim ended, and searches find new lanes."""
+"""Claims continue in known lanes where the last claim ended, and searches find new lanes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_search_begins_at_once() -> None:
     assert planner.search(SCAN) == SCAN
 
 
-def test_a_lane_with_more_goes_on_after_its_last_claim_at_once() -> None:
+def test_a_lane_with_more_deliveries_is_read_again_at_once_after_its_last_claim() -> None:
     planner = DeliveryPlanner()
     claimed = [at_ms(1, 7), at_ms(2, 5), at_ms(2, 6)]
 
@@ -96,7 +96,7 @@ def test_known_lanes_are_read_often_while_deliveries_come_and_then_less_and_less
     assert pauses == [1, 2, 3, 3, 1]
 
 
-def test_a_lane_without_more_goes_on_at_the_begin_of_the_scan() -> None:
+def test_a_lane_without_more_deliveries_is_read_again_from_its_beginning() -> None:
     planner = DeliveryPlanner()
 
     assert not search(planner, taken(at_ms(-5, 7)), took_s=0.001)
@@ -187,7 +187,7 @@ def test_the_next_search_begins_after_ten_times_the_duration_of_the_last(took_s:
     assert planner.search_pause_s(took_s + pause_s + 0.001) == 0.0
 
 
-def test_a_search_without_an_answer_has_its_pause_and_begins_anew() -> None:
+def test_a_search_without_an_answer_is_repeated_from_the_beginning_after_its_pause() -> None:
     planner = DeliveryPlanner()
     search(planner, taken(at_ms(0, 1), following=CARTS))
 
@@ -195,10 +195,10 @@ def test_a_search_without_an_answer_has_its_pause_and_begins_anew() -> None:
 
     assert planner.search(SCAN).after == BEGINNING
     assert planner.search_pause_s(4.0) > 30.0
-    assert lanes_of(planner).keys() == {ORDERS}, "what is known is claimed meanwhile"
+    assert lanes_of(planner).keys() == {ORDERS}, "known lanes are claimed meanwhile"
 
 
-def test_a_search_in_parts_goes_on_at_once_within_its_share_of_the_time() -> None:
+def test_a_search_in_parts_continues_at_once_within_its_share_of_the_time() -> None:
     planner = DeliveryPlanner()
 
     assert search(planner, taken(following=CARTS), took_s=0.1)
@@ -240,7 +240,7 @@ def test_the_lane_of_an_endpoint_is_read_while_its_breaker_has_places() -> None:
     search(planner, taken(at_ms(1, 1, hook.target)._replace(tenant_id="acme"), saturated=True))
 
     assert lanes_of(planner, replace(SCAN, places={hook.place: 0})) == {}
-    assert lanes_of(planner) == {}, "an unknown one has as many places as the scan says: none"
+    assert lanes_of(planner) == {}, "an unknown lane has the places that the scan names: none"
     assert lanes_of(planner, replace(SCAN, webhooks=10)).keys() == {hook}
 
 

@@ -123,7 +123,7 @@ async def test_a_delivery_without_its_lease_at_its_turn_is_not_sent() -> None:
         it.is_held = False
         sent.turn.set()  # type: ignore[union-attr]
         await eventually(lambda: len(it.queue) == 0)
-        assert (sent.ids, it.settled) == ([], []), "who let go of it has settled it, or it is another worker's"
+        assert (sent.ids, it.settled) == ([], []), "a released delivery is settled, or another worker has it"
         assert it.queue.places > 0, "its breaker has learned nothing"
 
         it.is_held = True
@@ -144,7 +144,7 @@ async def test_a_delivery_that_waits_for_its_turn_at_the_stop_was_not_called() -
         assert sent.ids == []
 
 
-async def test_a_delivery_that_waits_for_its_turn_at_the_close_was_not_called_but_a_sent_one_was() -> None:
+async def test_at_the_close_a_waiting_delivery_counts_as_not_called_and_a_sent_delivery_counts_as_called() -> None:
     sent = Sent(gate=asyncio.Event())
     async with bench(sent) as it:
         it.queue.add([delivery(7)])
@@ -160,7 +160,7 @@ async def test_a_delivery_that_waits_for_its_turn_at_the_close_was_not_called_bu
 async def test_a_delivery_is_sent_after_the_endpoint_was_read_and_settled_with_its_status() -> None:
     async with bench(Sent()) as it:
         it.queue.add([delivery(7)])
-        assert it.sent.ids == [], "nobody knows yet where it leads"
+        assert it.sent.ids == [], "the host's name is not resolved yet"
         await eventually(lambda: len(it.settled) == 1)
 
         assert (it.sent.ids, it.asked) == (["timer_7"], 1)
@@ -263,7 +263,7 @@ async def test_an_open_breaker_releases_the_waiting_deliveries_until_its_probe()
         assert len(it.sent.ids) < 10
         assert all(0.0 < (one.delay_s or 0.0) <= 5.0 for one in given_back)
         assert it.queue.places == 0
-        assert not it.queue.is_idle, "that it fails must not be forgotten"
+        assert not it.queue.is_idle, "the count of failures must stay"
 
 
 async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliveries_are_dead() -> None:
@@ -273,7 +273,7 @@ async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliverie
 
         assert it.queue.gone is not None
         assert (it.queue.gone.url, it.queue.gone.answer) == (STORED.url, "answered 410 Gone")
-        assert len(it.sent.ids) <= 5, "those that were on the way"
+        assert len(it.sent.ids) <= 5, "the requests in progress"
         assert set(it.ended().values()) == {DeliveryEnding.DEAD}
 
 
@@ -306,7 +306,7 @@ async def test_an_expired_delivery_is_discarded_unsent() -> None:
         assert it.sent.ids == []
 
 
-async def test_no_more_attempts_begin_in_a_second_than_the_rate_and_the_others_wait() -> None:
+async def test_at_most_the_rate_of_attempts_begins_in_a_second_and_other_attempts_wait() -> None:
     stored = replace(STORED, policy={"rate_per_s": 20.0})
     async with bench(Sent(), stored) as it:
         began_s = asyncio.get_running_loop().time()

@@ -173,7 +173,7 @@ async def test_a_message_without_a_lease_at_its_turn_is_not_written(settled: lis
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no answer"), StatementRefused("no such right")])
-async def test_an_endpoint_that_can_t_be_disabled_delays_no_other(
+async def test_an_endpoint_that_can_t_be_disabled_delays_no_other_endpoint(
     endpoints: Endpoints, settled: list[Settlement], error: Exception
 ) -> None:
     gone = [Lane("webhook:bad", "a"), Lane("webhook:gone", "a")]

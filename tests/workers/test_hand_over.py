@@ -273,7 +273,7 @@ async def test_a_delivery_that_a_broken_connection_has_lost_is_called_over_the_n
             socket._heard = lambda its, _: its.close()  # the worker reads the message, which has no effect
         await it.fire()
         await eventually(it.has_none)
-        assert it.hand_over.asked.is_set(), "it waits for no pause"
+        assert it.hand_over.asked.is_set(), "no pause delays it"
         await it.hand_over.turn()
 
         await eventually(lambda: worker.stats.counts()["delivered"] == 1)

@@ -217,7 +217,7 @@ async def test_with_large_payloads_there_are_fewer_places(monkeypatch: pytest.Mo
         assert (most, it.queue.places) == (10 * (1 + handler_queue.QUEUED_CHUNKS), 20)
 
 
-async def test_deliveries_beside_a_deadly_one_do_not_fail_though_it_dies_many_times() -> None:
+async def test_deliveries_beside_a_delivery_that_ends_its_process_do_not_fail() -> None:
     processes = Processes(dies_of(1, 2, 3))
     async with running(spec_of(concurrency=10), processes) as it:
         it.queue.add([delivery(key) for key in range(10)])

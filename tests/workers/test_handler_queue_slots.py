@@ -62,7 +62,7 @@ async def test_suspects_get_a_process_of_their_own_while_another_makes_a_long_ca
 
         # Each delivery is called alone, in a new process; the deadly delivery ends the new process, too.
         await eventually(lambda: {2, 3} <= it.ends().keys())
-        assert len(it.queue) == 1, "the long call goes on"
+        assert len(it.queue) == 1, "the long call continues"
         assert held.gate is not None
         held.gate.set()
 

@@ -80,7 +80,7 @@ async def test_a_dead_process_s_deliveries_are_released_if_no_other_starts(monke
         )  # no earlier call began, so the next call does not wait 100 s
 
 
-async def test_a_slot_that_does_not_start_blocks_no_other() -> None:
+async def test_a_slot_that_does_not_start_blocks_no_other_slot() -> None:
     # Given a plain handler with two processes; one of them has died and can't start again
     processes = Processes()
     async with running(spec_of(is_async=False, concurrency=2), processes) as it:

@@ -54,7 +54,7 @@ async def test_the_end_of_a_process_during_a_call_is_a_failed_attempt() -> None:
 
     processes.started[0].die()
     await passes_on()
-    assert not calling.done(), "the call itself tells what became of it"
+    assert not calling.done(), "the call returns its own outcome"
     assert processes.gate is not None
     processes.gate.set()
 

@@ -67,7 +67,7 @@ async def test_a_new_lane_is_read_by_the_next_claim(readings: Readings) -> None:
     assert not await one.read(1.0), "it is known now"
 
 
-async def test_readings_have_a_gap_and_go_on_before_the_last_visible_delivery(readings: Readings) -> None:
+async def test_readings_have_a_gap_and_continue_before_the_last_visible_delivery(readings: Readings) -> None:
     one, _ = finder()
     readings.answers = [found()]
     for now_s in (0.0, GAP_S / 2, GAP_S, GAP_S + OLD_S, 3 * OLD_S):

@@ -72,7 +72,7 @@ async def test_a_locked_delivery_is_settled_after_its_lock_and_all_others_before
             await eventually(partial(_is, dsn, 1))
             sent.clear()
             await eventually(lambda: len(sent) >= 2)
-            assert sent[1] - sent[0] >= 0.9 * LOCKED_PAUSE_S, "what is only locked is sent again after a pause"
+            assert sent[1] - sent[0] >= 0.9 * LOCKED_PAUSE_S, "outcomes of locked rows are sent again after a pause"
             assert len(worker) == 1
         await eventually(partial(_is, dsn, 0))
         await eventually(lambda: len(worker) == 0)

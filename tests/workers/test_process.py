@@ -132,7 +132,7 @@ async def test_a_slow_handler_is_not_called_for_the_whole_message(
     outcomes, _ = pickle.loads(await actor.answer(envelopes))
 
     assert len(outcomes) == 1
-    assert actor._calls._room._value == calls_max, "what was reserved is free again"
+    assert actor._calls._room._value == calls_max, "the reserved resources are free again"
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_a_delivery_is_given_up_after_three_days_by_default() -> None:
         ({"secrets": ([SECRET],)}, "a secret is refused: it must be a text"),
     ],
 )
-def test_an_invalid_row_is_a_closed_route_with_the_reason(change: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_row_makes_a_closed_route_with_the_reason(change: dict[str, Any], sentence: str) -> None:
     route = route_of(replace(STORED, **change), RULES)
 
     assert (route.endpoint, route.is_final) == (None, False)

@@ -82,10 +82,10 @@ async def test_an_endpoint_that_is_gone_is_disabled(dsn: str, shard: HolderClien
             await eventually(lambda: _is_disabled(session, one.key))
             await eventually(lambda: _ended(dsn, {"DEAD": 30}))
 
-    assert len(receiver.requests) <= 5, "those that were on the way"
+    assert len(receiver.requests) <= 5, "the requests in progress"
 
 
-async def test_a_gone_endpoint_that_a_client_has_locked_delays_no_other(dsn: str, shard: HolderClient) -> None:
+async def test_a_locked_endpoint_that_answered_410_delays_no_other_endpoint(dsn: str, shard: HolderClient) -> None:
     async with receiving(answering("410 Gone")) as gone, receiving(answering("204 No Content")) as quick:
         one = await add(dsn, gone)
         await add(dsn, quick, "quick")
@@ -104,7 +104,7 @@ async def test_a_gone_endpoint_that_a_client_has_locked_delays_no_other(dsn: str
             assert worker.stats.failures["endpoints"] == 0
 
 
-async def test_an_endpoint_that_hangs_delays_no_other(dsn: str, shard: HolderClient) -> None:
+async def test_an_endpoint_that_hangs_delays_no_other_endpoint(dsn: str, shard: HolderClient) -> None:
     async with receiving(hanging) as stuck, receiving(answering("204 No Content")) as quick:
         await add(dsn, stuck, "stuck")
         await add(dsn, quick, "quick")

@@ -340,7 +340,7 @@ async def test_a_notification_right_after_another_one_is_not_lost(
         await eventually(lambda: processes.chunks == [[first], [second]])
 
 
-async def test_one_handler_that_hangs_delays_no_other(dsn: str, shard: HolderClient) -> None:
+async def test_a_handler_that_hangs_delays_no_other_handler(dsn: str, shard: HolderClient) -> None:
     await declare(dsn, HANDLER, "cart.left")
     await deliver(shard, 500)
     gate = asyncio.Event()
@@ -359,7 +359,7 @@ async def test_one_handler_that_hangs_delays_no_other(dsn: str, shard: HolderCli
     await deliver(shard, 40, target="cart.left")
     await eventually(lambda: sum(map(len, quick.chunks)) == 40)
 
-    assert len(worker) < 100, "the worker takes only what it has places for"
+    assert len(worker) < 100, "the worker claims at most as many deliveries as it has places"
     await worker.drain()
     await run
 

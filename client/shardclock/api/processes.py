@@ -94,7 +94,7 @@ class Step(Answer):
 
 
 class Incident(Answer):
-    """A token that can't go on, and the reason."""
+    """A token that can't continue, and the reason."""
 
     instance_key: int
     tenant_id: str

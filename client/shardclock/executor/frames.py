@@ -29,7 +29,7 @@ class Messages(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the connection."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass of asyncio's
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is not a subclass of asyncio's
 
     def data_received(self, data: bytes) -> None:
         """Handle each message that is complete."""

@@ -31,7 +31,8 @@ class AsyncLog:
         """Read the records after a position; 0 is the start.
 
         With `follow` the method yields new records for ever. After a lost connection the stream continues after its
-        last record, so it skips and repeats no record. A program that stores the `position` can go on after a restart.
+        last record, so it skips and repeats no record. A program that stores the `position` can continue after a
+        restart.
 
         errors:  ApiError  no gateway has answered for `retry_for`
         """

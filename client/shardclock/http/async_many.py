@@ -62,7 +62,7 @@ class AsyncMany:
         errors:  ApiError    after the lines of the failed request: no gateway answered in time, or the gateway refuses
                              all lines
                  ValueError  a timer has no form in JSON, or `part_lines` is out of its bounds
-                 TypeError   `timers` is no iterable, or one of them is no mapping
+                 TypeError   `timers` is not an iterable, or one of them is not a mapping
         """
         for part in parts_of(timers, lines_max=part_lines):
             failure = await self._settle(part)

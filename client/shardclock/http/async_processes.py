@@ -69,7 +69,7 @@ class AsyncProcesses:
         return (await self._sender.send(ask.read(f"{_definition(definition_key)}/model"))).content
 
     async def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
-        """Delete one version of a process; its instances go on.
+        """Delete one version of a process; its instances continue.
 
         If the deleted version was the newest, the version before becomes the newest.
 
@@ -163,7 +163,7 @@ class AsyncProcesses:
             after = page.next
 
     async def cancel(self, instance_key: int, *, idempotency_key: str | None = None) -> None:
-        """Cancel an instance and all its waits; an engine makes the change soon. A second cancel is no error.
+        """Cancel an instance and all its waits; an engine makes the change soon. A second cancel is not an error.
 
         errors:  Conflict  the instance has ended otherwise
                  NotFound  the instance never existed, or its history was deleted
@@ -181,7 +181,7 @@ class AsyncProcesses:
     ) -> CanceledInstances:
         """Cancel the unfinished instances with a business key, at most 1,000 with one call, the newest first.
 
-        shape:   no matching instance is no error: the answer says so
+        shape:   no matching instance is not an error: the answer says so
         """
         fields = {"business_key": business_key, "process_id": process_id, "limit": limit}
         request = ask.once("POST", f"{INSTANCES}/cancel", fields, idempotency_key)

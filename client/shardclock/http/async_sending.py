@@ -20,7 +20,7 @@ from shardclock.http.retrying import Patience, pause_s_after
 
 CONNECT_S_MAX = 5.0
 WAIT_S_MAX = 60.0  # the longest wait of one request; a proxy may end a longer silence
-EARLY_S = 0.5  # a stopping gateway answers at once; the next one may not have started yet
+EARLY_S = 0.5  # a stopping gateway answers at once; the next gateway may not have started yet
 KEPT_S = 30.0  # a gateway closes a connection after 75 s without requests
 SILENT_S_MAX = 45.0  # a stream of events sends a comment each 15 s
 EVENTS = "text/event-stream"

@@ -95,7 +95,7 @@ class AsyncTasks:
         assignee: str | None = None,
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """Complete a task of a person; its instance goes on.
+        """Complete a task of a person; its instance continues.
 
         `assignee` is the person who completes the task, as recorded; by default its present assignee.
 
@@ -139,7 +139,7 @@ class AsyncTasks:
     async def complete_service_task(
         self, taken: ServiceTask, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> TaskState:
-        """Complete a leased service task; its instance goes on.
+        """Complete a leased service task; its instance continues.
 
         errors:  Conflict  another program has leased the task since, the task was answered already, or its instance
                            does not wait for the task any more: the error's `state` is TAKEN, COMPLETED_BEFORE,

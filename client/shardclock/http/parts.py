@@ -96,7 +96,7 @@ def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[Req
     """Split timers into parts of at most `lines_max` lines, and of 4 MiB.
 
     errors:  ValueError  a timer has no form in JSON, or `lines_max` is out of its bounds
-             TypeError   `timers` is no iterable, or one of the timers is no mapping
+             TypeError   `timers` is not an iterable, or one of the timers is not a mapping
     """
     if isinstance(timers, Mapping | str | bytes) or not isinstance(timers, Iterable):
         raise TypeError(f"timers {shown(timers)} is refused: it must be an iterable of timers; for one, write [timer]")
@@ -131,6 +131,6 @@ def _line_of(number: int, timer: New | NewLine) -> bytes:
 
 
 def _is_repeatable(timer: New | NewLine) -> bool:
-    """Return whether a line may be sent again without scheduling a second timer."""
+    """Return whether a repeated line can't schedule a second timer."""
     is_left = timer.get("name") is not None and timer.get("on_conflict") == "ignore"
     return is_left or timer.get("idempotency_key") is not None

@@ -19,7 +19,7 @@ FAILED = 500  # from this status on the outcome is unknown: the server has faile
 
 
 def problem_error(request: Request, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Make the error of a response that is no success."""
+    """Make the error of a response that is not a success."""
     found = _object_of(body)
     kind, detail = found.get("type"), found.get("detail")
     is_problem = isinstance(kind, str) and isinstance(detail, str)

@@ -71,7 +71,7 @@ class Request:
     def with_wait(self, wait: Length | None) -> "Request":
         """Return the same request with a wait.
 
-        errors:  ValueError  `wait` is no duration
+        errors:  ValueError  `wait` is not a duration
         """
         if wait is None:
             return self
@@ -126,7 +126,7 @@ def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
     """Write the path of one timer.
 
     errors:  TypeError   both the key and the name are given, or neither
-             ValueError  the key is no whole number
+             ValueError  the key is not a whole number
     """
     require_one(timer_key, name)
     which = f"by-name/{segment(name)}" if name is not None else number("timer_key", timer_key, instead=NAME_INSTEAD)
@@ -136,7 +136,7 @@ def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
 def number(name: str, key: object, *, instead: str = "") -> str:
     """Write a key as one part of a path; `name` is the argument's name, and `instead` is added to a refusal.
 
-    errors:  ValueError  the key is no whole number
+    errors:  ValueError  the key is not a whole number
     """
     if isinstance(key, SupportsIndex):
         return str(index(key))

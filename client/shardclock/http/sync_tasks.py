@@ -96,7 +96,7 @@ class Tasks:
         assignee: str | None = None,
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """Complete a task of a person; its instance goes on.
+        """Complete a task of a person; its instance continues.
 
         `assignee` is the person who completes the task, as recorded; by default its present assignee.
 
@@ -138,7 +138,7 @@ class Tasks:
     def complete_service_task(
         self, taken: ServiceTask, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> TaskState:
-        """Complete a leased service task; its instance goes on.
+        """Complete a leased service task; its instance continues.
 
         errors:  Conflict  another program has leased the task since, the task was answered already, or its instance
                            does not wait for the task any more: the error's `state` is TAKEN, COMPLETED_BEFORE,
@@ -157,7 +157,7 @@ class Tasks:
         retry_after: Length = "PT0S",
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """Report that a service task failed; without an attempt left, its instance has an incident.
+        """Report that a service task failed. If no attempt is left, the instance gets an incident.
 
         shape:   `retries` is the number of further attempts; None: the attempts that are left of the model's number, or
                  of three if the model has no number

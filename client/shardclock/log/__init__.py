@@ -94,12 +94,12 @@ def consume(
     the record is set aside. As many members can work at once as the group has `partitions`; all records of a timer are
     in one partition.
 
-    shape:   the call is awaited if `work` is `async def`; otherwise it returns only when it is interrupted
+    shape: an awaitable if `work` is `async def`; otherwise the call returns only when it is interrupted
     errors:  GroupDiffers  the group has another number of partitions
              GroupDropped  the group was dropped meanwhile
              ApiError      the role lacks a right
              TypeError     `work` is `async def`, and the connection's methods are not awaited, or the other way round;
-                           `connect` or `work` is no function
+                           `connect` or `work` is not a function
              ValueError    the group's name is too long or empty, or `partitions` or `attempts` is not possible
              others        of the driver: the connection can't be opened, and a retry would not help
     """

@@ -30,7 +30,7 @@ class AsyncBatch:
         """Record that all records up to this record are done: the next member begins after it.
 
         errors:  LeaseLost  another member has the batch: end the work
-                 others     of the driver: the outcome is unknown; go on, a later acknowledgement includes this one
+                 others     of the driver: the outcome is unknown; continue, a later acknowledgement includes this one
         """
         await self._move(record.position, worked=True, keep_s=self.lease_s)
 

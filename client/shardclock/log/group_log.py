@@ -33,13 +33,13 @@ class GroupLog:
 
 
 class BatchTimer:
-    """Log once a minute that the work on a batch goes on."""
+    """Log once a minute that the work on a batch continues."""
 
     def __init__(self, log: GroupLog, began_s: float) -> None:
         self._log, self._began_s, self._logged_s = log, began_s, began_s
 
     def log_if_due(self, now_s: float, records: int, state: PartitionState) -> None:
-        """Log that the work goes on, at most once a minute."""
+        """Log that the work continues, at most once a minute."""
         if now_s < self._logged_s + LOG_EVERY_S:
             return
         self._logged_s = now_s

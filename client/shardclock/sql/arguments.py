@@ -21,7 +21,7 @@ FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # finer than a microsecond
 class TimerReference:
     """The reference to one timer of a tenant: its key, or its name.
 
-    errors:  TypeError  both or neither are given, or the key is no whole number
+    errors:  TypeError  both or neither are given, or the key is not a whole number
     """
 
     timer_key: int | None
@@ -47,7 +47,7 @@ class TimerReference:
 def schedule(timer: New, tenant_id: str) -> str:
     """Write the argument for a new timer.
 
-    errors:  Refused                the timer's due date is no moment
+    errors:  Refused                the timer's due date is not a moment
              TypeError, ValueError  the timer has an unknown field, or a value without a form in JSON
     """
     _require_known(timer, New)

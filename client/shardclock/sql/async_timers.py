@@ -25,7 +25,7 @@ class AsyncDriver(Protocol):
 class AsyncTimers:
     """Schedule, change and find timers on one connection. Each method sends one statement, and commits nothing.
 
-    The methods are those of the client over HTTP, with the same fields, answers and errors.
+    The methods are the same as in the client over HTTP, with the same fields, answers and errors.
 
     errors:  ApiError  from each method: nothing was done; the error's class names the reason. If Postgres has refused
                        the statement, the transaction is aborted, as after any failed statement

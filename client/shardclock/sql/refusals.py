@@ -51,7 +51,7 @@ def converting_refusals(errors: type[Exception], describe: Callable[[Any], Postg
 
 
 def error_of_postgres(fault: PostgresFault) -> ApiError | None:
-    """Convert an error of Postgres to the client's error; None: the error is no refusal."""
+    """Convert an error of Postgres to the client's error; None: the error is not a refusal."""
     sqlstate, sentence = fault.sqlstate or "", one_line(fault.sentence or "")
     code = code_of(fault.constraint or "") or BY_SQLSTATE.get(sqlstate)
     if code is None:

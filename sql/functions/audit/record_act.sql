@@ -4,7 +4,7 @@
 -- in:    interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,
 --        outcome text, address text
 -- out:   bigint: act_id of the record
--- locks: the new row, and the rows that it deletes; skips locked ones
+-- locks: the new row, and the rows that it deletes; skips locked rows
 -- index: audit_by_age
 create or replace function shardclock.record_act(
     interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,

@@ -1,4 +1,4 @@
-"""Untrusted bytes that are no model are refused with one message, quickly, and before a write to the store."""
+"""Untrusted bytes that are not a model are refused with one message, quickly, and before a write to the store."""
 
 import pytest
 

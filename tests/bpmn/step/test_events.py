@@ -202,7 +202,7 @@ def test_an_event_sub_process_catches_an_error_of_its_scope() -> None:
     assert played.send(ErrorThrown(played.token("a"), "E9"))
     assert played.waits == ["nj"]
     assert played.send(ErrorThrown(played.token("nj"), "E9"))
-    assert played.incidents, "an error inside an event sub-process isn't caught by it again"
+    assert played.incidents, "an event sub-process does not catch its own error"
 
 
 ERROR_2 = '<errorEventDefinition errorRef="y"/>'

@@ -101,9 +101,9 @@ def test_an_inclusive_join_waits_for_a_token_that_can_come_back_and_not_for_itse
     assert played.waits == ["a"]
     assert "j+" not in played.history
     assert played.complete("a")
-    assert played.history.count("j+") == 1, "nobody can come back"
+    assert played.history.count("j+") == 1, "no token can come back"
     assert played.complete("a", again=True)
-    assert played.history.count("j+") == 2, "it came back, and nobody else can come"
+    assert played.history.count("j+") == 2, "the token came back, and no other token can come"
     assert played.complete("a", again=False)
     assert played.ended
 

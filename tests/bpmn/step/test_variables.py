@@ -60,7 +60,7 @@ def test_the_result_of_a_script_with_the_name_of_an_input_stays_within_it_too() 
     assert played.result.variables == {"x": 1}
 
 
-def test_an_input_of_a_child_does_not_come_back() -> None:
+def test_the_input_of_a_child_is_not_returned() -> None:
     inside = f'<zeebe:calledElement processId="child"/>{evaluate_outputs("in z=1")}'
     played = play(f'<callActivity id="t"><extensionElements>{inside}</extensionElements></callActivity>')
     assert played.complete("t", z=2, y=3)
@@ -193,7 +193,7 @@ def test_a_completion_condition_that_is_null_is_an_incident_of_its_execution() -
     assert incident.sentence.startswith("its completion condition, 'enough', is null, and neither true nor false")
 
 
-def test_once_it_is_enough_no_execution_begins() -> None:
+def test_after_the_completion_condition_no_execution_begins() -> None:
     inside = SUM.format(expression="total + 1", result="total")
     loop = looped(inside="<completionCondition>=total = 2</completionCondition>")
     script = f'<scriptTask id="t"><extensionElements>{inside}</extensionElements>{loop}</scriptTask>'

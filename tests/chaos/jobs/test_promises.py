@@ -201,5 +201,5 @@ def test_an_earlier_fault_excuses_only_the_rest_of_its_recovery() -> None:
     ],
     ids=["valid", "too few kills", "invalid", "no case"],
 )
-def test_the_exit_code_tells_the_verdict(record: JobsRecord, kills_min: int, code: int) -> None:
+def test_the_exit_code_shows_the_verdict(record: JobsRecord, kills_min: int, code: int) -> None:
     assert tell_all(record, judge(record), {"kill worker": "worker"}, kills_min=kills_min) == code

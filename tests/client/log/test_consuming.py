@@ -145,7 +145,7 @@ async def test_a_failed_batch_is_rolled_back_and_done_once(dsn: str) -> None:
     assert sorted(row["key"] for row in rows) == list(range(1, 8))
 
 
-async def test_a_failing_record_is_set_aside_after_its_attempts_and_the_group_goes_on(dsn: str) -> None:
+async def test_a_failing_record_is_set_aside_after_its_attempts_and_the_group_continues(dsn: str) -> None:
     await append(dsn, *range(1, 41))
     work = Work(7, 23)
 
@@ -177,7 +177,7 @@ async def test_a_failed_record_is_retried_alone_by_a_member_with_any_batch_size(
         await query(dsn, "update shardclock.consumers set attempts = 2")
 
         assert await consume_once(member, "g", work, limit=100) == 1
-        assert (await group_of(dsn)).attempts == 0, "they were those of the record that is done"
+        assert (await group_of(dsn)).attempts == 0, "these attempts belonged to the processed record"
         assert await consume_once(member, "g", work, limit=100) == 2
 
     assert work.batches == [[1], [2, 3]]
@@ -245,7 +245,7 @@ async def test_a_dsn_instead_of_a_function_is_refused_and_not_shown() -> None:
 
 
 @pytest.mark.parametrize("ask", [shardclock.log.consume, shardclock.log.consume_leased])
-def test_work_that_is_no_function_is_refused(ask: Any) -> None:
+def test_work_that_is_not_a_function_is_refused(ask: Any) -> None:
     with pytest.raises(TypeError, match=r"^work is a NoneType: give a function$"):
         ask(lambda: None, "g", None)
 
@@ -277,7 +277,7 @@ async def test_members_of_a_group_work_at_the_same_time_each_on_its_own_timers_i
     assert sorted(key for part in done for key in part) == sorted(keys)
     for key in range(1, 13):
         positions = [position for timer_key, position in orders if timer_key == key]
-        assert positions == sorted(positions), "a timer's records come in order, whichever member does them"
+        assert positions == sorted(positions), "a timer's records come in order through any member"
 
 
 async def test_one_member_does_all_partitions_without_starving_any(dsn: str) -> None:

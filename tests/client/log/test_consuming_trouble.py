@@ -1,4 +1,4 @@
-"""Test that a member goes on after any fault of its work, and logs and counts the fault."""
+"""Test that a member continues after any fault of its work, and logs and counts the fault."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_blocking_work_that_exceeds_its_session_timeout_is_counted_and_ret
         async with consuming(consume(as_role(dsn, "consumer"), "g", blocking, attempts=2)) as tasks:
             await until(lambda: any(line["event"] == "record set aside" for line in logs), *tasks)
 
-    assert tries[:5] == [1, 4, 16, 1, 1], "what took too long begins again with one record"
+    assert tries[:5] == [1, 4, 16, 1, 1], "after a timeout the next batch has one record"
     group = await group_of(dsn)
     assert (group.failures, group.set_aside) == (3, 1)
     assert "took longer than a transaction may, 0.4 s" in str(group.error)

@@ -64,7 +64,7 @@ async def test_an_expired_lease_goes_to_another_member_and_is_fenced(dsn: str) -
         for move in (late.acknowledge(late.records[1]), late.renew(), late.give_back(99, worked=True)):
             with pytest.raises(LeaseLost, match="another member"):
                 await move
-        assert keys(batch) == [1], "one by one: nobody knows which record killed the one before"
+        assert keys(batch) == [1], "one record at a time: the record that killed the last member is unknown"
         await batch.acknowledge(batch.records[0])
     group = await group_of(dsn)
     assert (group.position, group.failures) == (batch.records[0].position, 1)

@@ -105,7 +105,7 @@ async def test_work_with_a_lease_that_can_not_be_renewed_ends_before_another_mem
 
     assert (work.most, work.now) == (1, 0)
     assert str(refusal) in next(line["error"] for line in logs if line["event"] == "lease lost")
-    assert (await group_of(dsn)).failures == 0, "nobody died, and the work did not fail"
+    assert (await group_of(dsn)).failures == 0, "the member lives, and the work did not fail"
 
 
 async def test_a_stopped_member_ends_even_while_its_lease_is_lost(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ async def test_another_member_gets_the_records_of_a_killed_one_when_the_lease_ex
     assert (await group_of(dsn)).failures == 1
 
 
-async def test_a_death_during_work_on_several_records_is_no_attempt_and_the_next_lease_has_one_record(
+async def test_a_death_during_work_on_several_records_is_not_an_attempt_and_the_next_lease_has_one_record(
     each_dsn: str,
 ) -> None:
     await append(each_dsn, 1, 2, 3)

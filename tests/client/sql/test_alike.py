@@ -155,7 +155,7 @@ def test_a_timer_is_committed_at_once_on_an_autocommit_connection(dsn: str) -> N
             assert timers(other).get(timer_key=made.timer_key).state == "PENDING"
 
 
-async def test_a_value_that_is_no_connection_is_refused(dsn: str) -> None:
+async def test_a_value_that_is_not_a_connection_is_refused(dsn: str) -> None:
     engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(dsn))
     async with asyncpg.create_pool(as_role(dsn, "scheduler"), min_size=1, max_size=1) as pool:
         for other in (None, "postgresql://", engine, sessionmaker(engine), pool, sqlalchemy.select(1)):

@@ -67,7 +67,7 @@ async def _read(connection: Any, after: int) -> list[LogRecord]:
 
 
 @CONNECTS
-async def test_consume_once_ends_a_batch_at_the_byte_limit_and_goes_on_behind_it(dsn: str, connect: Connect) -> None:
+async def test_consume_once_ends_a_batch_at_the_byte_limit_and_continues_after_it(dsn: str, connect: Connect) -> None:
     await _append(dsn, 1, 300)
     await _append(dsn, 301, 400, LARGE)
     batches: list[list[int]] = []
@@ -89,7 +89,7 @@ async def test_consume_once_ends_a_batch_at_the_byte_limit_and_goes_on_behind_it
 
 
 @CONNECTS
-async def test_a_lease_ends_at_the_byte_limit_and_the_next_one_begins_behind_it(dsn: str, connect: Connect) -> None:
+async def test_a_lease_ends_at_the_byte_limit_and_the_next_lease_begins_after_it(dsn: str, connect: Connect) -> None:
     await _append(dsn, 1, 100, LARGE)
     batches: list[list[int]] = []
     all_done = asyncio.Event()

@@ -141,7 +141,7 @@ async def test_a_test_webhook_is_sent_and_its_answer_is_the_message(dsn: str) ->
     assert len(receiver.requests) == 1
 
 
-async def test_a_reader_sees_no_verb_and_may_use_none_and_another_tenant_sees_nothing(
+async def test_a_reader_has_no_verbs_and_another_tenant_sees_nothing(
     dsn: str, locked: Api, locked_browser: Browser, owner: Session
 ) -> None:
     await sign_in_as(locked_browser, owner, "operate")

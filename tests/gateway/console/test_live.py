@@ -31,7 +31,7 @@ async def next_event(pieces: AsyncIterator[bytes]) -> bytes:
     return b""
 
 
-async def test_a_record_of_the_log_is_told_to_all_viewers_by_one_poll(
+async def test_one_poll_informs_all_viewers_of_a_record_of_the_log(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "POLL_S", 0.05)
@@ -56,7 +56,7 @@ async def test_a_record_of_the_log_is_told_to_all_viewers_by_one_poll(
     assert min(after - before for before, after in pairwise(polls)) >= 0.05, "one poll for both"
 
 
-async def test_without_a_record_a_viewer_is_told_after_the_refresh_time(
+async def test_without_a_record_a_viewer_is_informed_after_the_refresh_time(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "REFRESH_S", 0.05)

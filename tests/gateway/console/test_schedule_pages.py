@@ -90,7 +90,9 @@ async def test_a_schedule_is_listed_with_its_rule_and_its_last_firings(
     assert "FIRED occurrence 1, due at" in one.main
 
 
-async def test_all_schedules_that_match_are_paused_and_other_timers_go_on(dsn: str, api: Api, browser: Browser) -> None:
+async def test_all_schedules_that_match_are_paused_and_other_timers_continue(
+    dsn: str, api: Api, browser: Browser
+) -> None:
     await api.post("/v1/timers", {"schedule": "R/PT1H", "name": "report"})
     await api.post("/v1/timers", {"delay": "PT1H", "name": "plain"})
     listed = await browser.get("/schedules")

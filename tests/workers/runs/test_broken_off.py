@@ -24,7 +24,7 @@ async def is_in(dsn: str, state: str) -> bool:
 
 
 @pytest.mark.parametrize(("answers_polls", "least_s", "most_s"), [(True, 0.5, 1.0), (False, 5.0, 20.0)])
-async def test_no_run_begins_while_a_process_may_live_that_a_kill_may_not_reach(
+async def test_no_run_begins_while_an_unreachable_process_may_live(
     dsn: str, shard: HolderClient, answers_polls: bool, least_s: float, most_s: float
 ) -> None:
     spec = job_spec(every_s=60.0)

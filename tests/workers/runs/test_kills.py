@@ -124,7 +124,7 @@ async def test_after_many_kills_of_a_worker_each_run_is_recorded_and_each_crash_
 
     counts = Counter({row[0] or "going": row[1] for row in await query(dsn, RUNS)})
     (sums,) = await query(dsn, SUMS)
-    assert counts["CRASHED"] >= KILLS, "else this would prove little"
+    assert counts["CRASHED"] >= KILLS, "otherwise the test proves little"
     assert list(sums) == [
         sum(counts.values()), counts["SUCCEEDED"], counts["CRASHED"] + counts["going"], counts["going"]
     ]  # fmt: skip

@@ -196,7 +196,7 @@ async def test_a_run_that_reaches_its_max_runtime_is_ended_and_counted(dsn: str,
 # A job is disabled, enabled or deleted while it runs.
 
 
-async def test_a_job_that_is_disabled_and_enabled_while_it_runs_goes_on_after_this_run(
+async def test_a_job_that_is_disabled_and_enabled_during_a_run_continues_after_this_run(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
     await declare(dsn, job_spec(every_s=60.0))

@@ -123,7 +123,7 @@ async def test_a_run_is_killed_with_its_worker_also_if_postgres_refuses_its_end(
     assert [process.killed for _, process in processes.started] == [True]
 
 
-async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_is_no_crash(
+async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_is_not_a_crash(
     dsn: str, shard: HolderClient
 ) -> None:
     spec, gate = job_spec(every_s=3_600.0), asyncio.Event()

@@ -133,7 +133,7 @@ async def test_a_run_that_ignores_its_cancellation_is_killed_after_the_grace() -
     assert done.ending.reason == "wrong city; it did not end within 0.05 s, and was killed"
 
 
-async def test_after_a_kill_that_may_not_reach_it_no_run_begins_while_the_process_may_live() -> None:
+async def test_after_a_kill_without_a_confirmation_no_run_begins_while_the_process_may_live() -> None:
     process = FakeRunProcess(gate=asyncio.Event(), heeds=False)
     live = live_run(process, grace_s=0.05, lease_s=20.0)
 
@@ -172,7 +172,7 @@ async def test_no_run_begins_while_a_process_that_was_lost_may_live(may_live: bo
 @pytest.mark.parametrize(
     ("was_used", "outcome", "delay_s"), [(True, RunOutcome.INTERRUPTED, 0.0), (False, RunOutcome.CRASHED, 5.0)]
 )
-async def test_a_process_that_died_while_it_waited_for_its_next_run_is_no_crash_of_that_run(
+async def test_a_process_that_died_while_it_waited_for_its_next_run_is_not_a_crash_of_that_run(
     was_used: bool, outcome: RunOutcome, delay_s: float, is_closed: bool
 ) -> None:
     process = FakeRunProcess(is_closed=is_closed)
@@ -264,7 +264,7 @@ async def test_a_run_ahead_is_made_when_it_gets_a_process(monkeypatch: pytest.Mo
     assert done.duration_s <= time.monotonic() - received_s, "the wait is not the run's"
 
 
-async def test_a_run_ahead_without_a_process_is_due_again_at_once_and_was_no_attempt(
+async def test_a_run_ahead_without_a_process_is_due_again_at_once_and_was_not_an_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shardclock_server.workers.runs.live, "WAIT_S", 0.01)

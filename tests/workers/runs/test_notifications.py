@@ -74,7 +74,7 @@ async def test_notifications_of_other_deliveries_cost_no_poll_and_a_start_begins
         await eventually(lambda: _has_succeeded(dsn))
 
     assert heard[-1] == frozenset([JOBS])
-    assert len(looks) == 1, "that it is called, and that it ends, is no reason to look"
+    assert len(looks) == 1, "the call and the end of a run cause no poll"
     assert len(processes.orders) == 1
 
 
@@ -115,7 +115,7 @@ async def test_a_blocked_start_costs_few_polls_with_any_number_of_notifications(
             await eventually(partial(_has_heard, heard, number + 1))
 
     assert frozenset([JOBS]) in heard
-    assert 1 <= len(looks) <= 15, "each look in vain doubles the pause before the next one"
+    assert 1 <= len(looks) <= 15, "each poll without a result doubles the pause"
 
 
 async def test_a_notification_reads_only_the_deliveries_of_present_runs(dsn: str, shard: HolderClient) -> None:

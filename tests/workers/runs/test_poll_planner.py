@@ -61,7 +61,7 @@ def test_a_full_poll_without_result_is_followed_by_one_after_its_last_start() ->
     it = planner(begun(saturated=True))
     assert poll(it, FULL_POLL_S) == StartPage(DUE_MAX, StartCursor(NOON, 7))
 
-    # After the last start, and after a poll with a result, the planner goes on with the first start
+    # After the last start, and after a poll with a result, the planner continues with the first start
     it.record(FULL_POLL_S, begun(), poll=StartPage(DUE_MAX, StartCursor(NOON, 7)), free=4)
     assert poll(it, FULL_POLL_S) == StartPage(PART)
     assert poll(it, 2 * FULL_POLL_S) == StartPage(DUE_MAX)
@@ -228,13 +228,13 @@ def test_a_start_before_a_blocked_backlog_begins_soon() -> None:
     can_begin: set[int] = set()
     it = World(3 * DUE_MAX, possible=lambda start: start >= DUE_MAX or start in can_begin)
     it.live(0, 5)
-    assert len(it.begun_at) >= 4, "those behind what can't begin do"
+    assert len(it.begun_at) >= 4, "starts after the blocked starts begin"
 
     can_begin.add(DUE_MAX // 2)
     it.live(5, 15)
 
     assert it.begun_at[DUE_MAX // 2] <= 5 + 5 * FULL_POLL_S
-    assert len(it.begun_at) >= 30, "and these go on"
+    assert len(it.begun_at) >= 30, "and these continue"
 
 
 def test_a_start_that_waits_for_resources_hides_no_later_one() -> None:

@@ -25,7 +25,7 @@ def test_the_number_of_runs_ahead_has_a_limit() -> None:
     assert prefetch_after(*[0.001] * (PREFETCH_MAX + 1)).runs_max(0.0) == PREFETCH_MAX
 
 
-def test_after_a_run_without_a_process_none_begins_ahead_for_a_while() -> None:
+def test_after_a_run_without_a_process_no_run_begins_ahead_for_a_while() -> None:
     prefetch = prefetch_after(0.001)
     prefetch.stop(0.0)
     prefetch.record(0.001, now_s=PAUSE_S - SHORT_RUN_S / 2)

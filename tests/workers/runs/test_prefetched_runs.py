@@ -72,10 +72,10 @@ async def test_short_runs_begin_before_their_places_are_free(dsn: str, shard: Ho
     async with running_jobs(dsn, processes, SPECS, ONE_PLACE):
         await eventually(lambda: _ended(dsn, successes=30))
 
-    assert begun[0] == 1, "nobody knows yet that they are short"
+    assert begun[0] == 1, "the durations of the runs are not known yet"
     assert max(begun) > 4
     assert len(begun) < 15
-    assert len(processes.started) == 1, "one at a time is made, all the same"
+    assert len(processes.started) == 1, "processes are still made one at a time"
     assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in SPECS)
     assert await is_whole(dsn) == []
 

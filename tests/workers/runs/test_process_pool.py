@@ -219,7 +219,7 @@ def test_a_hurried_run_gets_the_reason_of_a_failed_start() -> None:
 
 
 @pytest.mark.parametrize("took_s", [None, SHORT_RUN_S])
-def test_after_an_uncalled_or_a_long_run_none_begins_ahead(took_s: float | None) -> None:
+def test_after_an_uncalled_or_a_long_run_no_run_begins_ahead(took_s: float | None) -> None:
     pool = ProcessPool(1, start=RunProcesses())
     Run(pool).end(took_s=took_s)
 
@@ -233,7 +233,7 @@ def test_with_a_limit_of_0_no_run_begins_ahead() -> None:
     assert pool.capacity == 1
 
 
-def test_short_runs_that_reserve_resources_let_none_begin_ahead() -> None:
+def test_short_runs_that_reserve_resources_do_not_let_other_runs_begin_ahead() -> None:
     pool = ProcessPool(1, start=RunProcesses())
     Run(pool, ON_A_GPU).end(took_s=SHORT_S)
 
@@ -241,7 +241,9 @@ def test_short_runs_that_reserve_resources_let_none_begin_ahead() -> None:
 
 
 @pytest.mark.parametrize(("timed_out", "ahead"), [(True, 0), (False, 1)])
-def test_a_run_that_gives_up_gets_no_process_and_after_a_timeout_none_begins_ahead(timed_out: bool, ahead: int) -> None:
+def test_a_run_that_gives_up_gets_no_process_and_after_a_timeout_no_run_begins_ahead(
+    timed_out: bool, ahead: int
+) -> None:
     pool = ProcessPool(1, start=RunProcesses(), clock=Clock())
     Run(pool).end(took_s=SHORT_S)
     busy, waiting = Run(pool), Run(pool)

@@ -83,7 +83,7 @@ async def test_a_run_ends_when_ray_sees_its_process_end_though_its_socket_stays_
         await running
 
 
-async def test_a_process_that_hangs_after_its_last_run_makes_no_other(
+async def test_a_process_that_hangs_after_its_last_run_is_not_replaced(
     started: Started, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = RayRunProcess(RunResources(), modules="app", directory="/app")
@@ -103,7 +103,7 @@ async def test_a_process_that_hangs_after_its_last_run_makes_no_other(
     assert started.ready.calls == 0
 
 
-async def test_a_process_that_ended_after_its_last_run_makes_no_other(
+async def test_a_process_that_ended_after_its_last_run_is_not_replaced(
     started: Started, request: pytest.FixtureRequest
 ) -> None:
     process = RayRunProcess(RunResources(), modules="app", directory="/app")

@@ -337,7 +337,9 @@ async def test_while_its_job_is_locked_the_end_of_a_run_waits_and_its_lease_is_r
     assert set(asked) == {How.LOCKED, How.ENDED}
 
 
-async def test_a_run_with_a_locked_delivery_goes_on_and_other_leases_are_renewed(dsn: str, shard: HolderClient) -> None:
+async def test_a_run_with_a_locked_delivery_continues_and_other_leases_are_renewed(
+    dsn: str, shard: HolderClient
+) -> None:
     processes = RunProcesses(gate=asyncio.Event(), heeds=False)
     specs = [job_spec("locked", every_s=3_600.0), job_spec("other", every_s=3_600.0)]
     await declare(dsn, *specs)

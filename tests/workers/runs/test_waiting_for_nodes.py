@@ -34,7 +34,9 @@ async def test_jobs_without_a_node_leave_the_places_to_others(dsn: str, shard: H
         states = [(await job_of(dsn, spec.name)).state for spec in on_gpus]
 
     assert [order.job for order in processes.orders] == ["refresh"]
-    assert sorted(states) == ["SCHEDULED", "SCHEDULED", "STARTING"], "as many wait as there are places, no more"
+    assert sorted(states) == ["SCHEDULED", "SCHEDULED", "STARTING"], (
+        "the number of waiting runs is limited by the places"
+    )
 
 
 async def test_one_job_without_a_node_waits_in_a_place_and_the_others_are_delayed(
@@ -55,7 +57,9 @@ async def test_one_job_without_a_node_waits_in_a_place_and_the_others_are_delaye
         jobs = [await job_of(dsn, spec.name) for spec in on_gpus]
 
     assert sorted(it.state for it in jobs) == ["SCHEDULED", "SCHEDULED", "SCHEDULED", "STARTING"]
-    assert [needs.num_gpus for needs, _ in processes.started] == [8.0, None], "nobody asks Ray for what waits in vain"
+    assert [needs.num_gpus for needs, _ in processes.started] == [8.0, None], (
+        "the worker makes no request to Ray for a waiting run"
+    )
     (reason,) = {it.last_reason for it in jobs if it.state == "SCHEDULED"}
     assert reason == "no node has 8 GPUs, and another run waits in its place for a node to come"
 

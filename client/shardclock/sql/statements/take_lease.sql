@@ -1,7 +1,7 @@
 -- Leases the free partition of a group that is furthest behind, to work on it without a transaction.
 --
--- An expired lease counts as a failure, so the next lease is for one record. It counts as an attempt only if the lease
--- was for one record, because with several records the faulty one is unknown.
+-- An expired lease counts as a failure, so the next lease is for one record. An expired lease counts as an attempt only
+-- if it was for one record: with several records, the faulty record is unknown.
 --
 -- A lease or a wait that ends impossibly late is ignored: Postgres's clock was ahead when it was written.
 --
