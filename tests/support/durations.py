@@ -41,7 +41,7 @@ LONG = {
     "feel": "any_text bounds",
     "gateway": (
         "audit bulk callers cluster consumers creating deferred heads incidents instance_ends jobs keyed_lines "
-        "limits locked_names moves operating processes protocol queries quotas reference reservation "
+        "limits locked_names moves operating processes protocol queries quotas reference timer_quotas "
         "schedule_quotas second_wall serving shares stats task_waiters tasks timer_ends timers unreadable waiting"
     ),
     "gateway/console": (
