@@ -14,7 +14,7 @@ UPGRADE ?= --upgrade
 
 # Files side by side, two of those with a Ray; last, alone, what is timed. $(1) leaves tests out.
 define run_tests
-@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 3 -m "not ray and not chaos$(1)"
+@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 3 -m "not ray and not chaos and not kube$(1)"
 @$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos and not timed$(1)"
 @$(BIN)/python -m pytest -m "timed and not chaos$(1)"
 endef
@@ -25,7 +25,7 @@ CHAOS = $(BIN)/python -m chaos $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(SEED
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium oidc-provider iproute2 helm docs dashboards wheels lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium oidc-provider iproute2 helm kube docs dashboards wheels lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -43,11 +43,11 @@ test-all: setup ## run also those that take minutes each or try thousands of cas
 	$(call run_tests)
 
 check: lint ## lint, and the quick tests on one version of Postgres: before each commit
-	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow and not long and not exhaustive"
+	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not kube and not slow and not long and not exhaustive"
 
 coverage: setup ## run the tests that need no Ray, and print how much of each package they run
 	@rm -rf build/coverage && mkdir -p build/coverage
-	@$(BIN)/coverage run -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"; tests=$$?; \
+	@$(BIN)/coverage run -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not chaos and not kube"; tests=$$?; \
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage json --quiet && $(BIN)/python -m tests.support.covered && exit $$tests
 
 lint: setup ## format, lint, types and import contracts
@@ -127,7 +127,11 @@ iproute2: ## install Debian's iproute2, with which tests make hosts of their own
 	apt-get install --yes --no-install-recommends iproute2
 
 helm: ## build Helm 4, with which tests render the charts (needs Go and minutes; without it they are skipped)
-	GOBIN=$(HOME)/.cache/shardclock/kube CGO_ENABLED=0 go install -trimpath helm.sh/helm/v4/cmd/helm@v4.3.1
+	@tools/kube_build.sh $(HOME)/.cache/shardclock/kube helm
+
+kube: setup ## build a Kubernetes (Go, once ten minutes), and try the manifests, the charts and the upgrade on it (three minutes)
+	@tools/kube_build.sh $(HOME)/.cache/shardclock/kube
+	@$(BIN)/python -m pytest -m kube tests/kube
 
 docs: setup ## write docs/sql.md from the SQL functions' comments, docs/openapi.json from the routes, docs/bpmn-elements.md from the models, docs/refusals.md from the codes, the charts' README from their values, the sync clients from the async ones
 	$(BIN)/python -m tools.sql_reference

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Starts one colour of an overlay's two Ray clusters, gives it the lead, and removes the other colour: the first
-# installation, each upgrade, and the way back, which is an upgrade to the former colour.
+# Starts one of two Ray clusters, blue or green, gives it the lead, and removes the other one: the first installation,
+# each upgrade, and the way back, which is an upgrade to the former colour.
 #
-#   k8s/upgrade.sh OVERLAY COLOUR        k8s/upgrade.sh prod green
+#   k8s/upgrade.sh OVERLAY COLOUR                        k8s/upgrade.sh prod green
+#   k8s/upgrade.sh --helm NAMESPACE COLOUR [OPTION ...]  k8s/upgrade.sh --helm shardclock green --set image.tag=1.1.0
 #
+# The options are those of `helm upgrade`, and are for both charts; other values stay as they are.
 # Safe to stop and to start again at any point: each step first checks whether it is done. No timer is lost or fired
 # twice at any stop, because the two clusters meet in Postgres.
 set -euo pipefail
@@ -16,20 +18,25 @@ HEADS='{range .items[*]}{.metadata.uid}/{.status.containerStatuses[?(@.name=="ra
 told= # the errors of the last failed poll
 
 main() {
-    [ $# -eq 2 ] || refuse 2 "say which overlay and which colour: $0 OVERLAY COLOUR, such as $0 prod green"
-    overlay=$1 colour=$2
-    check_overlay
+    source=kustomize
+    [ "${1:-}" != --helm ] || { source=helm && shift; }
+    if [ $# -lt 2 ] || { [ "$source" = kustomize ] && [ $# -gt 2 ]; }; then
+        refuse 2 "say which overlay and which colour: $0 OVERLAY COLOUR, such as $0 prod green; or $0 --helm NAMESPACE COLOUR"
+    fi
+    overlay=$1 namespace=$1 colour=$2
+    shift 2
+    options=("$@")
+    [ "$source" = helm ] || check_overlay
     check_colour
     command -v kubectl > /dev/null || refuse 3 "kubectl is not on PATH; install it, then say this again"
-    namespace=$(sed -n 's/^namespace: *//p' "overlays/$overlay/kustomization.yaml")
     new=shardclock-$colour old=shardclock-$other
 
     say "on $(kubectl config current-context), namespace $namespace: to the $colour Ray cluster"
-    manifests=$(kubectl kustomize "overlays/$overlay/$colour")
+    "read_$source"
     check_image
     check_roles
-    step "what both clusters share, and the schema" share
-    step "the $colour Ray cluster" bring_up
+    step "what both clusters share, and the schema" "share_by_$source"
+    step "the $colour Ray cluster" "bring_up_by_$source"
     step "its coordinator and its $keepers, standing by or serving" wait_until is_warm
     if exists raycluster "$old"; then
         step "the lead to the $colour cluster" in_cluster shardclock switch "$new" --wait 120
@@ -48,6 +55,7 @@ check_overlay() {
         *[!a-z0-9-]* | "") refuse 2 "'$overlay' is no overlay's name: choose $(overlays)" ;;
     esac
     [ -f "overlays/$overlay/kustomization.yaml" ] || refuse 2 "there is no overlay '$overlay': choose $(overlays)"
+    namespace=$(sed -n 's/^namespace: *//p' "overlays/$overlay/kustomization.yaml")
 }
 
 check_colour() {
@@ -70,11 +78,45 @@ check_image() {
 }
 
 way_out() {
-    if exists raycluster "$old"; then
-        echo "if $old serves, \`kubectl delete -k k8s/overlays/$overlay/$colour\`, then say this again; if not, delete $old and say \`$0 $overlay $other\`"
-    else
-        echo "say \`$0 $overlay $other\`, which brings it up beside $new"
+    local delete="kubectl delete -k k8s/overlays/$overlay/$colour" upgrade="$0 $overlay $other"
+    if [ "$source" = helm ]; then
+        delete="helm uninstall $new --namespace $namespace" upgrade="$0 --helm $namespace $other"
     fi
+    if exists raycluster "$old"; then
+        echo "if $old serves, \`$delete\`, then say this again; if not, delete $old and say \`$upgrade\`"
+    else
+        echo "say \`$upgrade\`, which brings it up beside $new"
+    fi
+}
+
+# Sets `manifests` to the objects of the new colour.
+read_kustomize() { manifests=$(kubectl kustomize "overlays/$overlay/$colour"); }
+
+# A new colour gets the values of the other one.
+read_helm() {
+    command -v helm > /dev/null || refuse 3 "helm is not on PATH; install Helm 4, then say this again"
+    has_release shardclock ||
+        refuse 2 "there is no release shardclock in namespace $namespace: install it as docs/operate/kubernetes.md says"
+    values="{}"
+    if has_release "$new"; then
+        values=$(helm_in get values "$new" --output json)
+    elif has_release "$old"; then
+        values=$(helm_in get values "$old" --output json)
+    fi
+    manifests=$(of_cluster template) ||
+        refuse 2 "the chart refuses these values: helm says why above; nothing was changed"
+}
+
+has_release() {
+    local found
+    found=$(helm_in list --short --filter "^$1\$") ||
+        refuse 3 "whether there is a release $1 could not be asked: helm says why above; nothing was changed"
+    [ -n "$found" ]
+}
+
+# Runs a command of Helm for the chart of the new colour.
+of_cluster() {
+    helm_in "$@" "$new" charts/shardclock-cluster --values - --set "colour=$colour" "${options[@]}" <<< "$values"
 }
 
 # The keepers of the new cluster: workers only if it has pods for them. An app's workers are wanted once boot has
@@ -102,7 +144,7 @@ tell_of_workers() {
 
 # The namespace first: without it the secrets have no place. An existing one keeps its labels: an apply without them
 # would remove labels that others have set. The overlay's own three, PodSecurity's, come with the apply.
-share() {
+share_by_kustomize() {
     exists namespace "$namespace" || kubectl create namespace "$namespace" --save-config
     check_secrets
     # A Job can't be changed, only made again.
@@ -113,6 +155,13 @@ share() {
     rolled_out shardclock-metrics
     # New ones without a right or an image never serve, and the old ones go on beside them.
     ! exists deployment shardclock-gateway || rolled_out shardclock-gateway
+}
+
+# The chart names the Job after its content, so an existing Job has brought the schema up to date.
+share_by_helm() {
+    helm_in upgrade shardclock charts/shardclock --reset-then-reuse-values --wait --wait-for-jobs \
+        --timeout="${WAIT_S}s" "${options[@]}" > /dev/null ||
+        refuse 4 "the release shardclock was not upgraded in $WAIT_S s: helm says why above, and nothing was taken down"
 }
 
 rolled_out() {
@@ -183,7 +232,11 @@ end_old() {
     on delete raycluster "$old" --ignore-not-found --wait --timeout="${WAIT_S}s"
     on wait pod --selector="ray.io/cluster=$old" --for=delete --timeout="${WAIT_S}s" ||
         refuse 3 "the new cluster serves, but pods of $old are not gone within $WAIT_S s: \`kubectl -n $namespace get pods\` shows them; of a lost node delete them with --force, and run this again"
-    kubectl delete --kustomize "overlays/$overlay/$other" --ignore-not-found --wait --timeout="${WAIT_S}s"
+    if [ "$source" = helm ]; then
+        helm_in uninstall "$old" --ignore-not-found --wait --timeout="${WAIT_S}s" > /dev/null
+    else
+        kubectl delete --kustomize "overlays/$overlay/$other" --ignore-not-found --wait --timeout="${WAIT_S}s"
+    fi
 }
 
 wait_until() {
@@ -200,20 +253,30 @@ apply() { kubectl apply --kustomize "$1"; }
 # A new RayCluster would adopt the ending pods of a deleted one of the same name: its workers would join a head that
 # ends within a minute. If Ray's autoscaler decides the number of pods, the manifests have none, and Kubernetes would
 # set it to 0: so the present number is applied, too.
-bring_up() {
+bring_up_by_kustomize() {
     local replicas=
     if exists raycluster "$new"; then
         replicas=$(on get raycluster "$new" --output="jsonpath={.spec.workerGroupSpecs[?(@.groupName==\"shards\")].replicas}") ||
             refuse 3 "the number of pods of $new could not be asked: kubectl says why above; nothing was taken down"
     else
-        on wait pod --selector="ray.io/cluster=$new" --for=delete --timeout="${WAIT_S}s" ||
-            refuse 3 "pods of an earlier $new are not gone within $WAIT_S s: \`kubectl -n $namespace get pods\` shows them; nothing was taken down"
+        wait_for_end_of_pods
     fi
     if [ -n "$replicas" ] && grep -q 'enableInTreeAutoscaling: true' <<< "$manifests"; then
         sed -E "s/^( *)(- |  )groupName: shards$/&\\n\\1  replicas: $replicas/" <<< "$manifests" | kubectl apply --filename=-
     else
         apply "overlays/$overlay/$colour"
     fi
+}
+
+bring_up_by_helm() {
+    exists raycluster "$new" || wait_for_end_of_pods
+    of_cluster upgrade --install > /dev/null ||
+        refuse 3 "the release $new was not installed: helm says why above, and nothing was taken down"
+}
+
+wait_for_end_of_pods() {
+    on wait pod --selector="ray.io/cluster=$new" --for=delete --timeout="${WAIT_S}s" ||
+        refuse 3 "pods of an earlier $new are not gone within $WAIT_S s: \`kubectl -n $namespace get pods\` shows them; nothing was taken down"
 }
 
 exists() { has "$1" "$2" name; }
@@ -227,6 +290,8 @@ has() {
 }
 
 in_cluster() { on exec deployment/shardclock-metrics -- "$@"; }
+
+helm_in() { helm --namespace "$namespace" "$@"; }
 
 on() { kubectl --namespace "$namespace" "$@"; }
 

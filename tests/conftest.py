@@ -29,7 +29,7 @@ VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18")
 hypothesis.settings.register_profile("patient", deadline=None, max_examples=100 if len(VERSIONS) > 1 else 20)
 hypothesis.settings.load_profile("patient")
 
-FEW = ("ray", "timed", "chaos")  # marks that only a few files have
+FEW = ("ray", "timed", "chaos", "kube")  # marks that only a few files have
 HERE = Path(__file__).parent
 RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # the time of a test with this mark, or without a mark
 
