@@ -19,6 +19,9 @@ with tables (name, rights) as (
         ('handlers', '{select,insert,update}'),
         ('endpoints', '{select,update}'),
         ('endpoint_attempts', '{select,insert,update,delete}'),
+        ('event_subscriptions', '{select}'),
+        ('event_throttles', '{select,insert,update,delete}'),
+        ('operator_events', '{select,insert,update,delete}'),
         ('jobs', '{select,insert,update}'),
         ('job_runs', '{select,insert,update,delete}'),
         ('records_aside', '{select}'),
@@ -53,15 +56,16 @@ sequences (name, rights) as (
 ),
 functions (name) as (
     values
-        ('adopt'), ('advance_keys'), ('broken_rule'), ('cancel_start'), ('correlate_waiting'), ('declare_job'),
-        ('declare_jobs'), ('drop_job_timer'), ('drop_log_partition'), ('ensure_log_partitions'), ('find_definition'),
-        ('has_no_start'), ('has_quota_for_start'), ('has_old_timer'), ('has_targets'), ('foreign_reason'),
-        ('hold_reason'), ('is_free'), ('is_reserved_name'), ('is_too_deep'), ('kind_of_target'), ('late_since'),
-        ('lock_job_names'), ('lock_message'), ('log_horizon'), ('log_of_job'), ('repair_job_waits'), ('named_target'),
-        ('next_start'), ('on_service_task_ended'), ('origin'), ('out_of_range'), ('plan_job'), ('quota_of'),
-        ('read_log'), ('read_log_page'), ('reserved'), ('reserved_rule'), ('rehome_log_default'), ('resume_job'),
-        ('remaining_quota'), ('send_signal'), ('stale_period'), ('stop_job'), ('maintain_jobs'), ('too_deep'),
-        ('unknown_job'), ('unknown_target'), ('usage_of'), ('waits_for_old_clock'), ('with_failure'), ('withdraw_jobs')
+        ('adopt'), ('advance_keys'), ('body_of_event'), ('broken_rule'), ('cancel_start'), ('correlate_waiting'),
+        ('declare_job'), ('declare_jobs'), ('drop_job_timer'), ('drop_log_partition'), ('ensure_log_partitions'),
+        ('find_definition'), ('has_no_start'), ('has_quota_for_start'), ('has_old_timer'), ('has_targets'),
+        ('foreign_reason'), ('hold_reason'), ('is_free'), ('is_reserved_name'), ('is_too_deep'), ('kind_of_target'),
+        ('late_since'), ('lock_job_names'), ('lock_message'), ('log_horizon'), ('log_of_job'), ('repair_job_waits'),
+        ('named_target'), ('next_start'), ('on_service_task_ended'), ('origin'), ('out_of_range'), ('plan_job'),
+        ('quota_of'), ('read_log'), ('read_log_page'), ('reserved'), ('reserved_rule'), ('rehome_log_default'),
+        ('resume_job'), ('remaining_quota'), ('send_events'), ('send_signal'), ('stale_period'), ('stop_job'),
+        ('maintain_jobs'), ('too_deep'), ('unknown_job'), ('unknown_target'), ('usage_of'), ('waits_for_old_clock'),
+        ('with_failure'), ('withdraw_jobs')
 ),
 lacking as (
     select 1 as sort, format('usage on schema %I', n.nspname) as missing

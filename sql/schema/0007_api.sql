@@ -183,7 +183,7 @@ create table shardclock.operations (
     constraint verb_is_1_to_100_characters check (length(verb) between 1 and 100)
 );
 
-create index operations_by_tenant on shardclock.operations (tenant_id, operation_id);
+create index operations_by_tenant on shardclock.operations (tenant_id);
 
 create index operations_by_end on shardclock.operations (ended_at);
 

@@ -29,7 +29,7 @@ OTHERS = {
     "jobs check", "jobs history", "jobs logs", "tenants list", "tenants show", "processes list",
     "processes start", "processes instances", "processes incidents", "processes show", "processes model",
     "processes message", "processes signal", "tasks list", "tasks show", "tasks claim", "tasks unclaim",
-    "tasks complete", "schedules list", "schedules show", "operations list", "operations show",
+    "tasks complete", "schedules list", "schedules show", "operations list", "operations show", "notify list",
     "doctor", "dump", "restore",
 }  # fmt: skip
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="

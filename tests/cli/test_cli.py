@@ -323,11 +323,11 @@ def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
 
 
 HELPED = [
-    "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave",
-    "hold", "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
-    "pause", "resume", "run-now", "operate", "deploy", "tail", "status", "targets", "audit", "consumers",
-    "dead-letters", "deliveries", "endpoints", "jobs", "keys", "processes", "schedules", "tasks",
-    "tenants",
+    "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "dump", "restore", "scale", "forecast", "ramp",
+    "switch", "leave", "hold", "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
+    "pause", "resume", "run-now", "operate", "deploy", "tail", "status", "doctor", "targets", "audit", "consumers",
+    "dead-letters", "deliveries", "endpoints", "jobs", "keys", "notify", "operations", "processes", "schedules",
+    "tasks", "tenants",
 ]  # fmt: skip
 
 

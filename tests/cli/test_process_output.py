@@ -48,6 +48,6 @@ def test_an_instance_s_history_has_authors_and_the_reasons_of_incidents(capsys: 
     print_instance(ended(), [FoundStep(2, NOW, came, [])], as_json=False)
     said = " ".join(capsys.readouterr().out.split())
     assert (
-        "completed ok, price at u by ann, cancel by gateway (API key ab12cd34), incident at g: no condition is true"
+        "completed ok, price at u by ann, cancel by gateway (the API key ab12cd34), incident at g: no condition is true"
         in said
     )

@@ -429,6 +429,6 @@ ELSEWHERE: dict[str, str] = {
     "Kept messages": "tests/engine/test_quotas.py::test_messages_and_definitions_are_refused_at_a_full_quota",
     "Versions of processes": "tests/engine/test_quotas.py::test_messages_and_definitions_are_refused_at_a_full_quota",
     "Timers of instances": (
-        "tests/engine/test_quotas.py::test_a_start_over_the_quota_of_timers_waits_and_then_goes_on"
+        "tests/engine/test_quotas.py::test_a_start_over_the_quota_of_timers_waits_and_then_continues"
     ),
 }
