@@ -165,13 +165,14 @@ class ScanPlanner:
             scan = Scan("own", horizon_s, batch, floor_s)
             return [PlannedScan(scan, now_s, self._own, self._between_s(since_s))]
         overdue = PlannedScan(Scan("own", 0.0, batch, floor_s), now_s, self._own)
-        # Many timers due at the same moment may have filled the queue. Half a batch of places is kept for timers with
-        # later due dates. Otherwise these timers would be leased only after the firing of the whole backlog.
-        ahead = min(batch, room + batch // 2)
-        if ahead <= 0 or now_s - self.passed_at_s < settings.poll_s:
+        if now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
-        if self._is_newest_next:
-            passing = Scan("newest", 0.0, min(ahead, max(1, batch // 2)), RAMP_AFTER_S)
+        # Many timers due at the same moment may have filled the queue. Half a batch of places is kept for timers with
+        # later due dates. Otherwise these timers would be leased only after the firing of the whole backlog. Without
+        # these places, too, the newest overdue timers still fire at once.
+        ahead = min(batch, room + batch // 2)
+        if ahead <= 0 or self._is_newest_next:
+            passing = Scan("newest", 0.0, max(1, batch // 2), RAMP_AFTER_S)
         else:
             passing = Scan("ahead", settings.horizon_s, ahead, min(since_s + COMMIT_S, RAMP_AFTER_S))
         return [PlannedScan(passing, now_s), overdue]
