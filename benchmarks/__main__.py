@@ -167,8 +167,8 @@ async def _run(postgres: Server) -> str:
     commits = await postgres.commits()
     usual, seldom = (format_value(it, "s") for it in (median(commits), quantiles(commits, n=100)[-1]))
     return (
-        f"{datetime.now().astimezone().date()}, on {_processor()}{postgres.about}, whose disk took {usual} for a commit"
-        f" and {seldom} for one in a hundred"
+        f"{datetime.now().astimezone().date()}, on {_processor()}{postgres.about}. A commit took {usual}, and the"
+        f" slowest of a hundred {seldom}"
     )
 
 

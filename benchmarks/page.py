@@ -43,7 +43,7 @@ def write(results: Results, folder: Path) -> Path:
 def _lines(results: Results, folder: Path) -> Iterator[str]:
     yield "# Benchmarks\n"
     yield (
-        "One run measures all contenders of a case, one after the other, each in a separate empty database on the same"
+        "One run measures all contenders of a case, one after the other. Each contender has an empty database on one"
         " Postgres with default settings. Each round repeats the whole run. Figures are medians, with the least and the"
         " greatest of the rounds in brackets; the best is bold. `The statement alone` and `our SQL alone` are limits,"
         " not contenders: our SQL in a loop, with no code around it. On a warm server, Postgres reuses files of its"

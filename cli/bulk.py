@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from shardclock.api.codes import NOT_DONE, invalid
 from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.field_names import in_options
-from shardclock_server.cli.operator import end_interrupted, operator
+from shardclock_server.cli.operator import end_interrupted, operator, way_on
 from shardclock_server.cli.output import DONE, print_json, print_note, print_table
 from shardclock_server.cli.recording import note_result
 from shardclock_server.cli.session import with_session
@@ -61,7 +61,7 @@ def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, ye
         with_session(do)
     except BulkBroken as broken:
         _print(bulk, wording, yes=yes, as_json=as_json)
-        raise BulkBroken(f"{broken}; {wording.again}") from broken
+        raise BulkBroken(f"{broken}; {way_on(bulk, wording.again)}") from broken
     except KeyboardInterrupt:
         end_interrupted(bulk)
         _print(bulk, wording, yes=yes, as_json=as_json)

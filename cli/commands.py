@@ -1,6 +1,6 @@
 """The commands by name. A command is imported on demand: importing all of them took a third of a command's time.
 
-Typer has a copy of click within itself, and only this copy's own parts take it, so the help is written by its methods.
+Typer contains a copy of click. Only classes of this copy work with it, so its methods write the help.
 """
 
 from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ import typer
 from shardclock_server.cli.bars import ProgressBars, bars_of
 from shardclock_server.cli.changed import print_changed
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.operator import end_interrupted, note_changed, operator
+from shardclock_server.cli.operator import end_interrupted, note_changed, operator, way_on
 from shardclock_server.cli.options import OfTenant
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.recording import note_result
@@ -209,9 +209,11 @@ def _change_all(
             _show_part(run, as_json=as_json)
         raise
     except BulkBroken as broken:
+        again = "the same command again does the rest"
         if run is not None:
             _show_part(run, as_json=as_json)
-        raise BulkBroken(f"{broken}; the same command again does the rest") from broken
+            again = way_on(run, again)
+        raise BulkBroken(f"{broken}; {again}") from broken
 
 
 def _show(changed: BulkResult[int], *, yes: bool, as_json: bool) -> int:

@@ -1,6 +1,8 @@
 """The commands that add a job, apply a file of jobs, and remove a job."""
 
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -69,11 +71,7 @@ def add(
     as_json: Json = False,
 ) -> int:
     """Add a job that runs a declared job's function, with its own rule and configuration."""
-    rules = {"--every": every, "--cron": cron, "--repeat": repeat}
-    given = [option for option, text in rules.items() if text is not None]
-    if len(given) > 1:
-        found = " and ".join(given)
-        raise Refusal(f"a job has one of {', '.join(rules)}, and this one has {found}; leave out the others")
+    _refuse_two({"--every": every, "--cron": cron, "--repeat": repeat})
     added = AddedJob(
         name,
         of_job,
@@ -86,15 +84,24 @@ def add(
         config=None if config is None else payload_of(read_payload(config, option="--config")),
     )
 
-    async def do(session: Session) -> int:
-        state = await add_job(session, added)
-        if as_json:
-            print_json({"state": state})
-        else:
-            print_table("", ["job", "state"], [(name, state)])
-        return DONE
+    return with_session(partial(_add, added=added, as_json=as_json))
 
-    return with_session(do)
+
+async def _add(session: Session, *, added: AddedJob, as_json: bool) -> int:
+    state = await add_job(session, added)
+    if as_json:
+        print_json({"state": state})
+    else:
+        print_table("", ["job", "state"], [(added.name, state)])
+    return DONE
+
+
+def _refuse_two(rules: Mapping[str, str | None]) -> None:
+    """Refuse more than one rule; each rule is an option with its text."""
+    given = [option for option, text in rules.items() if text is not None]
+    if len(given) > 1:
+        found = " and ".join(given)
+        raise Refusal(f"a job has one of {', '.join(rules)}, and this one has {found}; leave out the others")
 
 
 def remove(name: Name, as_json: Json = False) -> int:

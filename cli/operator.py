@@ -23,6 +23,17 @@ def note_changed(changed: BulkResult[Key], *, yes: bool) -> BulkResult[Key]:
     return changed
 
 
+def way_on(run: BulkRun, again: str) -> str:
+    """Say how the rest of a change is made after Postgres has stopped answering; `again` says how to repeat it.
+
+    Gateways continue an operation that has begun, so the repeated command would be a second one.
+    """
+    if run.operation_id is None:
+        return again
+    cancel = f"`shardclock operations cancel {run.operation_id}`"
+    return f"a gateway continues operation {run.operation_id} in a minute; without a gateway {cancel}, then {again}"
+
+
 def end_interrupted(run: BulkRun) -> None:
     """Cancel the operation of an interrupted command, so that no gateway continues it.
 

@@ -236,13 +236,13 @@ class Crew:
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):
             return  # we no longer lead: the next turn finds out which coordinator does
-        # The timers of the lost slots do not wait for the fleet's answer.
-        await self._processes.kill_dropped()
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._processes.spawn(node_id)
             self.stats.started += 1
         # A keeper without slots claims nothing more. It finishes its claimed timers and deliveries.
         self._processes.retire(self._processes.finished(todo.retire, finish_s=self._finish_s))
+        # Last, because neither lost slots nor new keepers wait for an actor that can't be killed.
+        await self._processes.kill_dropped()
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
         """Give all keepers their slots in one statement; False if this coordinator no longer leads."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,7 +54,7 @@ class KeeperProcesses:
         self._drain_s = drain_s
         self._processes: dict[str, KeeperProcess] = {}
         self._finishing: dict[str, float] = {}
-        self._dropped: list[KeeperHandle] = []
+        self._dropped: deque[KeeperHandle] = deque()
         self._log = log
 
     def __contains__(self, actor_name: object) -> bool:
@@ -199,11 +200,11 @@ class KeeperProcesses:
         errors:  FleetUnavailable  no answer in time: call again
         """
         while self._dropped:
-            handle = self._dropped.pop()
+            handle = self._dropped.popleft()
             try:
                 await handle.kill()
-            except FleetUnavailable:
-                self._dropped.append(handle)
+            except BaseException:
+                self._dropped.append(handle)  # the others come first next time
                 raise
 
     def _watch_process(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:

@@ -24,10 +24,10 @@ from shardclock_server.gateway.console.diagram import Drawings
 from shardclock_server.gateway.errors import HANDLERS
 from shardclock_server.gateway.gateway import Gateway
 from shardclock_server.gateway.limits.body_budget import BodyBudget
-from shardclock_server.gateway.limits.concurrency import ConcurrencyLimit
 from shardclock_server.gateway.limits.quotas import Quotas
 from shardclock_server.gateway.limits.refused_quotas import RefusedQuotas
 from shardclock_server.gateway.limits.unsent import UnsentBytes, UnsentLimit
+from shardclock_server.gateway.limits.wait_limits import WaitLimits
 from shardclock_server.gateway.limits.work_thread import WorkThread
 from shardclock_server.gateway.oidc.single_sign_on import SingleSignOn
 from shardclock_server.gateway.reference import page
@@ -88,10 +88,6 @@ DESCRIPTION = (
     " cluster runs; what is due then fires when one does."
 )
 READY_S = 1.0  # the limit of a readiness check, shorter than the timeout of probes
-ELSEWHERE = "ask another gateway"
-NO_WAIT = f"ask without wait, or {ELSEWHERE}"
-STREAM = "follow the log, lease records or wait for a run here"
-HELD_SHARE = 2  # waiting callers hold at most half of the connections
 OTHERS_SHARE = 4  # one tenant may hold three quarters of the sessions; a quarter is for other tenants
 BODY_BUDGET_BYTES = 48 * 1024 * 1024  # a limit for bodies with many lines; each byte costs three bytes of memory
 QUOTA_SESSIONS = 2  # connections to Postgres that count the usage of tenants
@@ -214,8 +210,6 @@ async def _opened(
     ):
         registration = settings.registration
         callers = KeyHolders(lookups, sessions, settings.gateway_url, registration) if needs_keys else Anyone()
-        held_most = connections_of(settings) // HELD_SHARE
-        held = ConcurrencyLimit(held_most, doing="wait at this gateway or follow the log", way_out=NO_WAIT, closes=True)
         gateway = Gateway(
             settings=settings,
             pool=pool,
@@ -234,11 +228,7 @@ async def _opened(
             long_polls=LongPolls(),
             changes=changes,
             operation_begun=operation_begun,
-            stream_limit=ConcurrencyLimit(settings.gateway_streams_max, doing=STREAM, way_out=ELSEWHERE, within=held),
-            wait_limit=ConcurrencyLimit(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT, within=held),
-            task_wait_limit=ConcurrencyLimit(
-                settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT, within=held
-            ),
+            wait_limits=WaitLimits.of(settings, connections=connections_of(settings)),
             models=models,
             previews=previews,
             body_budget=BodyBudget(BODY_BUDGET_BYTES),

@@ -16,6 +16,7 @@ from shardclock_server.gateway.limits.quotas import Quotas
 from shardclock_server.gateway.limits.refused_quotas import RefusedQuotas
 from shardclock_server.gateway.limits.unsent import UnsentBytes
 from shardclock_server.gateway.limits.usage import TenantUsage
+from shardclock_server.gateway.limits.wait_limits import WaitLimits
 from shardclock_server.gateway.limits.work_thread import WorkThread
 from shardclock_server.gateway.oidc.single_sign_on import SingleSignOn
 from shardclock_server.gateway.requests.callers import Callers, Viewers
@@ -81,9 +82,7 @@ class Gateway:
     long_polls: LongPolls
     changes: LogChanges  # for the pages of the console
     operation_begun: asyncio.Event  # the event is set when this gateway has begun an operation
-    stream_limit: ConcurrencyLimit
-    wait_limit: ConcurrencyLimit  # limits waits for the ends of timers and instances
-    task_wait_limit: ConcurrencyLimit
+    wait_limits: WaitLimits
     models: WorkThread
     previews: WorkThread
     body_budget: BodyBudget  # limits bodies with many lines
@@ -132,7 +131,7 @@ class Gateway:
         found = await read()
         if found is not None or not within_s:
             return found
-        with await self.acquire_wait_slot(tenant_id, self.stream_limit):
+        with await self.acquire_wait_slot(tenant_id, self.wait_limits.streams):
             return await self.long_polls.find(read, request.receive, within_s=within_s)
 
 

@@ -1,12 +1,12 @@
 """Change all timers of a filter in one bulk run. Every change can be repeated safely."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from shardclock_server.service.bulk_run import BulkBroken, BulkProgress, BulkRun
 from shardclock_server.service.operation_verbs import PAUSE, RESUME, change_keys
-from shardclock_server.service.operations import fields_of, record_done
+from shardclock_server.service.operations import record_done
 from shardclock_server.sql.clients.search import TimerFilter, find_keys, find_timers_of_system
 from shardclock_server.sql.operations.operations import Counts, NewOperation
 from shardclock_server.sql.retry import StoreRetry
@@ -82,7 +82,7 @@ class BulkChange(BulkRun):
         """Describe the operation, with the state of its timers if the verb could change those of another state."""
         states = self.change.states
         is_chosen = len(states) == 1 and self.change.verb not in (PAUSE, RESUME)
-        chosen = fields_of(self.wanted) | {"state": states[0] if is_chosen else None}
+        chosen = asdict(self.wanted) | {"state": states[0] if is_chosen else None}
         return self.actor.begin(self.change.verb, self.wanted.tenant_id, chosen, self.change.parameters)
 
     async def _change_whole(self, session: Session, whole: Callable[[Session], Awaitable[int]]) -> None:

@@ -31,8 +31,8 @@ class RefusedLine:
 class ImportReport:
     """The outcomes of a file's lines; blank lines are not counted.
 
-    `scheduled` includes `replaced`, the lines that replaced a timer of the same name, and `unchanged`, the lines whose
-    timer existed already.
+    shape:   `scheduled` includes `replaced` and `unchanged`: a replaced line took the place of a timer of its name, and
+             the timer of an unchanged line existed already
     """
 
     timers: list[tuple[Scheduled, NewTimer]] = field(default_factory=list)

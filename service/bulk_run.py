@@ -17,8 +17,10 @@ from shardclock_server.sql.operations.operations import (
     RUNNING,
     Counts,
     NewOperation,
+    OperationFilter,
     begin_operation,
     end_operation,
+    list_operations,
 )
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
@@ -136,6 +138,9 @@ class BulkRun(ABC):
             except (Refusal, StatementRefused) as refusal:
                 self.unsure = 0
                 await end_operation(session, operation_id, FAILED, error=str(refusal))
+                # An earlier page may have been changed without an answer.
+                (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
+                self.changed = ended.changed
                 raise
             except StoreUnavailable as error:
                 raise BulkBroken(f"Postgres does not answer ({error})") from error

@@ -7,13 +7,12 @@ import asyncio
 from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from shardclock.log.record import SIGNAL
 from shardclock_server.service.bulk_run import BulkProgress, BulkRun
 from shardclock_server.service.bulk_wording import BulkResult
 from shardclock_server.service.dead_letters import AT_ONCE_MAX, DeadLetterChange
-from shardclock_server.service.operations import fields_of
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter, DeadLetterKey, find_dead_letter_keys
 from shardclock_server.sql.operations.operations import NewOperation
 from shardclock_server.sql.session import Session
@@ -72,7 +71,7 @@ class DeadLetterRun(BulkRun):
     def new_operation(self) -> NewOperation:
         """Describe the operation."""
         parameters = {"per_s": self.change.per_s, "reason": self.change.reason}
-        return self.actor.begin(self.change.verb, self.wanted.tenant_id, fields_of(self.wanted), parameters)
+        return self.actor.begin(self.change.verb, self.wanted.tenant_id, asdict(self.wanted), parameters)
 
     def outcome(self, *, dry_run: bool) -> BulkResult[int]:
         """Return the changed keys and a sentence about them; for a dry run, the keys that would be changed."""

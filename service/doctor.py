@@ -10,18 +10,16 @@ from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
 from shardclock_server.sql.cluster.rights import LacksRights, require_rights
 from shardclock_server.sql.cluster.server import PostgresState, read_server
-from shardclock_server.sql.keys.keys import count_expiring
+from shardclock_server.sql.keys.keys import EXPIRES_SOON, count_expiring
 from shardclock_server.sql.migrate import WrongSchema, require_current
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 from shardclock_server.sql.tenants.tenants import list_tenants, measure_pending
-from shardclock_server.timers.duration import parse_duration
 from shardclock_server.timers.refusal import shortened
 
 MAJORS = range(15, 19)
 CONNECTIONS_SHARE, QUOTA_SHARE = 0.9, 0.9
 SKEW_S = 1.0
 OLD_TRANSACTION_S = 900.0
-KEYS_EXPIRE = parse_duration("P14D")  # as the alert ShardclockKeysExpire
 TENANTS_MAX = 100
 
 
@@ -191,7 +189,7 @@ async def _keepers(session: Session, its: Installation) -> Finding:
 
 
 async def _keys(session: Session, its: Installation) -> Finding:  # noqa: ARG001 - the shape of a check
-    if expiring := await count_expiring(session, KEYS_EXPIRE):
+    if expiring := await count_expiring(session, EXPIRES_SOON):
         return Finding(
             "keys",
             Level.WARNING,

@@ -35,7 +35,6 @@ from shardclock_server.sql.operations.operations import (
     claim_operation,
     delay_operation,
     end_operation,
-    find_due_operation,
     list_operations,
     lock_operation,
     note_page,
@@ -86,11 +85,6 @@ class Actor:
         )
 
 
-def fields_of(wanted: Any) -> dict[str, object]:
-    """Return the fields of a filter that is a dataclass."""
-    return asdict(wanted)
-
-
 def _shown(value: object) -> object:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
@@ -117,7 +111,7 @@ def in_one_step(
     session: Session, by: Actor | None, verb: str, wanted: Any, parameters: Mapping[str, object]
 ) -> InOneStep | None:
     """Describe a bulk change in one transaction; None without a caller: a change of one row is no operation."""
-    return None if by is None else InOneStep(session, by.begin(verb, wanted.tenant_id, fields_of(wanted), parameters))
+    return None if by is None else InOneStep(session, by.begin(verb, wanted.tenant_id, asdict(wanted), parameters))
 
 
 async def record_done(session: Session, new: NewOperation, counts: Counts) -> int:
@@ -133,22 +127,17 @@ async def change_page(
 ) -> Progress:
     """Change the next page of an operation, for the process that began it; return the progress after it.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again
+    errors:  Refusal           operation_ended: another process found a page that is refused
+             StoreUnavailable  the outcome is unknown: call again
              any error of `change`: none of the page's rows was changed
     """
     async with session.transaction():
         if await lock_operation(session, operation_id):
             return await _change_locked(session, operation_id, change, lambda _: SILENT_S + pause_s)
     (ended,) = await list_operations(session, OperationFilter(), operation_id=operation_id, limit=1)
+    if ended.state == FAILED:
+        raise Refusal.of(OPERATION_ENDED, operation_id=operation_id, state=FAILED, members={"state": FAILED})
     return Progress(ended.state, ended.matched, ended.changed, ended.unchanged)
-
-
-async def next_operation(session: Session) -> DueOperation | None:
-    """Find an operation that a gateway may continue; the session serves all tenants.
-
-    errors:  StoreUnavailable  no answer in time
-    """
-    return await find_due_operation(session)
 
 
 def tenants_of(due: DueOperation) -> Tenants:

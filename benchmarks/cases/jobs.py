@@ -39,9 +39,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "jobs",
     "Jobs that start each second",
-    "Each job starts once a second, and its function does nothing. The starts are spread over the second. The figures"
-    f" are the delay of a run's begin after its `next_start`, and the share of starts in {SECONDS} s that were made,"
-    " for a growing number of jobs.",
+    "Each job starts once a second, and its function does nothing. The starts are spread over the second. A run's"
+    f" delay is the time from its `next_start` to its begin. The second figure is the share of the due starts within"
+    f" {SECONDS} s that were made. The number of jobs grows.",
     tuple(PARTS.values()),
     lambda: [WithJobs()],
     measure,

@@ -81,7 +81,7 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent
         outcome = await write_timer(gateway, caller, timer, idempotent)
         return _answer(outcome, ScheduledAnswer.of(outcome))
     # The slot is taken before the write, so that a caller without a slot has scheduled nothing.
-    with await gateway.acquire_wait_slot(timer.tenant_id, gateway.wait_limit) as slot:
+    with await gateway.acquire_wait_slot(timer.tenant_id, gateway.wait_limits.ends) as slot:
         outcome = await write_timer(gateway, caller, timer, idempotent)
         return DeferredResponse(partial(_end_response, gateway.timer_ends, outcome, wait_s), slot.kept())
 

@@ -298,7 +298,7 @@ async def answer_at_end(
     """
     if not wait_s:
         return await _show(gateway, caller, await do())
-    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limit) as slot:
+    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limits.ends) as slot:
         shown = await do()
         found = await _find(gateway, shown.instance_key, caller)
         if not found.found.ended_at:

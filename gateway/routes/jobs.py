@@ -149,7 +149,7 @@ async def run_job(
     gateway, asked = gateway_of(request), await read_model(request, ConfigRequest)
     config = None if asked.config is None else payload_of(asked.config)
     wait_s = wait_s_of(wait) or 0.0
-    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.stream_limit) if wait_s else nullcontext():
+    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limits.streams) if wait_s else nullcontext():
         async with audited_transaction(request, ALL_TENANTS) as session:
             timer_key = await use_cases.run_job(session, name, config=config)
         if wait is None:

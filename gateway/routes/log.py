@@ -93,7 +93,7 @@ async def stream_log(
     if start is None:
         async with gateway.pool.session(NO_TENANTS) as session:
             start = await log_end(session)
-    acquire_slot = partial(gateway.acquire_wait_slot, caller.tenant_id, gateway.stream_limit)
+    acquire_slot = partial(gateway.acquire_wait_slot, caller.tenant_id, gateway.wait_limits.streams)
     return EventStream(_events(request, gateway, caller, start), acquire_slot)
 
 

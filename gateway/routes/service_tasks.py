@@ -116,7 +116,7 @@ async def activate_service_tasks(
         return None if isinstance(answer, Unchanged) else answer
 
     wait_s = wait_s_of(wait) or 0.0
-    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.task_wait_limit) if wait_s else nullcontext():
+    with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limits.tasks) if wait_s else nullcontext():
         lane = Lane(asked.type, caller.tenant_id)
         found = await gateway.task_waiters.wait(lane, read, request.receive, within_s=wait_s)
     return found or Unchanged(ServiceTasksAnswer(tasks=[]).model_dump())

@@ -220,7 +220,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
             end = await find_end(session, key)
         if end is not None or not wait_s:
             return _end_of(end)
-        with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limit) as slot:
+        with await gateway.acquire_wait_slot(caller.tenant_id, gateway.wait_limits.ends) as slot:
             return DeferredResponse(partial(_end_response, gateway.timer_ends, key, wait_s), slot.kept())
 
 

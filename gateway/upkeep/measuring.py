@@ -9,15 +9,13 @@ from functools import partial
 from shardclock_server.gateway.families import LOOP_EDGES
 from shardclock_server.keepers.loops import upkeep
 from shardclock_server.metrics.buckets import Buckets
-from shardclock_server.sql.keys.keys import count_expiring
+from shardclock_server.sql.keys.keys import EXPIRES_SOON, count_expiring
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
-from shardclock_server.timers.duration import parse_duration
 
 TICK_S = 0.1
 KEYS_S = 60.0  # the time between two counts of keys; the alert comes two weeks before a key expires
-SOON = parse_duration("P14D")
 
 
 @dataclass(slots=True)
@@ -57,7 +55,7 @@ async def measuring(pool: Pool) -> AsyncIterator[Measurements]:
 async def _count_keys(measurements: Measurements, pool: Pool) -> float:
     try:
         async with pool.session(NO_TENANTS) as session:
-            measurements.keys_expiring = await count_expiring(session, SOON)
+            measurements.keys_expiring = await count_expiring(session, EXPIRES_SOON)
     except (StoreUnavailable, StatementRefused):
         measurements.keys_expiring = None  # another alert reports that Postgres is away
     return KEYS_S

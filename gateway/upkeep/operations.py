@@ -1,11 +1,12 @@
-"""Continue bulk operations: those that the console began, and those whose process ended."""
+"""Continue the operations that the console began, and the operations of processes that have ended."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from shardclock_server.keepers.loops import upkeep
-from shardclock_server.service.operations import continue_operation, next_operation, tenants_of
+from shardclock_server.service.operations import continue_operation, tenants_of
+from shardclock_server.sql.operations.operations import find_due_operation
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 
@@ -22,7 +23,7 @@ async def continuing_operations(pool: Pool, begun: asyncio.Event) -> AsyncIterat
     async def change_page() -> float:
         begun.clear()
         async with pool.session(ALL_TENANTS) as session:
-            due = await next_operation(session)
+            due = await find_due_operation(session)
         if due is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_S):

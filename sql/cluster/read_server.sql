@@ -14,13 +14,7 @@ select
     current_user::text as role,
     to_regnamespace('shardclock') is not null as has_schema,
     clock_timestamp() as server_time,
-    (
-        select count(*) from pg_stat_activity a
-        where a.datid is not null and coalesce(a.backend_type, 'client backend') = 'client backend'
-    ) as connections,
-    current_setting('max_connections')::integer
-        - current_setting('superuser_reserved_connections')::integer
-        - coalesce(current_setting('reserved_connections', true)::integer, 0) as connections_max, -- new in Postgres 16
+    -- include: client_connections.sql
     pg_is_in_recovery() as is_standby,
     array(
         select s.name

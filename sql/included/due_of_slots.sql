@@ -11,13 +11,7 @@ union all
     cross join lateral (
         select t.timer_key, t.due_date
         from shardclock.timers t
-        where t.slot = s.slot
-            and t.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
-            and t.due_date > s.since
-            and shardclock.is_free(
-                t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-                array(select freed.holder from freed)
-            )
+        -- include: free_and_due.sql
         order by t.due_date
         limit s.share
         for update of t skip locked

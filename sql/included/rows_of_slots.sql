@@ -27,14 +27,7 @@ seen as materialized (
         -- A transaction that locks a row leaves its number in the row's xmax, and the number stays after its end.
         select t.timer_key, t.due_date, t.xmax <> '0' as touched
         from shardclock.timers t
-        where t.slot = s.slot
-            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at the horizon.
-            and t.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
-            and t.due_date > s.since
-            and shardclock.is_free(
-                t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-                array(select freed.holder from freed)
-            )
+        -- include: free_and_due.sql
         order by t.due_date
         limit s.share
     ) d

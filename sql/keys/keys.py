@@ -6,8 +6,9 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
-from shardclock_server.timers.duration import Duration
+from shardclock_server.timers.duration import Duration, parse_duration
 
+EXPIRES_SOON = parse_duration("P14D")  # the alert and `shardclock doctor` count keys that expire within this time
 LIVE_MAX = 2  # two live keys may have one name: the key in use, and during a rotation the next key
 
 

@@ -12,15 +12,8 @@ with behind as (
     union all
     select pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn) from pg_stat_replication r
 )
--- A role without pg_read_all_stats sees little of other roles' sessions: their database, and no backend_type.
 select
-    (
-        select count(*) from pg_stat_activity a
-        where a.datid is not null and coalesce(a.backend_type, 'client backend') = 'client backend'
-    ) as connections,
-    current_setting('max_connections')::integer
-        - current_setting('superuser_reserved_connections')::integer
-        - coalesce(current_setting('reserved_connections', true)::integer, 0) as connections_max, -- new in Postgres 16
+    -- include: client_connections.sql
     (select max(b.bytes) from behind b)::bigint as replica_lag_bytes,
     (select count(*) from pg_replication_slots s where not s.active) as slots_inactive,
     greatest(

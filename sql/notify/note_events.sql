@@ -20,6 +20,8 @@ where exists (
             select
             from shardclock.event_throttles h
             where h.tenant_id = s.tenant_id and h.endpoint = s.endpoint and h.kind = o.kind and h.subject = o.subject
+                -- A time far in the future was written before the clock was set back.
                 and h.sent_at > clock_timestamp() - :every::interval
+                and h.sent_at <= clock_timestamp() + :every::interval
         )
 )

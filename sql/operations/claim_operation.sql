@@ -9,5 +9,9 @@ from shardclock.operations o
 where o.operation_id = :operation_id::bigint
     and o.state = 'RUNNING'
     and o.role = session_user
-    and o.due_at <= coalesce(:now::timestamptz, now())
+    and (
+        o.due_at <= coalesce(:now::timestamptz, now())
+        -- A time after the longest pause was written before the clock was set back.
+        or o.due_at > coalesce(:now, now()) + interval '1 hour'
+    )
 for update skip locked

@@ -6,7 +6,13 @@
 -- index: operations_due
 select o.operation_id, o.tenant_id, o.verb, o.change::text as change, o.key_prefix
 from shardclock.operations o
-where o.state = 'RUNNING' and o.role = session_user and o.due_at <= coalesce(:now::timestamptz, now())
+where o.state = 'RUNNING'
+    and o.role = session_user
+    and (
+        o.due_at <= coalesce(:now::timestamptz, now())
+        -- A time after the longest pause was written before the clock was set back.
+        or o.due_at > coalesce(:now, now()) + interval '1 hour'
+    )
 order by o.due_at, o.operation_id
 limit 1
 for update skip locked

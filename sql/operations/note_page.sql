@@ -4,9 +4,6 @@
 -- out:   state text, matched bigint, changed bigint, unchanged bigint
 -- locks: the row
 -- index: operations_pkey, operation_pages_pkey
-with rest as materialized (
-    select exists (select from shardclock.operation_pages p where p.operation_id = :operation_id::bigint) as is_any
-)
 update shardclock.operations o
 set
     changed = o.changed + :changed::bigint,
@@ -15,6 +12,14 @@ set
     error = null,
     state = case when r.is_any then 'RUNNING' else 'DONE' end,
     ended_at = case when r.is_any then null else clock_timestamp() end
-from rest r
+from (
+    select
+        exists (
+            select
+            from shardclock.operation_pages p
+            join shardclock.operations w using (operation_id)
+            where p.operation_id = :operation_id::bigint and p.role = w.role
+        ) as is_any
+) r
 where o.operation_id = :operation_id and o.state = 'RUNNING'
 returning o.state, o.matched, o.changed, o.unchanged

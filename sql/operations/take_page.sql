@@ -12,7 +12,7 @@ where o.operation_id = :operation_id::bigint
     and p.page = (
         select n.page
         from shardclock.operation_pages n
-        where n.operation_id = :operation_id
+        where n.operation_id = :operation_id and n.role = o.role
         order by n.page
         limit 1
     )

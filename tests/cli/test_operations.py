@@ -14,14 +14,14 @@ RUNNING = """
         request_id, due_at, matched, changed, by_operator, verb, filter, change, interface
     )
     values (
-        gen_random_uuid(), now() + interval '1 day', 9, 3, true, 'pause', '{"target": "x"}', '{"reason": "closed"}',
+        gen_random_uuid(), now() + interval '30 min', 9, 3, true, 'pause', '{"target": "x"}', '{"reason": "closed"}',
         'cli'
     )
 """
 
 
 def add(shell: Shell, number: int) -> None:
-    asyncio.run(add_timers(shell.dsn, number, "now() + interval '1 day'"))
+    asyncio.run(add_timers(shell.dsn, number, "now() + interval '30 min'"))
 
 
 def acts(shell: Shell) -> list[tuple[object, ...]]:

@@ -80,7 +80,7 @@ async def test_operations_are_listed_found_and_cancelled(dsn: str, client: Async
     done = await (await client.bulk("pause", reason="strike", name_prefix="order-")).commit()
     running = (
         "insert into shardclock.operations (request_id, due_at, matched, by_operator, tenant_id, verb, filter, change,"
-        " interface) values (gen_random_uuid(), now() + interval '1 day', 9, false, 'default', 'cancel', '{}', '{}',"
+        " interface) values (gen_random_uuid(), now() + interval '30 min', 9, false, 'default', 'cancel', '{}', '{}',"
         " 'api')"
     )
     await query(dsn, running)

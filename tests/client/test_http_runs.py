@@ -22,7 +22,7 @@ async def test_a_client_waits_for_the_run_of_a_job(dsn: str, gateway: Api, clien
     start = await client.run_job("refresh")
     assert await client.wait_for_run("refresh", start, within="PT0.1S") is None
     waits = asyncio.create_task(client.wait_for_run("refresh", start, within="PT30S"))
-    await eventually(lambda: gateway.gateway.stream_limit.in_use == 1)
+    await eventually(lambda: gateway.gateway.wait_limits.streams.in_use == 1)
 
     async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
         await fire(shard)

@@ -57,7 +57,7 @@ async def test_concurrent_streams_never_exceed_their_limit(dsn: str) -> None:
         assert_full(await api.get("/v1/log/stream"), 2)
         for it in done:
             it.close()
-        await eventually(lambda: api.gateway.stream_limit.in_use == 0)
+        await eventually(lambda: api.gateway.wait_limits.streams.in_use == 0)
         async with asyncio.timeout(BOUND_S), session.get(f"{api.url}/v1/log/stream?after=0") as answer:
             assert answer.status == 200
 
@@ -81,13 +81,13 @@ async def test_a_start_without_a_place_to_wait_has_started_no_instance(dsn: str)
     async with serving(dsn, gateway_waits_max=1) as api:
         await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
         waiting = asyncio.create_task(api.post("/v1/processes/hello/start?wait=PT30S", {}))
-        await eventually(lambda: api.gateway.wait_limit.in_use == 1)
+        await eventually(lambda: api.gateway.wait_limits.ends.in_use == 1)
         assert_full(await api.post("/v1/processes/hello/start?wait=PT30S", {}), 1)
         assert (await api.post("/v1/processes/hello/start", {})).status == 201
         assert await value(dsn, "select count(*) from shardclock.deliveries") == 2
         api.stop()
         assert (await waiting).status == 201
-        assert api.gateway.wait_limit.in_use == 0
+        assert api.gateway.wait_limits.ends.in_use == 0
 
 
 async def test_a_tenants_waiters_for_instances_are_counted(dsn: str) -> None:

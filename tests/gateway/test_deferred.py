@@ -99,7 +99,7 @@ async def test_during_a_wait_for_a_timers_end_the_request_is_not_in_memory(api: 
 
     api.stop()
     assert (await waiting).status in {201, 204}
-    assert api.gateway.wait_limit.in_use == 0
+    assert api.gateway.wait_limits.ends.in_use == 0
 
 
 @pytest.mark.parametrize(("method", "path"), [("post", "/v1/processes/p/start"), ("get", "/v1/instances/{}")])
@@ -115,7 +115,7 @@ async def test_during_a_wait_for_an_instance_the_request_is_not_in_memory(api: A
     api.stop()
     answered = await waiting
     assert (answered.status, answered.json["state"]) == (201 if method == "post" else 200, "STARTING")
-    assert api.gateway.wait_limit.in_use == api.gateway.quotas.count_waiting("default") == 0
+    assert api.gateway.wait_limits.ends.in_use == api.gateway.quotas.count_waiting("default") == 0
 
 
 async def test_a_wait_for_an_instance_that_vanishes_is_answered_404(api: Api, dsn: str) -> None:
@@ -127,7 +127,7 @@ async def test_a_wait_for_an_instance_that_vanishes_is_answered_404(api: Api, ds
 
     api.stop()
     (await waiting).assert_problem("not_found", 404, f"instance {key}")
-    assert api.gateway.wait_limit.in_use == 0
+    assert api.gateway.wait_limits.ends.in_use == 0
 
 
 async def test_a_wait_for_an_instance_during_an_outage_is_answered_503(
@@ -146,7 +146,7 @@ async def test_a_wait_for_an_instance_during_an_outage_is_answered_503(
     answered = await waiting
     answered.assert_problem("unavailable", 503, "the connection was lost")
     assert int(answered.headers["Retry-After"]) > 0
-    assert api.gateway.wait_limit.in_use == 0
+    assert api.gateway.wait_limits.ends.in_use == 0
 
 
 async def test_a_refused_or_disconnected_caller_holds_no_place(dsn: str) -> None:
@@ -154,19 +154,19 @@ async def test_a_refused_or_disconnected_caller_holds_no_place(dsn: str) -> None
         named = {**HOUR, "name": "tea"}
         assert (await api.post("/v1/timers", named)).status == 201
         assert (await api.post("/v1/timers?wait=PT30S", named)).status == 409
-        assert api.gateway.wait_limit.in_use == api.gateway.quotas.count_waiting("default") == 0
+        assert api.gateway.wait_limits.ends.in_use == api.gateway.quotas.count_waiting("default") == 0
 
         for asking in (api.post("/v1/timers?wait=PT30S", HOUR), api.get("/v1/timers/1/end?wait=PT30S")):
             waiting = asyncio.create_task(asking)
             await eventually(lambda: api.gateway.timer_ends.count == 1)
             waiting.cancel()
-            await eventually(lambda: api.gateway.wait_limit.in_use == 0)
+            await eventually(lambda: api.gateway.wait_limits.ends.in_use == 0)
             assert api.gateway.quotas.count_waiting("default") == 0
 
     async with serving(dsn, gateway_waits_max=1, gateway_waiters_max=0) as api:
         for _ in range(2):
             (await api.get("/v1/timers/1/end?wait=PT30S")).assert_problem("over_quota", 429, "0 callers")
-        assert api.gateway.wait_limit.in_use == 0
+        assert api.gateway.wait_limits.ends.in_use == 0
 
 
 async def test_during_a_wait_the_objects_of_routing_and_validation_are_not_in_memory() -> None:

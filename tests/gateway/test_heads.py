@@ -163,7 +163,7 @@ async def test_head_has_the_answer_of_get_without_a_body(api: Api) -> None:
         assert head.body == b"", path
         if path == "/v1/log/stream":
             assert (head.status, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-            assert api.gateway.stream_limit.in_use == 0
+            assert api.gateway.wait_limits.streams.in_use == 0
             continue
         get = await ask_raw(api.url, "GET", path + query)
         moving = {"date"} | ({"content-length"} if path in ("/readyz", "/v1/cluster") else set())

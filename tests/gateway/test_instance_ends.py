@@ -50,7 +50,7 @@ async def test_few_statements_find_the_ends_for_all_waiting_callers() -> None:
             await asyncio.wait_for(asyncio.gather(*waits[50:]), BOUND_S)
             asked = [len(call.args[1]) for call in looks.call_args_list]
         assert max(asked) == 2, "for each instance once, however many wait for it"
-        await eventually(lambda: api.gateway.wait_limit.in_use == 0)
+        await eventually(lambda: api.gateway.wait_limits.ends.in_use == 0)
 
 
 async def test_waits_for_instances_survive_a_lost_connection() -> None:
@@ -74,7 +74,7 @@ async def test_a_disconnected_caller_ends_its_wait_and_polling_stops() -> None:
         await eventually(lambda: api.gateway.instance_ends.count == 1)
         wait.cancel()
         await asyncio.wait({wait})
-        await eventually(lambda: api.gateway.wait_limit.in_use == 0)
+        await eventually(lambda: api.gateway.wait_limits.ends.in_use == 0)
         await eventually(lambda: not api.gateway.instance_ends._waits.are_watched)
 
 

@@ -113,7 +113,7 @@ async def test_the_headers_of_a_second_request_have_the_same_limit(api: Api) -> 
 async def test_a_refusal_is_not_written_into_another_response(api: Api) -> None:
     async with connected(api) as wire:
         await wire.send(FOLLOWING)
-        await eventually(lambda: api.gateway.stream_limit.in_use == 1)
+        await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
         await wire.send(BEGUN + b"a" * 100_000)
         await wire.send(b"a" * 100_000)
         assert b"431" not in await wire.closed()
@@ -122,7 +122,7 @@ async def test_a_refusal_is_not_written_into_another_response(api: Api) -> None:
 async def test_a_parser_error_is_not_written_into_another_response(api: Api) -> None:
     async with connected(api) as wire:
         await wire.send(FOLLOWING)
-        await eventually(lambda: api.gateway.stream_limit.in_use == 1)
+        await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
         await wire.send(b"no request\r\n\r\n")
         assert b"400" not in await wire.closed()
 
@@ -202,5 +202,5 @@ async def test_a_client_that_stops_reading_loses_its_place(dsn: str, api: Api, m
     async with connected(api) as wire:
         wire.transport.pause_reading()
         await wire.send(FOLLOWING)
-        await eventually(lambda: api.gateway.stream_limit.in_use == 1)
-        await eventually(lambda: api.gateway.stream_limit.in_use == 0)
+        await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
+        await eventually(lambda: api.gateway.wait_limits.streams.in_use == 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from shardclock_server.cluster.families import REPORTED
-from shardclock_server.gateway.app import HELD_SHARE
 from shardclock_server.gateway.connections import connections_of
 from shardclock_server.gateway.families import FAMILIES, TENANTS_NAMED_MAX
+from shardclock_server.gateway.limits.wait_limits import HELD_SHARE
 from shardclock_server.gateway.upkeep.measuring import Measurements
 from shardclock_server.gateway.upkeep.stats import (
     RequestStats,

@@ -225,7 +225,7 @@ async def test_a_program_that_waits_over_http_gets_a_task_when_an_engine_opens_i
 
 async def test_a_disconnected_program_ends_its_wait_for_tasks(api: Api) -> None:
     waits = asyncio.create_task(api.post("/v1/service-tasks/activate?wait=PT5M", {"type": "pack"}))
-    await eventually(lambda: api.gateway.task_wait_limit.in_use == 1)
+    await eventually(lambda: api.gateway.wait_limits.tasks.in_use == 1)
     waits.cancel()
     await asyncio.wait({waits})
-    await eventually(lambda: api.gateway.task_wait_limit.in_use == 0)
+    await eventually(lambda: api.gateway.wait_limits.tasks.in_use == 0)

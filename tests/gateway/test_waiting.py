@@ -18,7 +18,7 @@ async def test_a_waiting_request_for_the_log_is_answered_when_a_record_comes(api
     await canceled(api, "old")
     end = (await api.get("/v1/log")).json["next"]
     waits = asyncio.create_task(api.get(f"/v1/log?after={end}&wait=PT30S"))
-    await eventually(lambda: api.gateway.stream_limit.in_use == 1)
+    await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
 
     await canceled(api, "x", tenant="eve")
     await canceled(api, "new")
@@ -26,7 +26,7 @@ async def test_a_waiting_request_for_the_log_is_answered_when_a_record_comes(api
     page = (await asyncio.wait_for(waits, BOUND_S)).json
     assert [record["name"] for record in page["records"]] == ["new"]
     assert page["next"] == page["records"][0]["position"]
-    assert api.gateway.stream_limit.in_use == 0
+    assert api.gateway.wait_limits.streams.in_use == 0
 
 
 async def test_a_waiting_page_reads_past_the_records_of_other_tenants(api: Api) -> None:
@@ -45,7 +45,7 @@ async def test_a_waiting_request_gets_an_empty_page_at_the_end_of_its_time(api: 
 async def test_a_waiting_request_for_a_lease_is_answered_when_a_record_comes(api: Api) -> None:
     assert (await api.post("/v1/consumers/billing/lease?wait=PT0.2S")).status == 204
     waits = asyncio.create_task(api.post("/v1/consumers/billing/lease?wait=PT30S"))
-    await eventually(lambda: api.gateway.stream_limit.in_use == 1)
+    await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
 
     await canceled(api, "new")
 
@@ -66,7 +66,7 @@ async def test_a_wait_of_more_than_five_minutes_is_refused(api: Api, path: str) 
 async def test_a_stopping_gateway_ends_long_polls(dsn: str) -> None:
     async with serving(dsn) as api:
         waits = asyncio.create_task(api.get("/v1/log?wait=PT30S"))
-        await eventually(lambda: api.gateway.stream_limit.in_use == 1)
+        await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
         api.gateway.stop_waits()
         assert (await asyncio.wait_for(waits, BOUND_S)).json["records"] == []
 
@@ -79,7 +79,7 @@ async def test_a_run_can_be_awaited_with_its_start_and_later(dsn: str, api: Api)
     path = f"/v1/jobs/refresh/runs/{started.json['timer_key']}"
     assert (await api.get(path)).status == 204
     waits = asyncio.create_task(api.get(f"{path}?wait=PT30S"))
-    await eventually(lambda: api.gateway.stream_limit.in_use == 1)
+    await eventually(lambda: api.gateway.wait_limits.streams.in_use == 1)
 
     async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
         await fire(shard)

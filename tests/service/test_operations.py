@@ -21,7 +21,6 @@ from shardclock_server.service.operations import (
     change_page,
     continue_operation,
     find_operation,
-    next_operation,
     page_of,
 )
 from shardclock_server.sql.clients.search import TimerFilter
@@ -67,7 +66,7 @@ async def begun(session: Session, verb: str = CANCEL, **parameters: object) -> D
     bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(verb, ("PENDING",), parameters))
     await bulk.find(session, NO_PROGRESS)
     await bulk.start(session, due_in_s=NOW)
-    due = await next_operation(session)
+    due = await find_due_operation(session)
     assert due is not None
     assert due.operation_id == bulk.operation_id
     return due
@@ -97,11 +96,11 @@ async def test_another_gateway_continues_after_the_first_one_died_between_two_pa
     assert await counts(operator, due) == ("RUNNING", 5, 2, 0)
 
     for _ in range(2):
-        assert await next_operation(operator) == due
+        assert await find_due_operation(operator) == due
         await continue_operation(operator, due)
 
     assert await counts(operator, due) == ("DONE", 5, 5, 0)
-    assert await next_operation(operator) is None
+    assert await find_due_operation(operator) is None
     assert await intents_of(dsn) == {"CANCELED": 5}
     assert await value(dsn, "select count(*) from shardclock.operation_pages") == 0
 
@@ -131,7 +130,7 @@ async def test_two_gateways_do_not_change_one_operation_at_the_same_time(dsn: st
     async with opened(dsn, OPERATOR) as first:
         async with first.transaction():
             assert await claim_operation(first, due.operation_id)
-            assert await next_operation(operator) is None
+            assert await find_due_operation(operator) is None
             await continue_operation(operator, due)
             assert await counts(operator, due) == ("RUNNING", 3, 0, 0)
         await continue_operation(first, due)
@@ -190,7 +189,7 @@ async def test_a_gateway_continues_the_operation_of_a_process_that_is_silent(dsn
 
     await query(dsn, "update shardclock.operations set due_at = now() - interval '1 min'")
 
-    due = await next_operation(operator)
+    due = await find_due_operation(operator)
     assert due is not None
     assert (await shown(operator, due)).state == "INTERRUPTED"
     for _ in range(2):
@@ -254,10 +253,10 @@ async def test_operations_take_turns(dsn: str, operator: Session) -> None:
     await bulk.find(operator, NO_PROGRESS)
     await bulk.start(operator, due_in_s=NOW)
 
-    assert await next_operation(operator) == long
+    assert await find_due_operation(operator) == long
     await continue_operation(operator, long)
 
-    due = await next_operation(operator)
+    due = await find_due_operation(operator)
     assert due is not None
     assert due.operation_id == bulk.operation_id
 
@@ -268,7 +267,7 @@ async def test_with_a_rate_the_next_page_waits_until_the_page_before_is_due(dsn:
     run = DeadLetterRun(an_operator(), redriving(operator, per_s=2), DeadLetterFilter())
     await run.find(operator, NO_PROGRESS)
     await run.start(operator, due_in_s=NOW)
-    due = await next_operation(operator)
+    due = await find_due_operation(operator)
     assert due is not None
 
     before = await read_clock(operator)
@@ -286,10 +285,10 @@ async def test_a_gateway_leaves_the_operations_of_another_login(dsn: str, sessio
     bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
     await bulk.find(session, NO_PROGRESS)
     await bulk.start(session, due_in_s=NOW)
-    due = await next_operation(session)
+    due = await find_due_operation(session)
     assert due is not None
 
-    assert await next_operation(operator) is None
+    assert await find_due_operation(operator) is None
     await continue_operation(operator, due)
 
     assert await counts(operator, due) == ("RUNNING", 3, 0, 0)

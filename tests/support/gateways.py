@@ -165,7 +165,7 @@ async def serving(
 ) -> AsyncIterator[Api]:
     """Run a gateway on a database, with the rights of a role; an idle connection is kept for `idle_s`.
 
-    `listener` is for a gateway whose settings have its own address.
+    Give the `listener` of the address in the settings; without one a free port is used.
     """
     given = GatewaySettings(**settings)
     app = make_app(given, as_role(dsn, role) if role else dsn, needs_keys=needs_keys)

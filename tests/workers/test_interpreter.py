@@ -91,7 +91,7 @@ def test_a_program_that_is_no_python_is_refused(tmp_path: Path, text: str) -> No
 
 @pytest.mark.parametrize("old", [[2, 7], [3, 9], [3, 10]])
 def test_a_python_before_3_11_is_refused(tmp_path: Path, old: list[int]) -> None:
-    # What such a Python prints: it does not look for the client.
+    # An old Python prints its version, and does not look for the client.
     printed = json.dumps({"python": old, "client": None, "library": ""})
     name = program(tmp_path / "python", f"echo '{printed}'")
 

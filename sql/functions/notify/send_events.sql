@@ -45,12 +45,17 @@ begin
     ),
     known as materialized (
         select
-            tenant_id, endpoint, kind, subject, h.sent_at, n.newest is not null as is_new,
-            coalesce(h.sent_at <= moment - every, true) as is_due,
+            coalesce(n.tenant_id, h.tenant_id) as tenant_id, coalesce(n.endpoint, h.endpoint) as endpoint,
+            coalesce(n.kind, h.kind) as kind, coalesce(n.subject, h.subject) as subject,
+            h.sent_at, n.newest is not null as is_new,
+            -- A time far in the future was written before the clock was set back.
+            (h.sent_at > moment - every and h.sent_at <= moment + every) is not true as is_due,
             coalesce(n.events, 0) + coalesce(h.waiting, 0) as events,
-            coalesce((select to_jsonb(t) from taken t where t.event_id = n.newest), h.event) as event
+            case when t.event_id is null then h.event else to_jsonb(t) end as event
         from news n
-        full join shardclock.event_throttles h using (tenant_id, endpoint, kind, subject)
+        full join shardclock.event_throttles h
+            on (h.tenant_id, h.endpoint, h.kind, h.subject) = (n.tenant_id, n.endpoint, n.kind, n.subject)
+        left join taken t on t.event_id = n.newest
     ),
     forgotten as (
         delete from shardclock.event_throttles h

@@ -79,7 +79,7 @@ async def test_a_stream_ends_with_its_session_and_frees_its_slot(
         async for _ in pieces:
             pass
 
-    assert locked.gateway.wait_limit.in_use == 0
+    assert locked.gateway.wait_limits.ends.in_use == 0
     assert await value(dsn, "select count(*) from shardclock.console_sessions") == 1, "it ends by its key"
 
 

@@ -20,7 +20,7 @@ ADD = """
         request_id, due_at, matched, changed, by_operator, tenant_id, verb, filter, change, interface, key_name, error
     )
     select
-        gen_random_uuid(), now() + interval '1 day', 9, 3, $2, $3, $4, jsonb_build_object('name_prefix', $1::text),
+        gen_random_uuid(), now() + interval '30 min', 9, 3, $2, $3, $4, jsonb_build_object('name_prefix', $1::text),
         jsonb_build_object('reason', $1::text), 'console', $1, $1
     from generate_series(1, $5::integer)
 """
@@ -101,7 +101,7 @@ async def test_a_reader_sees_no_verb_and_is_refused_and_another_tenant_sees_noth
 
 
 async def test_a_key_of_the_audit_leads_to_the_operation(dsn: str, api: Api, browser: Browser) -> None:
-    await add_timers(dsn, 2, "now() + interval '1 day'")
+    await add_timers(dsn, 2, "now() + interval '30 min'")
     token = (await api.post("/v1/timers/bulk/pause?dry_run=true")).json["token"]
     number = (await api.post(f"/v1/timers/bulk/pause?token={token}")).json["operation_id"]
 

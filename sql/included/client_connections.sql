@@ -1,0 +1,9 @@
+-- Selects the number of clients' connections, and their limit for roles without special rights. A role without
+-- pg_read_all_stats sees little of other roles' sessions: their database, and no backend_type.
+(
+    select count(*) from pg_stat_activity a
+    where a.datid is not null and coalesce(a.backend_type, 'client backend') = 'client backend'
+) as connections,
+current_setting('max_connections')::integer
+    - current_setting('superuser_reserved_connections')::integer
+    - coalesce(current_setting('reserved_connections', true)::integer, 0) as connections_max, -- new in Postgres 16

@@ -1,0 +1,9 @@
+-- Restricts the timers `t` to the free ones of the slot `s` that are due before the horizon.
+where t.slot = s.slot
+    -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at the horizon.
+    and t.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
+    and t.due_date > s.since
+    and shardclock.is_free(
+        t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+        array(select freed.holder from freed)
+    )
