@@ -108,12 +108,16 @@ class Postmaster:
             raise EmbeddedPostgresError(f"a path of {length} bytes is too long for Postgres: at most {PATH_BYTES_MAX}")
 
     def _ensure_user(self, user: str) -> None:
-        try:
-            ensure_user_exists(user)
-        except subprocess.CalledProcessError as error:
-            raise EmbeddedPostgresError(
-                f"Postgres does not run as root, and no user {user!r} can be made for it: {cause_in(error.stderr)}"
-            ) from None
+        for attempts_left in (1, 0):  # if another process makes the user meanwhile, the second attempt finds it
+            try:
+                ensure_user_exists(user)
+                return
+            except subprocess.CalledProcessError as error:
+                if not attempts_left:
+                    reason = cause_in(error.stderr)
+                    raise EmbeddedPostgresError(
+                        f"Postgres does not run as root, and no user {user!r} can be made for it: {reason}"
+                    ) from None
 
     def ensure_up(self) -> None:
         """Start the server from any state, also after a crash, and wait until it answers."""
