@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import psutil
@@ -108,16 +108,14 @@ class Postmaster:
             raise EmbeddedPostgresError(f"a path of {length} bytes is too long for Postgres: at most {PATH_BYTES_MAX}")
 
     def _ensure_user(self, user: str) -> None:
-        for attempts_left in (1, 0):  # if another process makes the user meanwhile, the second attempt finds it
-            try:
+        try:
+            with suppress(subprocess.CalledProcessError):
                 ensure_user_exists(user)
-                return
-            except subprocess.CalledProcessError as error:
-                if not attempts_left:
-                    reason = cause_in(error.stderr)
-                    raise EmbeddedPostgresError(
-                        f"Postgres does not run as root, and no user {user!r} can be made for it: {reason}"
-                    ) from None
+            ensure_user_exists(user)  # finds the user, also if another process made it at the same time
+        except subprocess.CalledProcessError as error:
+            raise EmbeddedPostgresError(
+                f"Postgres does not run as root, and no user {user!r} can be made for it: {cause_in(error.stderr)}"
+            ) from None
 
     def ensure_up(self) -> None:
         """Start the server from any state, also after a crash, and wait until it answers."""

@@ -24,6 +24,10 @@ from tests.support.factories import HolderClient, add_holder, query
 from tests.support.program import Shell
 
 OTHER = "cart.left"
+WAY_ON = (
+    "a gateway continues operation 1 in a minute; without a gateway `shardclock operations cancel 1`, then the same"
+    " command again does the rest"
+)
 
 
 @pytest.fixture
@@ -176,8 +180,7 @@ def test_a_broken_run_reports_its_changes(shell: Shell, letters: list[int]) -> N
     assert broken.err.splitlines() == [
         "1 dead letter discarded",
         "up to 1 more may have been changed: the answer was lost",
-        "shardclock: Postgres does not answer (no answer); a gateway continues operation 1 in a minute; without a"
-        " gateway `shardclock operations cancel 1`, then the same command again does the rest",
+        f"shardclock: Postgres does not answer (no answer); {WAY_ON}",
     ]
     assert asked == letters[:2]
 

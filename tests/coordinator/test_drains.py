@@ -96,6 +96,31 @@ async def test_a_dead_actor_that_the_fleet_did_not_kill_is_killed_in_a_later_tur
     assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
 
 
+async def test_an_actor_that_the_fleet_can_not_kill_holds_up_neither_a_new_keeper_nor_other_kills(
+    session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, reconciler)
+    first, second = fleet.there["shard-1"], fleet.there["shard-2"]
+
+    async def is_away() -> None:
+        raise FleetUnavailable("it does not answer")
+
+    monkeypatch.setattr(first, "kill", is_away)
+    for number, actor in enumerate((first, second), start=1):
+        actor.dies.set()
+        await eventually(lambda: bool(reconciler._crews[0]._processes.gone()))
+        with pytest.raises(FleetUnavailable):
+            await reconciler.turn()
+        reconciler._ask_again_s = 0.0
+        if number == 1:
+            assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
+    with pytest.raises(FleetUnavailable):
+        await reconciler.turn()
+
+    assert fleet.killed == [second]
+
+
 async def test_a_keeper_that_drains_is_drained_once_and_is_ours_until_it_has_ended(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:

@@ -15,6 +15,7 @@ import asyncpg
 import psutil
 import pytest
 
+from shardclock_server.embedded import postmaster
 from shardclock_server.embedded.postmaster import Postmaster
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 from tests.conftest import VERSIONS
@@ -192,6 +193,35 @@ def test_a_path_that_is_not_a_directory_is_refused_in_one_line(data_dir: Path) -
 
 
 @pytest.mark.slow
+def test_the_server_starts_if_another_process_makes_its_user_at_the_same_time(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users: list[str] = []
+
+    def ensure(name: str) -> None:
+        users.append(name)
+        if len(users) == 1:  # the other process was a moment faster
+            raise subprocess.CalledProcessError(9, "useradd", stderr=f"useradd: user '{name}' already exists")
+
+    monkeypatch.setattr(postmaster, "ensure_user_exists", ensure)
+    monkeypatch.setattr(postmaster.os, "geteuid", lambda: 0)
+
+    Postmaster(data_dir, VERSIONS[-1]).prepare()
+
+    assert set(users) == {"pgserver"}
+
+
+def test_a_user_that_can_not_be_made_is_named(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> None:
+        raise subprocess.CalledProcessError(1, "useradd", stderr="useradd: cannot lock /etc/passwd")
+
+    monkeypatch.setattr(postmaster, "ensure_user_exists", fail)
+    monkeypatch.setattr(postmaster.os, "geteuid", lambda: 0)
+
+    with pytest.raises(EmbeddedPostgresError, match=r"no user 'pgserver' can be made for it: .*cannot lock"):
+        Postmaster(data_dir, VERSIONS[-1]).prepare()
+
+
 def test_a_server_that_does_not_start_gives_the_cause_in_one_line(data_dir: Path) -> None:
     EmbeddedPostgres.start(data_dir).close()
     with (data_dir / "pgdata" / "postgresql.conf").open("a") as conf:

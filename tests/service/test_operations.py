@@ -61,6 +61,9 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_change, "PAGE_TIMERS", 2)
 
 
+ADD_PAGE = "insert into shardclock.operation_pages (operation_id, page, role, keys) values ($1, -1, 'eve', $2)"
+
+
 async def begun(session: Session, verb: str = CANCEL, **parameters: object) -> DueOperation:
     """Begin an operation over all timers, as the console does, and leave it to gateways."""
     bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(verb, ("PENDING",), parameters))
@@ -197,6 +200,18 @@ async def test_a_gateway_continues_the_operation_of_a_process_that_is_silent(dsn
     assert await counts(operator, due) == ("DONE", 3, 3, 0)
 
 
+async def test_a_gateway_continues_an_operation_whose_clock_was_set_back(dsn: str, operator: Session) -> None:
+    await add_timers(dsn, 1, IN_A_DAY)
+    due = await begun(operator)
+    await query(dsn, "update shardclock.operations set due_at = now() + interval '1 day'")
+
+    assert (await shown(operator, due)).state == "INTERRUPTED"
+    assert await find_due_operation(operator) == due
+    await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("DONE", 1, 1, 0)
+
+
 async def test_rows_that_changed_meanwhile_are_counted_as_unchanged(dsn: str, operator: Session) -> None:
     keys = await add_timers(dsn, 3, IN_A_DAY)
     due = await begun(operator, PAUSE)
@@ -278,6 +293,45 @@ async def test_with_a_rate_the_next_page_waits_until_the_page_before_is_due(dsn:
     assert due_at >= before + timedelta(seconds=10), "20 letters, two a second"
     assert await find_due_operation(operator, now=due_at - timedelta(seconds=1)) is None
     assert await find_due_operation(operator, now=due_at) == due
+
+
+async def test_an_operation_changes_no_page_that_another_login_added_to_it(dsn: str, operator: Session) -> None:
+    (key,) = await add_timers(dsn, 1, IN_A_DAY)
+    due = await begun(operator)
+    (foreign,) = await add_timers(dsn, 1, IN_A_DAY)
+    await query(dsn, ADD_PAGE, due.operation_id, [foreign])
+
+    await continue_operation(operator, due)
+
+    assert await counts(operator, due) == ("DONE", 1, 1, 0)
+    assert await value(dsn, "select array_agg(timer_key) from shardclock.timers") == [foreign]
+    assert key != foreign
+
+
+async def test_a_run_whose_operation_a_gateway_ended_reports_the_refusal_and_the_true_count(
+    dsn: str, operator: Session
+) -> None:
+    await add_timers(dsn, 2, IN_A_DAY)
+    await add_timers(dsn, 1, "'9999-12-31Z'")
+    bulk = BulkChange(
+        an_operator(), TimerFilter(), ChangeKind(RESCHEDULE, ("PENDING",), {"shift": "P1D", "operation": "x"})
+    )
+    await bulk.find(operator, NO_PROGRESS)
+    await bulk.start(operator, due_in_s=NOW)
+    due = await find_due_operation(operator)
+    assert due is not None
+    for _ in range(2):
+        await continue_operation(operator, due)
+    assert (await counts(operator, due))[0] == "FAILED"
+
+    async def change(keys: Sequence[int]) -> int:
+        raise AssertionError(keys)
+
+    with pytest.raises(Refusal, match=f"operation {due.operation_id} is FAILED already") as refusal:
+        await bulk.change_all(operator, change, NO_PROGRESS)
+
+    assert refusal.value.code.name == "operation_ended"
+    assert (bulk.changed, bulk.unsure) == (2, 0)
 
 
 async def test_a_gateway_leaves_the_operations_of_another_login(dsn: str, session: Session, operator: Session) -> None:

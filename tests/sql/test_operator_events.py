@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from shardclock_server.sql.endpoints.endpoints import EndpointName, disable_endpoint, remove_endpoint
+from shardclock_server.sql.notify.events import EVENTS_MAX, send_events
 from shardclock_server.sql.session import Connection, Session
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver, done, failed
 from tests.support.factories import BOUND_S, HolderClient, query, value
@@ -20,6 +21,12 @@ BURY = """
     insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, claims,
         failed_attempts, slot, tenant_id, timer_type, target, reason)
     values ($1, now(), now(), now(), 1, 10, 10, 0, 'default', 'USER', $2, 'it raised')
+"""
+
+TURN_S = 5.0  # a coordinator's timeout
+ADD_SUBJECTS = """
+    insert into shardclock.operator_events (tenant_id, kind, subject, sentence)
+    select 'default', 'delivery.dead', 'target ' || n, 'it was given up' from generate_series(1, $1::integer) n
 """
 
 
@@ -152,6 +159,27 @@ async def test_further_events_of_a_subject_wait_five_minutes_and_are_counted(dsn
     # and after five quiet minutes nothing is left of them.
     assert await send(dsn, now=began + timedelta(minutes=10)) == 0
     assert await value(dsn, "select count(*) from shardclock.event_throttles") == 0
+
+
+async def test_a_clock_that_is_set_back_stops_no_event(dsn: str) -> None:
+    await subscribe(dsn, DEAD)
+    began = datetime.now(UTC)
+    await query(dsn, BURY, 1, HANDLER)
+    assert await send(dsn, now=began + timedelta(days=1)) == 1
+
+    await query(dsn, BURY, 2, HANDLER)
+
+    assert await send(dsn, now=began) == 1
+    await query(dsn, BURY, 3, HANDLER)
+    assert await send(dsn, now=began + timedelta(minutes=4)) == 0, "five minutes apart as before"
+
+
+async def test_events_of_as_many_subjects_as_one_call_takes_are_sent_in_time(dsn: str) -> None:
+    await subscribe(dsn, DEAD)
+    await query(dsn, ADD_SUBJECTS, EVENTS_MAX)
+
+    async with Session(as_role(dsn, "shard"), application="test", timeout_s=TURN_S) as session:
+        assert await send_events(session) == EVENTS_MAX
 
 
 async def test_a_hundred_dead_letters_are_one_webhook(dsn: str) -> None:
