@@ -204,7 +204,7 @@ def test_the_server_starts_if_another_process_makes_its_user_at_the_same_time(
             raise subprocess.CalledProcessError(9, "useradd", stderr=f"useradd: user '{name}' already exists")
 
     monkeypatch.setattr(postmaster, "ensure_user_exists", ensure)
-    monkeypatch.setattr(postmaster.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     Postmaster(data_dir, VERSIONS[-1]).prepare()
 
@@ -216,7 +216,7 @@ def test_a_user_that_can_not_be_made_is_named(data_dir: Path, monkeypatch: pytes
         raise subprocess.CalledProcessError(1, "useradd", stderr="useradd: cannot lock /etc/passwd")
 
     monkeypatch.setattr(postmaster, "ensure_user_exists", fail)
-    monkeypatch.setattr(postmaster.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     with pytest.raises(EmbeddedPostgresError, match=r"no user 'pgserver' can be made for it: .*cannot lock"):
         Postmaster(data_dir, VERSIONS[-1]).prepare()
