@@ -2,10 +2,14 @@
 # Starts one of two Ray clusters, blue or green, gives it the lead, and removes the other one: the first installation,
 # each upgrade, and the way back, which is an upgrade to the former colour.
 #
-#   k8s/upgrade.sh OVERLAY COLOUR                        k8s/upgrade.sh prod green
-#   k8s/upgrade.sh --helm NAMESPACE COLOUR [OPTION ...]  k8s/upgrade.sh --helm shardclock green --set image.tag=1.1.0
+#   k8s/upgrade.sh OVERLAY COLOUR
+#   k8s/upgrade.sh prod green
 #
-# The options are those of `helm upgrade`, and are for both charts; other values stay as they are.
+#   k8s/upgrade.sh --helm NAMESPACE COLOUR [OPTION ...] [--shared OPTION ...] [--cluster OPTION ...]
+#   k8s/upgrade.sh --helm shardclock green --set image.tag=1.1.0 --cluster --set shards.replicas=5
+#
+# The options are Helm's --set, --values and their like. The first ones are for both charts, those after --shared for
+# the chart shardclock, and those after --cluster for the chart shardclock-cluster. Other values stay as they are.
 # Safe to stop and to start again at any point: each step first checks whether it is done. No timer is lost or fired
 # twice at any stop, because the two clusters meet in Postgres.
 set -euo pipefail
@@ -25,7 +29,7 @@ main() {
     fi
     overlay=$1 namespace=$1 colour=$2
     shift 2
-    options=("$@")
+    sort_options "$@"
     [ "$source" = helm ] || check_overlay
     check_colour
     command -v kubectl > /dev/null || refuse 3 "kubectl is not on PATH; install it, then say this again"
@@ -42,12 +46,27 @@ main() {
         step "the lead to the $colour cluster" in_cluster shardclock switch "$new" --wait 120
     fi
     step "every slot with its living $keepers" wait_until is_serving
-    # Its policies may outlive it, if this script was stopped between the two deletions.
-    if exists raycluster "$old" || exists networkpolicy "shardclock-ray-$other"; then
+    if exists raycluster "$old" || "outlives_by_$source"; then
         step "an end to the $other Ray cluster" end_old
     fi
     tell_of_workers
     say "done: $new serves; \`kubectl -n $namespace get raycluster\` shows it"
+}
+
+# An empty list is an unset one for `set -u` before Bash 4.4, hence `${list[@]+...}` where a list is read.
+sort_options() {
+    local option charts=both
+    of_shared=() of_colour=()
+    for option in "$@"; do
+        case $option in
+            --shared) charts=shared ;;
+            --cluster) charts=cluster ;;
+            *)
+                [ "$charts" = cluster ] || of_shared+=("$option")
+                [ "$charts" = shared ] || of_colour+=("$option")
+                ;;
+        esac
+    done
 }
 
 check_overlay() {
@@ -92,19 +111,33 @@ way_out() {
 # Sets `manifests` to the objects of the new colour.
 read_kustomize() { manifests=$(kubectl kustomize "overlays/$overlay/$colour"); }
 
-# A new colour gets the values of the other one.
+# Helm renders both charts before a change: each refuses a value that is not its own.
 read_helm() {
+    local release
     command -v helm > /dev/null || refuse 3 "helm is not on PATH; install Helm 4, then say this again"
     has_release shardclock ||
         refuse 2 "there is no release shardclock in namespace $namespace: install it as docs/operate/kubernetes.md says"
     values="{}"
-    if has_release "$new"; then
-        values=$(helm_in get values "$new" --output json)
-    elif has_release "$old"; then
-        values=$(helm_in get values "$old" --output json)
-    fi
-    manifests=$(of_cluster template) ||
-        refuse 2 "the chart refuses these values: helm says why above; nothing was changed"
+    release=$(release_with_values)
+    [ -z "$release" ] || values=$(helm_in get values "$release" --output json)
+    manifests=$(chart_of_colour template) || refuse_values shardclock-cluster
+    chart_of_shared --dry-run=server > /dev/null || refuse_values shardclock
+}
+
+refuse_values() {
+    refuse 2 "the chart $1 refuses these values: helm says why above; nothing was changed; a value of one chart comes after --shared or --cluster"
+}
+
+# A colour starts with its own values, a new one with those of the other colour. A release without a RayCluster has the
+# values of an earlier time, so it comes last.
+release_with_values() {
+    local name
+    for name in "$new" "$old"; do
+        if exists raycluster "$name" && has_release "$name"; then echo "$name" && return; fi
+    done
+    for name in "$new" "$old"; do
+        if has_release "$name"; then echo "$name" && return; fi
+    done
 }
 
 has_release() {
@@ -115,8 +148,13 @@ has_release() {
 }
 
 # Runs a command of Helm for the chart of the new colour.
-of_cluster() {
-    helm_in "$@" "$new" charts/shardclock-cluster --values - --set "colour=$colour" "${options[@]}" <<< "$values"
+chart_of_colour() {
+    helm_in "$@" "$new" charts/shardclock-cluster --values - --set "colour=$colour" \
+        ${of_colour[@]+"${of_colour[@]}"} <<< "$values"
+}
+
+chart_of_shared() {
+    helm_in upgrade shardclock charts/shardclock --reset-then-reuse-values "$@" ${of_shared[@]+"${of_shared[@]}"}
 }
 
 # The keepers of the new cluster: workers only if it has pods for them. An app's workers are wanted once boot has
@@ -159,8 +197,7 @@ share_by_kustomize() {
 
 # The chart names the Job after its content, so an existing Job has brought the schema up to date.
 share_by_helm() {
-    helm_in upgrade shardclock charts/shardclock --reset-then-reuse-values --wait --wait-for-jobs \
-        --timeout="${WAIT_S}s" "${options[@]}" > /dev/null ||
+    chart_of_shared --wait --wait-for-jobs --timeout="${WAIT_S}s" > /dev/null ||
         refuse 4 "the release shardclock was not upgraded in $WAIT_S s: helm says why above, and nothing was taken down"
 }
 
@@ -227,6 +264,11 @@ number() {
     echo "${found:-0}"
 }
 
+# The other objects of the old colour outlive its RayCluster if this script was stopped between the two deletions.
+outlives_by_kustomize() { exists networkpolicy "shardclock-ray-$other"; }
+
+outlives_by_helm() { has_release "$old"; }
+
 # Its network policies last: until its pods are gone, their calls go on, and need these policies.
 end_old() {
     on delete raycluster "$old" --ignore-not-found --wait --timeout="${WAIT_S}s"
@@ -270,7 +312,7 @@ bring_up_by_kustomize() {
 
 bring_up_by_helm() {
     exists raycluster "$new" || wait_for_end_of_pods
-    of_cluster upgrade --install > /dev/null ||
+    chart_of_colour upgrade --install > /dev/null ||
         refuse 3 "the release $new was not installed: helm says why above, and nothing was taken down"
 }
 

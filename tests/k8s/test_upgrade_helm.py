@@ -1,0 +1,117 @@
+"""Test `k8s/upgrade.sh --helm` with a `helm` and a `kubectl` that record their calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.helm import add_helm
+from tests.support.kubectl import Place
+
+BAD_INPUT = 2
+BLUE = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue"}
+NAMESPACE = "shop"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """Make a fake Kubernetes with the shared parts and a blue cluster, each a release."""
+    place = Place.made_in(tmp_path)
+    place.becomes(**BLUE)
+    add_helm(place, blue={"image.tag": "1.0.0"})
+    return place
+
+
+def changes(place: Place) -> list[str]:
+    """List the recorded calls of Helm that change a release."""
+    return [line for line in place.asked() if line.startswith(("helm upgrade", "helm uninstall")) and "dry" not in line]
+
+
+def test_an_upgrade_installs_the_other_colour_with_the_values_of_the_present_one(place: Place) -> None:
+    tag, wait = "--set image.tag=1.1.0", "--wait --wait-for-jobs --timeout=20s"
+    done = place.upgrade("--helm", NAMESPACE, "green", *tag.split())
+    assert done.returncode == 0, done.stderr
+    assert changes(place) == [
+        f"helm upgrade shardclock charts/shardclock --reset-then-reuse-values {wait} {tag}",
+        f"helm upgrade --install shardclock-green charts/shardclock-cluster --values - --set colour=green {tag}",
+        "helm uninstall shardclock-blue --ignore-not-found --wait --timeout=20s",
+    ]
+    assert place.state["releases"] == {
+        "shardclock": {"image.tag": "1.1.0"},
+        "shardclock-green": {"image.tag": "1.1.0", "colour": "green"},
+    }
+
+
+def test_each_chart_may_have_options_of_its_own(place: Place) -> None:
+    both, shared, cluster = ("image.tag=1.1.0", "gateway.replicas=3", "shards.replicas=5,autoscaling.enabled=true")
+    options = ["--set", both, "--cluster", "--set", cluster, "--shared", "--set", shared]
+    done = place.upgrade("--helm", NAMESPACE, "green", *options)
+    assert done.returncode == 0, done.stderr
+    assert place.state["releases"] == {
+        "shardclock": {"image.tag": "1.1.0", "gateway.replicas": "3"},
+        "shardclock-green": {
+            "image.tag": "1.1.0",
+            "colour": "green",
+            "shards.replicas": "5",
+            "autoscaling.enabled": "true",
+        },
+    }
+
+
+def test_without_an_option_all_values_stay(place: Place) -> None:
+    done = place.upgrade("--helm", NAMESPACE, "green")
+    assert done.returncode == 0, done.stderr
+    assert place.state["releases"]["shardclock-green"] == {"image.tag": "1.0.0", "colour": "green"}
+
+
+@pytest.mark.parametrize(
+    ("options", "chart", "key"),
+    [
+        (["--set", "gateway.replicas=3"], "shardclock-cluster", "gateway"),
+        (["--set", "shards.replicas=5"], "shardclock", "shards"),
+        (["--shared", "--set", "shards.replicas=5"], "shardclock", "shards"),
+        (["--cluster", "--set", "gateway.replicas=3"], "shardclock-cluster", "gateway"),
+    ],
+)
+def test_a_value_that_a_chart_lacks_is_refused_before_a_change(
+    place: Place, options: list[str], chart: str, key: str
+) -> None:
+    before = place.state
+    done = place.upgrade("--helm", NAMESPACE, "green", *options)
+    assert done.returncode == BAD_INPUT
+    assert f"'{key}' not allowed" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"upgrade: the chart {chart} refuses these values: ")
+    assert last.endswith("a value of one chart comes after --shared or --cluster")
+    assert place.state == before
+
+
+def test_an_interrupted_end_of_the_old_colour_continues_without_network_policies(place: Place) -> None:
+    # Given a run that ended between the old RayCluster and its release
+    place.becomes(clusters=["shardclock-green"], leader="shardclock-green")
+    add_helm(place, blue={"image.tag": "1.0.0"}, green={"image.tag": "1.1.0"})
+    done = place.upgrade("--helm", NAMESPACE, "green")
+    assert done.returncode == 0, done.stderr
+    assert changes(place)[-1].startswith("helm uninstall shardclock-blue ")
+    assert sorted(place.state["releases"]) == ["shardclock", "shardclock-green"]
+
+
+def test_the_values_come_from_the_colour_that_has_a_cluster(place: Place) -> None:
+    # Given the release of a former green cluster that was never uninstalled
+    add_helm(place, blue={"workers.enabled": "true"}, green={"shards.replicas": "1"})
+    done = place.upgrade("--helm", NAMESPACE, "green", "--set", "image.tag=1.2.0")
+    assert done.returncode == 0, done.stderr
+    assert place.state["releases"]["shardclock-green"] == {
+        "workers.enabled": "true",
+        "colour": "green",
+        "image.tag": "1.2.0",
+    }
+
+
+def test_a_first_cluster_needs_no_release_of_another_one(place: Place) -> None:
+    place.becomes(clusters=[], leader=None)
+    add_helm(place)
+    done = place.upgrade("--helm", NAMESPACE, "blue", "--cluster", "--set", "shards.replicas=1")
+    assert done.returncode == 0, done.stderr
+    assert place.state["releases"]["shardclock-blue"] == {"colour": "blue", "shards.replicas": "1"}
