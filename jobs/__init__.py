@@ -1,7 +1,7 @@
 """Define jobs, their states, and the step after each run, without any I/O.
 
-A job is recurring work with a stored state. A job's next start is a timer. When the timer fires, it creates a delivery;
-a run is one attempt of this delivery. `docs/decisions/0042-jobs.md` has the reasons.
+A job is recurring work with a stored state. A job's next start is a timer. A firing timer creates a delivery; a run is
+one attempt of this delivery. `docs/decisions/0042-jobs.md` has the reasons.
 
     states   the states of a job and the outcomes of a run
     spec     a job as its app declares it, checked
@@ -9,5 +9,5 @@ a run is one attempt of this delivery. `docs/decisions/0042-jobs.md` has the rea
     policy   the stored policy of a job: timeouts, retries, resources
     ending   the step after a run: another attempt, or the next start
 
-Everything here is a pure function of its arguments: the caller passes randomness as `jitter`.
+All functions of this package are pure: the caller passes randomness as `jitter`.
 """

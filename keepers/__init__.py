@@ -14,5 +14,5 @@ composed of parts, each with its own state and loops: a shard or an engine is a 
     places     the number of deliveries that a worker takes over this socket (pure)
     unconfirmed  the deliveries that a worker has not confirmed, which are sent again over the next connection (pure)
     life       start, watch and drain the keeper of one process; end the process after a failure
-    collector  let the garbage collector run seldom, and never over the objects of the start
+    collector run the garbage collector seldom, and never over the objects that exist after the start
 """

@@ -1,6 +1,6 @@
 """Postgres's time, estimated from the round trips of other statements.
 
-Every answer carries the server's time. Postgres read its clock before the answer arrived, so on arrival the server's
+Every answer carries the server's time. Postgres reads its clock before its answer arrives, so on arrival the server's
 time is *at least* the time in the answer. The tightest of the recent answers gives a lower bound of Postgres's time.
 The bound is a fraction of a millisecond behind Postgres's time, and never ahead of it. Firing waits for the bound, so
 no timer is sent before its due date.

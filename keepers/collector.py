@@ -23,7 +23,7 @@ def collect_seldom() -> None:
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Collect seldom during a block, for work on many small objects that are soon freed without the collector."""
+    """Collect seldom during a block with many small objects, which are soon freed without the collector."""
     before = gc.get_threshold()
     collect_seldom()
     try:

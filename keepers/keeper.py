@@ -98,7 +98,7 @@ class Keeper(KeeperPart, ABC):
             await self._hand_back()
 
     async def drain(self) -> None:
-        """Ask the loops to end; `run` then gives the calls a second to end, and hands back all remaining leases."""
+        """Ask the loops to end; `run` then waits a second for the calls, and hands back all remaining leases."""
         self._stop()
 
     async def beat_turn(self) -> float:

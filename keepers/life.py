@@ -14,7 +14,7 @@ HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each 
 
 
 class LongRunning(Protocol):
-    """The work of the process, which runs until it is drained, and fails if it can't continue."""
+    """The work of the process: it runs until it is drained, and raises an error if it can't continue."""
 
     holder: int
 
@@ -53,7 +53,7 @@ class Life:
         await asyncio.shield(self._work)
 
     async def drain(self) -> int:
-        """Take no more work, finish the running work, end the holder and return its number; takes a few seconds."""
+        """Accept no work, finish the running work, end the holder and return its number; takes a few seconds."""
         await self._keeper.drain()
         if self._work is not None:
             await asyncio.wait([self._work])

@@ -1,6 +1,6 @@
 """Count, at both ends, the places that a worker has granted over one connection (pure).
 
-Both ends count from the begin of the connection, so that no end has to correct the count of the other end.
+Both ends count from the begin of the connection, so that neither end has to correct the other.
 """
 
 import math
@@ -61,7 +61,7 @@ class UsablePlaces:
         return kept
 
     def begin(self) -> dict[str, int]:
-        """Let a statement use half of each target's free places, because another may begin before this one ends."""
+        """Let a statement use half of each target's free places, because another statement may begin before its end."""
         using = {
             target: math.ceil(free / 2)
             for target, limit in self._limits.items()

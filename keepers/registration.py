@@ -84,7 +84,7 @@ class Registration:
         held: Callable[[], int] = lambda: 0,
         first: Callable[[], Awaitable[None]] | None = None,
     ) -> bool:
-        """End the holder, which frees all its leases at once, and close all connections; return whether that worked.
+        """End the holder, which frees all its leases, and close all connections; return whether this succeeded.
 
         The work in `first` comes first, within the same time limit.
         """

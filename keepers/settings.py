@@ -7,7 +7,7 @@ from pydantic_core import PydanticCustomError
 
 
 def written_as(pattern: str, rule: str) -> AfterValidator:
-    """Accept a text that matches a pattern; a refusal states the rule in words, because few people read patterns."""
+    """Accept a text that matches a pattern; a refusal has the rule in words, because patterns are hard to read."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):

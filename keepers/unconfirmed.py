@@ -11,7 +11,7 @@ STREAMS_MAX = 64  # shards of one machine, and their predecessors
 
 
 class Unconfirmed:
-    """Keep the messages of one stream, each until it is confirmed or its leases are over."""
+    """Keep each message of one stream until it is confirmed or its leases are over."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.stream = secrets.randbits(STREAM_BITS)
@@ -49,7 +49,7 @@ class StreamNumbers:
         self._last: dict[int, int] = {}
 
     def last(self, stream: int) -> int:
-        """Return the last number that was taken of a stream; 0: none was."""
+        """Return the last number that was taken from a stream; 0: no number."""
         return self._last.get(stream, 0)
 
     def take(self, stream: int, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""Hand deliveries over to the workers of this machine, as far as the workers have granted places."""
+"""Hand deliveries over to the workers of this machine, at most as many as the workers have granted places."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ TARGET = ClaimedDelivery._fields.index("target")
 
 @dataclass(eq=False)
 class NearWorker:
-    """A worker of this machine, and the places that the worker has granted over one connection."""
+    """A worker of this machine, with the places that it has granted over one connection."""
 
     unconfirmed: Unconfirmed
     socket: HandOverSocket | None = None
@@ -121,7 +121,7 @@ class HandOver:
     async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
         """Send a statement with the places that it may use; pass on the deliveries, and notify of unclaimed ones.
 
-        errors:  those of `send`: deliveries that the statement may have claimed are free when their leases are over
+        errors:  the errors of `send`; deliveries that the statement may have claimed are free after their leases
         """
         workers = {holder: it for holder, it in self._workers.items() if it.reads}
         places = {holder: using for holder, it in workers.items() if (using := it.places.begin())}
@@ -173,7 +173,7 @@ class HandOver:
             self._close(worker)
 
     async def _release(self, holder: int, rows: Sequence[Row]) -> None:
-        """Release claims that no message has passed to the worker; if the worker has ended since, no row matches."""
+        """Release claims whose message was not sent to the worker; if the worker has ended, no row matches."""
         settlements = [Settlement(ClaimedDelivery._make(row), None, delay_s=None) for row in rows]
         await settle_deliveries(self._session, holder, settlements, leaves_locked=True)
         self._notifier.want(len(rows))

@@ -1,8 +1,8 @@
 """The turns of due timers, if more timers are due than one statement fires.
 
-One tenant's schedules may be due again as fast as they fire. So every second turn is for plain timers, and the tenants
-with due schedules take the other turns one after the other. Thus no tenant's schedules delay a plain timer or another
-tenant's schedule by more than their own number of turns.
+The schedules of one tenant may become due again as soon as they have fired. So every second turn is for plain timers;
+in the other turns the tenants with due schedules alternate. So a tenant delays plain timers and other tenants'
+schedules by at most the tenant's own number of turns.
 """
 
 import heapq

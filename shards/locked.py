@@ -1,4 +1,4 @@
-"""Retry leased timers that other transactions have locked: one try for each transaction, not one for each timer."""
+"""Retry leased timers that other transactions have locked, with one try for each transaction."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class LockedTimers:
         return len(self._lockers) - len(self._groups)
 
     def learn(self, sent: Iterable[int], locked: Sequence[LeasedRow], *, now_s: float) -> LockedRetry:
-        """Record which of the sent timers were found locked; return the timers to send again.
+        """Record the timers that a statement found locked; return the timers to send again.
 
         units:   now_s in seconds since 1970
         """

@@ -12,7 +12,8 @@ from shardclock_server.timers.model import ClaimedTimer
 # A timer that is leased again leaves a stale entry in the heap. The heap is rebuilt when it has this many more entries
 # than twice the timers.
 STALE_MAX = 1_000
-# Starts of jobs fire at this number of moments of each second. A statement for ten starts costs little more than a
+# In each second, starts of jobs fire only at this number of evenly spaced moments. A statement for ten starts costs
+# little more than a
 # statement for one, and a job that starts 16 ms later is not late. The number is a power of two, so that the moment is
 # exact, and never before the due date.
 STARTS_PER_S = 64
@@ -21,7 +22,7 @@ STARTS_PER_S = 64
 class TimerQueue:
     """Keep leased timers by the moment to fire them, and wake one waiting task when the soonest timer is due.
 
-    The answer to the latest query replaces a timer's state; an answer to an earlier query never does. An earlier answer
+    The answer to the latest query replaces a timer's state; an answer to an earlier query does not. An earlier answer
     may come late, after a slow statement or with a firing to be sent again. One task waits; any task may add timers.
     Starts of jobs fire together if they are due one right after the other, unless `gathers_starts` is False.
     """
@@ -75,7 +76,7 @@ class TimerQueue:
         return due
 
     def soonest_s(self) -> float | None:
-        """Return the moment of the soonest timer that was not due at the last `pop_due`, or None."""
+        """Return the moment of the soonest timer that the last `pop_due` left in the queue, or None."""
         while self._heap:
             at, timer_key = self._heap[0]
             held = self._timers.get(timer_key)

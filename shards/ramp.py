@@ -12,9 +12,9 @@ BURST_S = 1.0  # a scan may take at once as many timers as the rate allows in th
 class Ramp:
     """Limit the rate of the timers that an outage left.
 
-    The rate is stored in Postgres, and every scan returns the rate; before the first scan no timer may be taken. When a
+    The rate is stored in Postgres, and every scan returns it. No timer may be taken before the first scan. When a
     scan finds more timers of an outage than it can take, later scans take a share for each tenant instead of the oldest
-    timers of all tenants. The shares end when a round over all tenants leaves no such timer.
+    timers of all tenants. The shares end when one round over all tenants has left no timer of an outage.
     """
 
     per_s: int | None = 0

@@ -14,7 +14,8 @@ DIRECT_S = 0.002  # the time between two claims while the shard fires directly
 RATED_S = 0.5  # the rate of firings is measured over at least this time
 # Full-scan period: own slots 0.5 s, all slots 10 s; longer when scans are slower than the pause between them.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
-# A timer of a delay of zero is due before its transaction commits. A scan ahead goes back by this time of a commit. A
+# A timer of a delay of zero is due before its transaction commits. A scan ahead also reads due dates that passed at
+# most this time ago, because a timer is visible only after its commit. A
 # scan for the newest timers finds timers that commit later.
 COMMIT_S = 0.125
 RECENT_S = 2.0  # an earlier scan has seen older due dates, or a full scan of the slot finds them
@@ -90,7 +91,7 @@ class ScanPlanner:
             self._fired, self._rated_at_s = 0, now_s
 
     def scans(self, *, held: int, now_s: float) -> list[PlannedScan]:
-        """Choose the scans of one turn; none while the queue holds a whole batch more than `queue_max`.
+        """Choose the scans of one turn; none while the queue has a whole batch more than `queue_max` timers.
 
         units:   now_s in seconds of the monotonic clock
         """
@@ -139,13 +140,13 @@ class ScanPlanner:
         if planned.rotation is not None:
             planned.rotation.fail(now_s=now_s)
         if planned.scan.scope == "newest":
-            self._pass_backlog(planned)  # at once again, it would keep the other scans of the turn from their work
+            self._pass_backlog(planned)  # another scan without a pause would delay the other scans of the turn
 
     def _pass_backlog(self, planned: PlannedScan) -> None:
         self.passed_at_s, self._is_newest_next = planned.turn_at_s, planned.scan.scope == "ahead"
 
     def _between_s(self, since_s: float) -> float:
-        """Return the time since the last scan, by which this scan advances its rotation; two polls at most.
+        """Return the time by which this scan advances its rotation: the time since the last scan, at most two polls.
 
         A late scan reads more slots, so that the rotation does not take longer on a busy machine. While the shard fires
         directly, the rotation may take longer: each further slot in a scan would delay every timer of that scan, but a
@@ -159,8 +160,8 @@ class ScanPlanner:
         settings, since_s = self.settings, now_s - self.last_ahead_at_s
         batch = settings.claim_batch
         if not self.has_backlog:
-            # With a full queue only overdue timers are taken: plain overdue timers fire at once, and need no place in
-            # the queue.
+            # While the queue is full, scans take only overdue timers: plain overdue timers fire in the scan and need no
+            # place in the queue.
             horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
             scan = Scan("own", horizon_s, batch, floor_s)
             return [PlannedScan(scan, now_s, self._own, self._between_s(since_s))]
@@ -168,8 +169,8 @@ class ScanPlanner:
         if now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
         # Many timers due at the same moment may have filled the queue. Half a batch of places is kept for timers with
-        # later due dates. Otherwise these timers would be leased only after the firing of the whole backlog. Without
-        # these places, too, the newest overdue timers still fire at once.
+        # later due dates. Otherwise timers that fall due later would be leased only after the firing of the whole
+        # backlog. The newest overdue timers fire in the scan even without free places.
         ahead = min(batch, room + batch // 2)
         if ahead <= 0 or self._is_newest_next:
             passing = Scan("newest", 0.0, max(1, batch // 2), RAMP_AFTER_S)

@@ -42,14 +42,15 @@ from shardclock_server.timers.refusal import InvalidTimer
 
 # The SQLSTATE of a duplicate key. The sequence is at fault, not the timer: docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
-# For this time after Postgres refused a scan, overdue timers are leased before they are fired, so that one bad row
+# After Postgres refuses a scan, overdue timers are leased before they are fired for this time, so that one bad row
 # fails alone.
 CLAIM_ONLY_S = 10.0
 # An alarm is set again only if Postgres's time proves to be later than the estimate by more than this, because an
 # alarm is no more exact.
 ALARM_SLACK_S = 0.001
-# The time between the begins of two claims that notifications start: at least this, and four times the duration of the
-# last such claim. So these claims take a quarter of a shard's time at most, with any number of clients.
+# The minimum time between the begins of two claims that notifications start, and a factor: the time is also at least
+# four times the duration of the last claim of this kind. So these claims take at most a quarter of a shard's time,
+# regardless of the number of clients.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 
@@ -156,7 +157,8 @@ class Shard(Keeper):
             except BaseException as error:
                 # The outcome is unknown. Sending the same timers again is safe: timers that have fired match no row.
                 self._queue.add(due)
-                if isinstance(error, StoreTooSlow):  # for example with large payloads: fewer may be fired in time
+                # for example, the payloads are large: a smaller batch may fire in time
+                if isinstance(error, StoreTooSlow):
                     self._fire_batch = max(1, len(due) // 2)
                 raise
             self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
@@ -266,7 +268,7 @@ class Shard(Keeper):
         believed_s = self._clock.now_s()
         self._clock.observe(server_time, sent_s=sent_s)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
-            self._queue.wake()  # the alarm was set by an estimate that was behind, so the alarm would come late
+            self._queue.wake()  # the old estimate of Postgres's time was behind, so the alarm would come late
 
     async def break_off(self) -> None:
         """Close the connections to workers."""

@@ -23,8 +23,8 @@ COUNTERS = {
     "timers_refused": "refused",
     "occurrences_skipped": "skipped",
 }
-# While a shard works off a backlog, one scan in this many is measured: the measuring costs a twentieth of the scans'
-# time.
+# While a shard works off a backlog, one of this number of scans is measured, because measuring costs a twentieth of a
+# scan's time.
 MEASURED_OF_BACKLOG = 5
 
 Kind = tuple[Scope, float | None]
@@ -57,7 +57,7 @@ class LagHistograms:
         """Add the measured lags of a scan or of leased timers."""
         for lag in lags:
             self._add(lag, lag.timers)
-        # Sweeps and scans that pass the backlog are rare, so their figures say nothing about the next scan.
+        # Sweeps and scans that pass the backlog are rare, so their figures don't predict the next scan.
         if lags and scan is not None and scan.scope in ("own", "outage"):
             self._like[_kind(scan)] = lags
 

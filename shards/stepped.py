@@ -9,8 +9,8 @@ from shardclock_server.sql.session import StatementRefused
 class SteppedShard(Shard):
     """Fire the due timers in explicit steps, with the code of the shard."""
 
-    gathers_starts = False  # the clock stands still: it never reaches a later moment
-    measures_lags = False  # a clock that stands still makes every timer punctual, and no metric is read
+    gathers_starts = False  # the test's clock stops between two moves, so it never reaches a later moment
+    measures_lags = False  # with a stopped clock every timer is punctual, and no metric is read
 
     async def begin(self) -> None:
         """Register the holder."""
@@ -19,7 +19,8 @@ class SteppedShard(Shard):
     async def step(self, slot: int | None = None) -> None:
         """Fire the due timers of one slot or of all: the claim fires plain timers; schedules are leased, then fired.
 
-        No timer is leased ahead, and no timer counts as left by an outage: the clock stands still until all have fired.
+        No timer is leased ahead, and no timer counts as left by an outage, because the clock stops until all timers
+        have fired.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
         """

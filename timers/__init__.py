@@ -9,11 +9,11 @@ fields of a new timer and the part of a claimed timer that a shard keeps in memo
 is the rate limit of every package.
 
 Years, months, weeks and days are calendar time, read on the wall clock of a zone (`zone`). Hours, minutes and seconds
-are elapsed time, which is the same in all zones. So P1D and PT24H differ on the two days of a year on which the zone's
+are elapsed time, which is the same in all zones. So P1D and PT24H differ on the two days of a year when the zone's
 clock changes.
 
 All functions here are pure: they use no clock, no database, and no files except those of the zone database.
-Postgres's clock is the only clock, so the caller passes `now`, and tests move time by hand. Moments are aware and
+The only clock is Postgres's. The caller passes `now`, and tests set the time. Moments are aware and
 in UTC, because two moments in a repeated hour never compare equal across zones (PEP 495). Fractions of a microsecond
 are rounded up, because a timer may be late but never early.
 

@@ -78,7 +78,7 @@ class Cron:
             return None
         known_from, match = 0, -1  # the interval [known_from, match) has no local match
         first_year = year = year_of(moment)
-        # The years repeat. If the clock skips all times of a rule in a whole cycle, the clock skips all later times,
+        # The years repeat. If the clock skips all matches of a rule in one whole cycle, it skips all later matches,
         # too.
         last_year = min(max(year, RULES_FROM_YEAR) + CYCLE_YEARS + 1, YEAR_MAX)
         while year <= last_year:
@@ -91,7 +91,8 @@ class Cron:
                 if match < span.end + span.offset:
                     return match - span.offset
             year += 1
-            # A clock that is put back at New Year repeats matches of the year before, so always search the next year.
+            # A clock that moves back at New Year repeats matches of the year before, so the search always includes the
+            # next year.
             # After that, skip years without a match.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)

@@ -3,7 +3,8 @@
 Six fields are Spring's cron (second minute hour day-of-month month day-of-week); five fields are Unix cron, which has
 no second. The two kinds differ in three ways. In Spring both day fields must match; in Unix one match is enough, unless
 a day field begins with `*`. Steps over `*` in the day-of-week count from Monday in Spring and from Sunday in Unix. Only
-Spring has `?`. Both kinds share the rest of the syntax, so Unix cron may also use L, LW, L-3, 15W, 5L and 5#2.
+Spring has `?`. The rest of the syntax is the same for both kinds, so Unix cron may also use L, LW, L-3, 15W, 5L and
+5#2.
 """
 
 import re
@@ -115,7 +116,7 @@ def _words(text: str) -> list[str]:
         raise InvalidTimer(f"{shortened(text)} is longer than {CRON_CHARS_MAX} characters; write a shorter cron rule")
     if not text.isprintable() or not text.isascii():
         raise InvalidTimer(
-            f"{shortened(text)} holds a character that cron has no use for;"
+            f"{shortened(text)} contains a character that cron does not use;"
             " write ASCII letters, digits, signs and spaces on one line"
         )
     return text.upper().split()

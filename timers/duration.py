@@ -12,7 +12,7 @@ import isodate
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.zone import to_local, to_utc
 
-# The schema's CHECKs have the same limit, so a shard can read every row.
+# The CHECK constraints of the schema have the same limit, so a shard can read every row.
 DURATION_CHARS_MAX = 100
 # The Gregorian calendar repeats after 400 years, which are 4,800 months and 146,097 days: a whole number of seconds.
 CYCLE_DAYS = 146_097

@@ -54,7 +54,7 @@ class TimerType(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """Name the possible answers to a request for a timer with the name of a pending timer."""
+    """Name the rules for a request whose timer name belongs to a pending timer."""
 
     REFUSE = "refuse"
     IGNORE = "ignore"
@@ -66,11 +66,11 @@ class ClaimedTimer:
     """Hold the columns that a shard needs to fire a timer.
 
     A schedule without `anchor_occurrence` has no first date yet.
-    `missed_before`: the moment of the resume that chose `missed` for the occurrences due before it; None: `missed` is
-    the schedule's own policy. `starts_job`: the target is a job. `tenant_id` is a schedule's tenant, None for a plain
-    timer. `version` is the `xmin` of the row that was read: a write for another version is fenced. `request_number`
-    numbers the requests of this process to Postgres: the answer to a later request is newer. Clocks can't order the
-    answers.
+    `missed_before` is the moment of a resume that chose `missed` for the occurrences due before that moment; None:
+    `missed` is the schedule's own policy. `starts_job`: the target is a job. `tenant_id` is a schedule's tenant, None
+    for a plain timer. `version` is the `xmin` of the row that was read: a write for another version is fenced.
+    `request_number` numbers the requests of this process to Postgres: the answer to a later request is newer. Clocks
+    can't order the answers.
     """
 
     timer_key: int
@@ -102,7 +102,8 @@ def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
 
 
 def _due_date(text: str, zone: str) -> datetime:
-    # UTC may only be the default. A local time then has no zone, so the time is refused for its missing offset.
+    # UTC may only be the default. Without this field a local time has no zone, and is refused because its offset is
+    # missing.
     return parse_due_date(text, None if zone == "UTC" else zone_of(zone))
 
 

@@ -46,7 +46,7 @@ class ScheduleRule(Protocol):
 
     @property
     def fixed_period(self) -> timedelta | None:
-        """The time between two occurrences of a rule without an end; None if it varies, or the rule has an end."""
+        """The constant time between two occurrences; None if the time varies or the rule has an end."""
 
     def first(self, created: datetime, *, number: int = 1) -> ScheduledOccurrence | None:
         """Find the first occurrence of a schedule made at `created`, and give the occurrence this number."""

@@ -13,7 +13,7 @@ PAYLOAD_BYTES_MAX = 65_536
 INTEGER_DIGITS_MAX = 308
 
 EXPONENTIAL = re.compile(r"[0-9.]+e[+-][0-9]+")
-# jsonb writes a number without an exponent: at worst 5e-324 with 326 characters instead of 6.
+# jsonb writes numbers without exponents: in the worst case, 326 characters for 5e-324.
 JSONB_GROWTH_MAX = 60
 
 
@@ -130,11 +130,11 @@ def _integer(digits: str) -> int:
 
 
 def _refuse_number(digits: str) -> NoReturn:
-    raise InvalidTimer(f"holds the number {shortened(digits)}, which no double holds; write it as a text")
+    raise InvalidTimer(f"contains the number {shortened(digits)}, which a double can't represent; write it as a text")
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidTimer(f"holds {name}, which is no JSON number; write null or a text")
+    raise InvalidTimer(f"contains {name}, which is no JSON number; write null or a text")
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

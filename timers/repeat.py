@@ -1,8 +1,8 @@
 """Compute the due dates of an ISO 8601 repeat by arithmetic, without stepping over the occurrences between them.
 
-An occurrence is due at its anchor + k·period. The sum is computed in one step, so neither a late firing nor a short
-month moves the grid. A start that the clock skips moves forward; later occurrences count from the local time as it was
-written.
+An occurrence is due at its anchor + k·period. Each grid point is computed in one step from the start, so late firings
+and short months don't move the grid. A start that the clock skips moves forward; later occurrences count from the local
+time as it was written.
 """
 
 import re
@@ -125,8 +125,8 @@ def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
     """Read a repeat: R3/PT1H, R/2024-03-29T10:00[Europe/Berlin]/P1D, R/start/end or R/P1D/end.
 
     Rn/… fires n times, R0/… fires once, R/… and R-1/… fire without end. The schedule's zone is the zone in the text, or
-    else `zone`. Local times are read on this zone's clock. In UTC local times are refused, because UTC may only be the
-    default. The count may have a plus sign, as in Java; the R must be a capital letter.
+    else `zone`. Local times are read on this zone's clock. Local times are refused in UTC, because UTC may be only the
+    default zone. The count may have a plus sign, as in Java; the R must be a capital letter.
 
     errors:  InvalidTimer  the text is not a repeat, its count or period is out of bounds, its end is not after its
                            start, a moment does not exist, or its zones disagree

@@ -50,7 +50,7 @@ class Following(NamedTuple):
     next: ScheduledOccurrence | None
 
 
-# Every firing of a schedule reads its text again; a cluster has few distinct texts, and they are short.
+# Every firing of a schedule parses its text again; a cluster has few distinct texts, and the texts are short.
 @lru_cache(maxsize=4_096)
 def parse_schedule(text: str, zone: str = "UTC") -> ScheduleRule:
     """Read an ISO 8601 repeat or a cron expression, on the wall clock of a zone.
@@ -107,11 +107,11 @@ def following(
     occurrence fires, and the next occurrence follows, due or not. skip: all occurrences that are late by more than
     MISSED_AFTER are skipped; if the current occurrence is not that late, fire_once applies.
 
-    With `missed_before`, the moment of a resume, the policy is the resume's choice and holds for the occurrences due
-    before that moment, the current one among them: `fire_once` fires once for these alone, and `skip` skips all of
-    them. The next occurrence is then due at that moment or later, and can be due before now.
+    With `missed_before`, the moment of a resume, the policy is the resume's choice. It applies to the occurrences due
+    before that moment, including the current one: `fire_once` fires once for all of them, and `skip` skips all of them.
+    The next occurrence is due at that moment or later, possibly before now.
 
-    Rn counts firings, as in Camunda 8. A skipped occurrence is not a firing, so each skipped occurrence raises the last
+    Rn counts firings, as in Camunda 8. Skipped occurrences don't count as firings, so each of them raises the last
     number by one.
 
     shape:   the next occurrence is due strictly after now (fire_once), is at most MISSED_AFTER late (skip), or has any

@@ -10,7 +10,7 @@ from shardclock_server.timers.refusal import InvalidTimer, shortened
 # Files of the zone database that are not zones, or that mean this machine's own zone.
 NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
 IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-# Valid texts are shorter, so a search may stop at this length.
+# All valid texts are shorter, so the search stops at this length.
 SEARCHED_CHARS_MAX = 300
 AFTER_AT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.,]{4,30})[^/@]{0,9}@")
 UTC_ZONE = ZoneInfo("UTC")
@@ -30,7 +30,7 @@ def zone_of(name: str) -> ZoneInfo:
 def agreed_zone(text: str, default_zone: ZoneInfo) -> ZoneInfo:
     """Find the zone that a text names in brackets, such as `[Europe/Berlin]`; without brackets, return `default_zone`.
 
-    UTC may only be the default, so a text may name another zone if `default_zone` is UTC.
+    A text may name another zone if `default_zone` is UTC, because UTC may be only the default.
 
     errors:  InvalidTimer  the zone does not exist, the text names two zones, or `default_zone` is a third one
     """
