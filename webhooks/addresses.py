@@ -36,7 +36,8 @@ DENIED = tuple(
         "3fff::/20",  # documentation (RFC 9637)
     )
 )
-# A metadata service gives each client on a machine the machine's rights. Some metadata services are in networks that
+# A metadata service gives the machine's rights to each client on the machine. Some metadata services are in networks
+# that
 # operators allow, such as 100.64.0.0/10.
 METADATA = frozenset(
     ip_address(text)
@@ -127,7 +128,7 @@ def _has_zone(address: Address) -> bool:
 
 
 def _unwrapped(address: Address) -> Address:
-    """Return the IPv4 address within an IPv4-mapped or NAT64 address; any other address as it is."""
+    """Return the IPv4 address within an IPv4-mapped or NAT64 address; return any other address unchanged."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

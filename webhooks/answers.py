@@ -9,7 +9,7 @@ from http import HTTPStatus
 REASON_CHARACTERS_MAX = 300
 EXCERPT_BYTES_MAX = 600  # UTF-8: enough for a reason's characters
 BODY_BYTES_MAX = 2_048  # the part of a body that is kept
-OWN_PAUSE_S = 5.0  # the pause after the sender ran out of sockets or threads: until then some are free again
+OWN_PAUSE_S = 5.0  # the pause after the sender ran out of sockets or threads: after it some are free again
 AFTER_S_MAX = 3_600.0  # limits a wrong Retry-After, so that a recovered endpoint soon gets its deliveries
 
 GONE = 410
@@ -37,7 +37,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class RetryDelivery:
-    """Send the delivery again by the policy, but not before `after_s`; a fault of the sender counts as no attempt.
+    """Send the delivery again by the policy, but not before `after_s`; a sender's fault is not an attempt.
 
     `hold_s` is a pause for all deliveries of the endpoint: the endpoint requested the pause, or the sender needs it.
     `forbidden`: the guard refused the address. Only the operator's logs and metrics show this refusal, never the

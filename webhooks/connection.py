@@ -29,7 +29,7 @@ from shardclock_server.webhooks.malformed_head import (
 )
 
 SLICE_BYTES = 1_024  # the bytes that are parsed at once: about 60 of the shortest answers, in less than a millisecond
-INTERIM_MAX = 10  # servers send one or two
+INTERIM_MAX = 10  # servers send one or two interim answers
 HEAD_BYTES_MAX = 131_072  # the limit of the final head and all interim heads; most servers send less than 1 KiB
 # This is below the limit at which aiohttp pauses its parser: a resumed parser would parse all remaining bytes at once.
 BODY_BYTES_MAX = 16_384
@@ -84,8 +84,8 @@ class BoundedConnection(ResponseHandler):
     def is_connected(self) -> bool:
         """Return whether a request may be sent on this connection.
 
-        Bytes that are readable before the request is sent can't be its answer. Either the endpoint has closed the
-        connection, or it has sent an unsolicited answer that the event loop has not read yet.
+        Bytes that are readable before the request is sent can't be the request's answer. Either the endpoint has closed
+        the connection, or it has sent an unsolicited answer that the event loop has not read yet.
         """
         return super().is_connected() and not (self._is_final and self._is_readable())
 
@@ -117,7 +117,7 @@ class BoundedConnection(ResponseHandler):
         if self._is_final:
             self._is_surplus = True
         elif 100 <= status < 200 and status != SWITCHING:
-            self._interim += 1  # no request waits for a 100, because none has `expect`
+            self._interim += 1  # no request waits for a 100, because requests have no header `expect`
         elif self._interim <= INTERIM_MAX:
             self._is_final = True
             super().feed_data(data, size)
@@ -159,7 +159,7 @@ class BoundedConnection(ResponseHandler):
         return self._tolerant is not None and self._tolerant.has_failed
 
     def _lacks_end(self, piece: bytes) -> bool:
-        """Return whether no head ends in the last piece, without a search from the head's beginning."""
+        """Return whether the last piece contains no end of a head, without a search from the head's beginning."""
         return END.search(self._head, max(0, len(self._head) - len(piece) - END_BYTES)) is None
 
     def _read_malformed(self) -> None:

@@ -151,7 +151,7 @@ def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 def _check_texts(headers: object) -> None:
     # The headers come from a JSON column, which may hold any value.
     if not isinstance(headers, dict):
-        raise InvalidEndpoint(f"headers are refused: they must be an object of texts, and are {shortened(headers)}")
+        raise InvalidEndpoint(f"headers are refused: they must be an object of texts, not {shortened(headers)}")
     for name, value in headers.items():
         if not isinstance(value, str):
             raise InvalidEndpoint(f"header {shortened(name)} is refused: its value must be a text")

@@ -10,8 +10,8 @@ from shardclock_server.webhooks.guard import SocketCounts
 
 Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt; TimeoutError is an OSError
 
-# An unknown name and a name with an internal address have the same message. With two messages a tenant could find out,
-# name by name, the names in our own name servers.
+# An unknown name and a name with an internal address have the same message. With two different messages, a tenant could
+# find the names in our own name servers, one by one.
 NO_ADDRESS = "forbidden address, or none: the host's name can't be resolved, or leads to an address that is not public"
 SENDER_EXHAUSTED = "not sent: the sender has no socket left, or no thread to resolve the name"
 WORDS = {
@@ -50,7 +50,7 @@ def sender_exhausted(pause_s: float, *, duration_s: float = 0.0) -> RetryDeliver
 
 
 def concerns_all_endpoints(error: Failure) -> bool:
-    """Return whether each other endpoint would have the same failure: the process has no free socket."""
+    """Return whether every endpoint would have the same failure, because the process has no free socket."""
     return isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS
 
 

@@ -3,7 +3,7 @@
 Fixed shares would leave most permits unused if only one tenant sends. So each limit depends on the number of free
 permits: a tenant may hold at most as many permits as are free, and one host half as many. One tenant with hanging
 requests holds half of all permits, and ten of these tenants hold nine tenths. If all permits are taken, the next free
-permit goes to a tenant without one.
+permit goes to a tenant without a permit.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class FairSemaphore:
             origins[origin] = queue
         if origins:
             self._waiting[tenant] = origins
-        if not waiter.done():  # a waiter may have been cancelled just now
+        if not waiter.done():  # a waiter may have been cancelled a moment ago
             waiter.set_result(None)
             self._take(tenant, origin)
 

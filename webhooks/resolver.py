@@ -13,7 +13,7 @@ RESOLVE_S = 5.0
 # aiohttp tries the addresses one after the other, and some at once. A name with hundreds of addresses would turn one
 # delivery into hundreds of connections to a third party.
 ADDRESSES_MAX = 3  # the limit of addresses of each family: IPv4 and IPv6
-# Lookups have a separate pool of threads: a name server that hangs holds a thread until the C library gives up, after
+# Lookups have a separate pool of threads: a hanging name server occupies a thread until the C library gives up, after
 # about ten seconds.
 THREADS = 64
 
@@ -59,7 +59,7 @@ class SystemResolver(AbstractResolver):
     """Resolve names with the operating system.
 
     As in `fair_semaphore`, a tenant may have at most as many lookups under way as there are free threads. So a tenant
-    with a name server that hangs holds at most half of the threads.
+    with a hanging name server occupies at most half of the threads.
     """
 
     def __init__(self, threads: int = THREADS) -> None:

@@ -101,7 +101,7 @@ class WebhookSender:
     ) -> Answer:
         """Wait for a permit of the fair queue, and make one attempt. Each failure of the endpoint is an `Answer`.
 
-        `write` is called after the wait, so a waiting delivery holds no written body. Without a tenant, the fair queue
+        `write` is called after the wait, so a waiting delivery has no body in memory. Without a tenant, the fair queue
         counts the endpoint as a tenant.
         """
         host, port = endpoint.url.raw_host or "", endpoint.url.port or 0
@@ -145,7 +145,7 @@ class WebhookSender:
     async def _post_again_if_stale(
         self, endpoint: Endpoint, message: WebhookMessage, counts: SocketCounts, began_s: float
     ) -> aiohttp.ClientResponse:
-        """Post, and post again if the endpoint closed the kept connection at that moment: this is no failure."""
+        """Post, and post again if the endpoint closed the kept connection at that moment, which is not a failure."""
         try:
             return await self._post(self._keeping, endpoint, message, endpoint.timeout_s)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:

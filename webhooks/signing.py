@@ -132,7 +132,7 @@ def _check_text(secret: object) -> None:
 
 def _decoded(text: str, prefix: str) -> bytes:
     try:
-        # Some tools write base64 without the padding, and the public verifiers accept that.
+        # Some tools write base64 without padding, and the public verifiers accept this form.
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise InvalidSecret(

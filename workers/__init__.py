@@ -4,8 +4,8 @@ A worker keeps slots as a shard does. The worker claims the due deliveries of th
 settles the outcomes in batches: delivered, discarded, dead, or due again. A delivery is called at least once. If a
 worker dies, the next worker of the slot calls the deliveries again. Only the answer to the newest claim counts.
 
-User code never runs in the worker's process. Each handler has separate processes, which a worker starts, watches and
-kills, so a fault of one handler stops no other handler. `shardclock.executor` in the client is the code of these
+User code never runs in the worker's process. A worker starts, watches and kills the processes of each handler
+separately, so a fault of one handler stops no other handler. `shardclock.executor` in the client is the code of these
 processes.
 
     worker              the keeper, with its four parts: hand-overs, deliveries, endpoints, runs

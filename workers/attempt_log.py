@@ -16,7 +16,7 @@ LOG_MAX = 500  # attempts of one write: with 2 KiB of each answer a megabyte
 class AttemptLog:
     """Collect the last attempts of each endpoint, until they are written.
 
-    Of more than 20 attempts of one endpoint, the newest stay. If 500 attempts wait, the log takes no others.
+    The log keeps the 20 newest attempts of each endpoint. While 500 attempts wait, further attempts are dropped.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class AttemptLog:
         return self._count
 
     def add(self, key: EndpointName, delivery: ClaimedDelivery, answer: Answer) -> None:
-        """Add an attempt, unless the fault of the sender kept it from the endpoint."""
+        """Add an attempt, unless the sender's own fault prevented it."""
         if isinstance(answer, RetryDelivery) and answer.fault == FaultSide.SENDER:
             return
         waiting = self._waiting.get(key)

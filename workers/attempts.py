@@ -9,8 +9,8 @@ from shardclock import COMPLETED, Completed, Discarded, Failed, Outcome, Policy,
 from shardclock_server.sql.deliveries.claim import Claim, ClaimedDelivery
 from shardclock_server.sql.deliveries.settle import DeliveryEnding, Settlement
 
-# A worker that dies during a call leaves no answer. After this number of claims without an answer the delivery itself
-# is the likely cause of the deaths.
+# A worker that dies during a call leaves no answer. After this number of claims without an answer, the delivery is the
+# likely cause of the workers' deaths.
 CLAIMS_WITHOUT_ANSWER_MAX = 20
 
 Jitter = Callable[[float, float], float]

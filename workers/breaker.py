@@ -6,7 +6,7 @@ probes succeed in a row, the breaker closes, and the limit grows from one again.
 
 While the breaker is closed, the limit follows the endpoint's answers. The limit starts low, grows by one after each
 success, and is halved after an answer that reports overload. The endpoint may ask for a pause (429 or 503 with
-Retry-After). The worker pauses the endpoint as well when the worker has no socket or thread left.
+Retry-After). The worker also pauses the endpoint when it has no socket or thread left.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, F
 
 OVERLOAD = frozenset({429, 502, 503, 504})
 HALVE_S = 1.0  # the time between two halvings of the limit: several answers of one burst report the same overload
-GROWTHS_MAX = 30  # a pause is at its longest by then, and 2.0 ** n would overflow for a large n
+GROWTHS_MAX = 30  # the pause has its longest value at this exponent, and 2.0 ** n would overflow for a large n
 
 Jitter = Callable[[float, float], float]
 
@@ -85,7 +85,7 @@ class Breaker:
         return max(0, int(min(free, self._bucket.available(now_s))))
 
     def next_at_s(self, now_s: float) -> float:
-        """Return the earliest moment at which an attempt may begin, if all attempts in flight are answered by then."""
+        """Return the earliest moment for the next attempt, if all attempts in flight get their answers before it."""
         return max(now_s, self._held_until_s, self._open_until_s, self._bucket.next_at_s(now_s))
 
     def is_rate_used(self, now_s: float) -> bool:

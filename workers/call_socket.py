@@ -13,7 +13,9 @@ from shardclock.executor.frames import FAILED, GREETING, Messages
 
 GREETED_S = 5.0
 LOST_S = (
-    10.0  # the time from the close of the socket until Ray reports the process's end; the kernel reports it at once
+    # the time from the close of the socket until Ray reports the process's end; the kernel reports the end without
+    # delay
+    10.0
 )
 
 

@@ -36,7 +36,7 @@ from shardclock_server.workers.settler import Settler
 from shardclock_server.workers.stats import WorkerStats
 
 NOTIFICATION_GAP_S = 0.004  # the time between two claims that notifications start
-SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that vacuum can't remove
+SEARCH_TIMEOUT_S = 30.0  # a search may pass millions of settled deliveries that vacuum can't remove
 UNSETTLED_MAX = 5_000  # with more outcomes to settle, the worker claims no deliveries
 RENEWED_MAX = 1_000  # the limit of renewals by one statement: a statement that times out must not lose all leases
 
@@ -192,7 +192,7 @@ class Deliveries(KeeperPart):
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self._holder, scan, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_s=began_s)
-        # An answer comes late if the commit waits for a standby, or if this process was stopped. The leases run
+        # The answer is late if the commit waited for a standby, or if this process was stopped. The leases run
         # during this delay.
         age_s = max(0.0, self._clock.now_s() - seconds_of(taken.server_time))
         self._take(taken.claimed, claimed_s=time.monotonic() - age_s)
@@ -204,7 +204,7 @@ class Deliveries(KeeperPart):
         return self._heartbeat.began and len(self._settler) < UNSETTLED_MAX
 
     def is_behind(self, target: str) -> bool:
-        """Return whether deliveries of a target may wait; they must be called before the deliveries of new firings."""
+        """Return whether deliveries of a target may wait; these are called before deliveries of new firings."""
         return self._planner.is_behind(target)
 
     def take_over(self, handed: HandedOver, deliveries: Sequence[ClaimedDelivery]) -> None:
@@ -216,7 +216,7 @@ class Deliveries(KeeperPart):
     async def notification_turn(self) -> float:
         """Make one turn of the notification loop: wait for a notification of new deliveries, and claim soon.
 
-        A poll for starts of jobs costs more than a claim, so only a notification of a start leads to such polls.
+        A poll for starts of jobs costs more than a claim, so only the notification of a start begins a poll.
         """
         if not await self._notifications.wait(NOTIFICATION_WAIT_S):
             return NOTIFICATION_GAP_S
@@ -248,8 +248,8 @@ class Deliveries(KeeperPart):
             self._drop([it for it in old if it.claim not in ours])
 
     def _search_scan(self) -> DeliveryScan:
-        # A search reads for all free places, because the claims for a handler that is never half empty may have passed
-        # over some deliveries.
+        # A search reads for all free places: claims for a handler that is never half empty may have skipped some
+        # deliveries.
         return self._planner.search(self._scan(self.handlers.free))
 
     def _scan(self, places: dict[str, int]) -> DeliveryScan:

@@ -1,9 +1,9 @@
 """Choose the positions at which a worker's claims read: pure decisions from the results of the last claims.
 
-Settled deliveries stay in the index until vacuum removes them, and leased deliveries stand before waiting deliveries. A
-claim that began at a lane's soonest delivery would read past all settled and leased deliveries each time. So in a known
-lane each claim begins at the end of the last claim. A search finds new lanes, and deliveries with expired leases.
-A search reads every lane from the beginning, and takes long if vacuum can't remove many settled deliveries.
+Settled deliveries stay in the index until vacuum removes them, and leased deliveries precede waiting deliveries. A
+claim from the begin of a lane would read all settled and leased deliveries each time. So in a known lane each claim
+begins at the end of the last claim. A search finds new lanes, and deliveries with expired leases. A search reads every
+lane from the beginning, and takes long if vacuum can't remove many settled deliveries.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from shardclock_server.sql.deliveries.claim import (
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
 # A delivery is due when its firing begins, and visible when the firing commits: some milliseconds later, or a second if
 # thousands fire at once. Each claim begins at the end of the one before, so claims pass deliveries that become visible
-# late. After a claim that reads a lane to the end, the lane's position moves back: to a margin before the begin of the
-# first claim since the last end. The margin grows with the duration of recent firings. A search finds deliveries that
+# late. When a claim reads a lane to its end, the lane's position moves back: to a margin before the begin of the first
+# claim after the previous end. The margin grows with the duration of recent firings. A search finds deliveries that
 # become visible even later.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # the slowest firing counts for this time
@@ -32,7 +32,8 @@ READING_MAX_S = 5.0  # the limit of the time between the first claim since the l
 # While deliveries come, known lanes are read after the short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
-SLOW_SEARCH_S = 0.05  # the pause after a search is ten times its duration, so the lane finder reads new lanes meanwhile
+# the pause after a search is ten times its duration; the lane finder reads new lanes during the pause
+SLOW_SEARCH_S = 0.05
 # Without any delivery polls are this many times rarer: a notification or a hand-over comes with the next delivery.
 IDLE_POLLS = 5
 LANES_MAX = 200  # lanes with a known position; only searches read the other lanes
@@ -166,7 +167,7 @@ class DeliveryPlanner:
             self.soon.set()
 
     def fail_search(self, *, began_s: float, ended_s: float) -> None:
-        """Record that a search got no answer: the next search begins anew, after the pause of a finished search."""
+        """Record that a search got no answer: the next search starts again, after the pause of a finished search."""
         self._after = BEGINNING
         self._end_search(ended_s - began_s, ended_s)
 

@@ -14,7 +14,7 @@ PREFETCH_MAX = 32
 
 
 def any_node_fits(needs: RunResources) -> bool:  # noqa: ARG001 - the interface
-    """Return True, because without Ray no run has to wait for another node."""
+    """Return True: without Ray, no run waits for another node."""
     return True
 
 

@@ -44,7 +44,7 @@ class Endpoints(KeeperPart):
     def __init__(
         self, context: WorkerContext, lookups: Session, rules: EndpointRules, *, send: Send | None = None
     ) -> None:
-        """Begin without queues; without `send`, the first delivery opens a sender."""
+        """Start without queues; if `send` is missing, the first delivery opens a sender."""
         self.refresh_wanted = asyncio.Event()
         self._lookups = lookups
         self._rules = rules

@@ -18,7 +18,7 @@ class FailureLog:
         self._next_at_s = 0.0
 
     def record(self, result: ChunkResult) -> None:
-        """Log the first failed attempt of a chunk, unless another one was logged in the last second."""
+        """Log the first failed attempt of a chunk, at most one attempt a second."""
         if time.monotonic() < self._next_at_s:
             return
         for delivery, outcome in zip(result.chunk, result.outcomes or (), strict=False):

@@ -1,7 +1,7 @@
 """Grant places to the shards of this machine, and receive the deliveries that they hand over.
 
-A new firing must not overtake a waiting delivery, so while claims of a target leave a backlog, shards get no places for
-this target. Claims leave granted places free, so a slow target never has more deliveries than places.
+A new firing must not overtake a waiting delivery. So shards get no places for a target while its claims leave a
+backlog. Claims leave granted places free, so a slow target never has more deliveries than places.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ IDLE_S = 1.0  # the time between two turns without a handler or a shard: a new c
 # places change rarely.
 GRANT_S, UNLEASED_S = 0.05, 0.25
 LEASE_SHARE = (
-    0.5  # the share of a claim's lease, because a delivery that is lost on its way waits for the end of its lease
+    0.5  # the fraction of a claim's lease: a delivery that is lost on its way waits for the end of this shorter lease
 )
 
 

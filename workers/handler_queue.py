@@ -23,7 +23,7 @@ from shardclock_server.workers.handler_slot import ChunkResult, HandlerSlot
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-BURST_S = 0.02  # a rate's burst, because a timer of the event loop is some milliseconds late
+BURST_S = 0.02  # the burst of a rate, because timers of the event loop are some milliseconds late
 QUEUED_CHUNKS = 2  # waiting chunks in memory, in addition to the chunks that are being called
 IN_HAND_MAX = 5_000  # deliveries of one handler in one worker
 PAYLOADS_BYTES_MAX = 32 * 2**20  # the limit of their payloads, estimated by the mean of the last claim
@@ -101,9 +101,9 @@ class HandlerQueue:
         return min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Add claimed deliveries; while no process is up, give the deliveries back and start a process.
+        """Add claimed deliveries; while no process is up, release them and start a process.
 
-        If the worker dies before a process is up, its claims count as attempts without a call. After some dead workers
+        If the worker dies before a process is up, its claims still count as attempts. After some dead workers
         the delivery would be a dead letter.
         """
         if not self.is_up and not len(self):
@@ -189,7 +189,7 @@ class HandlerQueue:
         self._wake_in(in_s)
 
     def _give_back_uncalled(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Give deliveries back unchanged: they keep their due date, so they come first again."""
+        """Release deliveries unchanged: they keep their due dates, so the next claim reads them first."""
         self._context.outcomes.settle([Settlement(it, None, delay_s=None) for it in deliveries])
         self._given_back = [*self._given_back, *deliveries][-GIVEN_BACK_MAX:]
 

@@ -5,9 +5,9 @@ takes microseconds gets hundreds, because a message costs more than a call. The 
 concurrency, so a chunk may be larger.
 
 If the process dies or hangs during several calls, the cause is unknown. The slot returns these deliveries as suspects.
-Each suspect is then called alone, and only an attempt during which the process dies again has failed. If a process
-without calls dies, no attempt has failed. The slot notices this death too, because one call to the process is
-always pending.
+Each suspect is then called alone. Its attempt fails only if the process dies again during this call. If a process
+without calls dies, no attempt has failed. The slot notices the death of an idle process, because one call to the
+process is always pending.
 
 A start takes seconds, because the process imports the user's code. After a failed start, or an end before the first
 call, the next start waits for a pause. Each further failure doubles the pause. During the pause this slot has no
@@ -126,7 +126,7 @@ class HandlerSlot:
                 self._end_idle("nothing reaches it")
 
     def start(self) -> Coroutine[Any, Any, None]:
-        """Return the coroutine that starts the process; the slot counts as starting from this call on.
+        """Return the coroutine that starts the process; from this call on the slot is in the state "starting".
 
         After a failed start the next start waits for a pause.
         """

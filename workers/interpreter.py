@@ -20,8 +20,8 @@ from shardclock_server.workers.python_environment import for_python
 CLIENT = "shardclock-client"
 OLDEST = (3, 11)
 LOOK_S = 30.0
-# Until it knows the version, this program has only the syntax and the modules of all Pythons, also of old ones.
-# The current directory is taken off the path: a module of the user must not replace one of these.
+# This program checks the version first, so it has only syntax and modules that old Pythons have, too.
+# The program removes the current directory from the path, so that a user's module can't replace these modules.
 LOOK = f"""
 import sys
 sys.path[:] = [path for path in sys.path if path]
@@ -59,7 +59,7 @@ class Interpreter:
     def named(cls, name: str) -> Self:
         """Find the Python of another environment, by its path or by its name in PATH, and check it.
 
-        errors:  UnfitInterpreter  there is no such program, it is no Python or too old, or it has no fitting client
+        errors: UnfitInterpreter the program does not exist, is not Python, is too old, or has no fitting client
         """
         found = shutil.which(name)
         if found is None:

@@ -30,8 +30,8 @@ class CallPermits:
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         """Return the deliveries that may still be called; while the database is on hold, release the others.
 
-        During an operator's hold the events for operators may be called, because the hold itself is one. A lease that
-        has ended is removed from the table. Otherwise the lease would be renewed for ever without a call.
+        During an operator's hold the events for operators may be sent, because the hold itself is one of these events.
+        A lease that has ended is removed from the table. Otherwise the lease would be renewed for ever without a call.
         """
         if not self.may_call:
             self._settler.add([Settlement(it, None) for it in deliveries if not self._may_notify(it)])

@@ -18,7 +18,7 @@ DETAILS = ("Worker exit detail: ", "The actor is dead because ")
 
 
 def ray_saw_end(text: str) -> bool:
-    """Say, from the text of Ray's error, whether Ray knows that the process has ended or never began.
+    """Return whether Ray's error says that the process has ended or never began.
 
     Otherwise the process may still run, for example on a node that is cut off.
     """

@@ -15,7 +15,7 @@ class Route:
     """The endpoint of deliveries, with its policy.
 
     A route without `endpoint` sends no delivery; `closed_reason` says why. If the reason `is_final`, its deliveries
-    become dead letters. Otherwise each delivery has a failed attempt and is retried, because an operator may allow the
+    become dead letters. Otherwise each delivery gets a failed attempt and a retry, because an operator may allow the
     endpoint again.
     """
 

@@ -51,7 +51,7 @@ class LiveRun:
         self.report = RunReport()
         self._end_request: StopReason | None = None
         self._end_reason = ""
-        # A future, because waiting for an event takes a task, and each run waits several times.
+        # A future, because each wait for an event would take a task, and a run waits several times.
         self._end_requested = asyncio.get_running_loop().create_future()
         self._has_process = asyncio.Event()
         self._refused: str | None = None
@@ -127,7 +127,7 @@ class LiveRun:
     async def _run(self) -> RunEnding:
         if self.process is None:
             await self._within(WAIT_S, self._has_process.wait())
-        # The result of `_within` can't decide: the process may have come at the moment of the timeout.
+        # The result of `_within` is not enough: the process may have arrived at the moment of the timeout.
         if self.process is None:
             return self._without_process()
         if self.is_lost or self._end_request is not None:

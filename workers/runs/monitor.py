@@ -57,7 +57,7 @@ class RunMonitor:
                     self._drop_lost(it, "another worker has ended it")
 
     async def _renew(self) -> None:
-        """Renew the leases of runs, also of ended runs until Postgres has stored their ends."""
+        """Renew the leases of runs; an ended run keeps its lease until Postgres has stored its end."""
         now_s = time.monotonic()
         if not (old := self._table.to_renew(now_s)):
             return

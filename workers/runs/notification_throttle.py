@@ -1,4 +1,4 @@
-"""Decide when a notification of a due start leads to a poll: at once, or after a delay if polls had no result.
+"""Decide when a notification of a due start leads to a poll: without delay, or later if the last polls had no result.
 
 A due start can be blocked: its job has a run or is in the pause after a run, or no process is free. Without delay each
 notification would lead to another poll for the blocked start.

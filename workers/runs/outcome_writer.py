@@ -17,7 +17,8 @@ from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.workers.runs.table import RunTable
 
 ENDS_MAX = 200  # the limit of ends in one statement
-ENDS_GAP_S = 0.02  # the time between two statements that write ends: ten ends cost little more than one
+# the time between two statements that write ends: a statement for ten ends costs little more than a statement for one
+ENDS_GAP_S = 0.02
 CALLED_S = 0.1  # a run shows as RUNNING after this time; the end of a shorter run contains the call
 
 

@@ -8,7 +8,7 @@ from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPa
 from shardclock_server.workers.runs.notification_throttle import NotificationThrottle
 
 PART = 100  # due starts that most polls read
-FULL_POLL_S = 1.0  # the time between two polls of DUE_MAX starts, because an urgent start may stand behind many others
+FULL_POLL_S = 1.0  # the time between two polls of DUE_MAX starts, because an urgent start may come after many others
 KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]  # which kinds have a free place
 SHORT_S = 0.02  # the time between two polls while starts wait for places, and less than half of the places are free
 
@@ -48,7 +48,7 @@ class PollPlanner:
 
         shape:   up to `ahead` of the runs in `free` may begin before a process is free; `has_ended`: a run has ended
         """
-        # While starts wait for places, one more start makes no difference.
+        # While starts already wait for places, one more start changes nothing.
         if (self._is_requested and not self._short[0]) or (has_ended and self._is_queued):
             return 0.0
         at_s = self._poll_at_s
@@ -76,7 +76,7 @@ class PollPlanner:
         self._polled_at_s, self._poll_at_s = now_s, now_s + self._poll_s
         has_left_free = begun.saturated and free and not begun.short
         if poll.starts < DUE_MAX and has_left_free:
-            # A start that can begin may stand after blocked starts: a full poll follows and decides.
+            # A start that can begin may come after blocked starts: a full poll follows and decides.
             self._full_at_s[self._kinds] = self._poll_at_s = now_s
             return
         again_at_s = self._throttle.record(found=found, now_s=now_s)

@@ -8,7 +8,7 @@ from collections import deque
 
 SHORT_RUN_S = 0.02  # a shorter run counts as short
 # A short run counts for this time after its end, and a run that begins ahead waits about as long. A turn of the
-# runner's loop writes ends, then polls. The turn must take less than this time, or no run would count at the poll.
+# runner's loop writes ends, then polls. A turn must take less than this time; otherwise no run would count at the poll.
 COUNTED_S = 0.05
 PAUSE_S = 10.0  # after a run that began ahead got no process, no run begins ahead for this time
 

@@ -25,12 +25,12 @@ class PoolClient(Protocol):
 
 
 class ProcessPool:
-    """Lend processes to runs, and lend a process again after a run without a fault.
+    """Lend processes to runs; after a run without a fault, lend the process again.
 
-    Runs that reserve processors, GPUs or memory have separate places, as many as plain runs: a reserving run may wait
-    for a node for ever, and must not block plain runs. While plain runs are short, up to `prefetch_max` may begin
-    ahead, and get the next free process in their order. Until `hurry`, these runs wait for a busy process rather than
-    wake an idle process.
+    Runs that reserve processors, GPUs or memory have separate places, as many as plain runs: a run with reserved
+    resources may wait for a node for ever, and must not block plain runs. While plain runs are short, up to
+    `prefetch_max` may begin ahead, and get the next free process in their order. Until `hurry`, these runs wait for a
+    busy process rather than wake an idle process.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ProcessPool:
         self._start = start
         self._clock = clock
         self._idle: list[tuple[RunResources, RunProcess]] = []
-        self._in_use: Counter[bool] = Counter()  # places in use, by whether their runs reserve resources
+        self._in_use: Counter[bool] = Counter()  # places in use; the key says whether their runs reserve resources
         self._prefetch = Prefetch(prefetch_max)
         self._waiting: dict[PoolClient, RunResources] = {}
 
@@ -135,7 +135,7 @@ class ProcessPool:
         client.receive(process, was_used=was_used)
 
     def _find(self, needs: RunResources) -> tuple[RunProcess, bool]:
-        for number in reversed(range(len(self._idle))):  # the process that was used last wakes up soonest
+        for number in reversed(range(len(self._idle))):  # the process of the latest run wakes up soonest
             had, process = self._idle[number]
             if had == needs:
                 del self._idle[number]

@@ -261,7 +261,8 @@ class JobRunner(KeeperPart):
         if live.is_lost or not live.is_called:
             self._table.forget_call(live.run)
         if not live.is_lost:
-            self._writer.end(ended)  # before statements that may fail, or its job would wait for this end for ever
+            # this precedes statements that may fail; otherwise the job could wait for this end for ever
+            self._writer.end(ended)
             self._log_failed(live.run, ended.ending)
         if live.process is None:
             self._pool.withdraw(live, timed_out=live.has_timed_out)
