@@ -5,18 +5,18 @@ line for each fault. Postgres comes next: the database that the settings name, o
 a directory (`embedded.server`). An embedded database is migrated; of a named database the schema version is checked.
 The local keepers come third: a coordinator in a host process, and the keepers, which a fork server starts (shards,
 workers if timers can have targets, engines if a model is deployed). The local keepers serve before Ray is ready. Ray
-comes last: a Ray of our own, or the Ray cluster that the settings name. With a named Ray cluster there are no local
-keepers. Our own Ray has a separate address and temporary directory, so that it never joins another Ray on this machine.
-Ray's coordinator is a detached actor that starts keepers as actors. When these keepers have registered, Ray's
-cluster gets the lead, and the local coordinator stands by. An exporter and a gateway serve the metrics and the HTTP
-API. After a failed start every part that was started can be stopped again.
+comes last: our own Ray, or the Ray cluster that the settings name. With a named Ray cluster there are no local keepers.
+Our own Ray has a separate address and temporary directory, so that it never joins another Ray on this machine. Ray's
+coordinator is a detached actor that starts keepers as actors. When these keepers have registered, Ray's cluster gets
+the lead, and the local coordinator stands by. An exporter and a gateway serve the metrics and the HTTP API. After a
+failed start every part that was started can be stopped again.
 
 **Stop**, on SIGINT or SIGTERM, ends the local coordinator first, which would otherwise take the lead, then Ray's
 coordinator. Each keeper releases its claims (`drain()`), so that other keepers can claim at once instead of waiting for
 the lease to run out. Then the keepers' actors are killed, then the coordinator, then Ray if we started it. At last we
 release Postgres. The embedded Postgres stops when its last user releases it.
 
-**Kill.** No timer needs an orderly stop to be safe. After `kill -9` the state repairs itself: leases run out, the
+**Kill.** Timers are safe without an orderly stop. After `kill -9` the state repairs itself: leases run out, the
 kernel releases the file locks, Postgres recovers from its log. An orderly stop is only quicker.
 
     settings     all settings, read once and checked together

@@ -1,4 +1,4 @@
-"""The exporter of a running cluster. While another process has its port, the exporter waits, and timers fire on."""
+"""The exporter of a running cluster. While another process has the port, it waits; timers still fire."""
 
 import time
 from collections.abc import Callable

@@ -59,7 +59,7 @@ class GatewayProcess:
         if self._process is None and self._restarts.is_due:
             self._restarts.begin()
             self._process = subprocess.Popen(
-                # -P: a module of the user in the current directory must not replace a library of ours.
+                # -P: a user's module in the current directory must not replace one of our libraries.
                 [sys.executable, "-P", "-m", MODULE],
                 stdin=subprocess.PIPE,
                 stdout=sys.stderr,
@@ -95,7 +95,7 @@ class GatewayProcess:
 
 def main() -> int:
     """Serve the database that the environment names, until a signal stops it or `up` ends."""
-    from shardclock_server.gateway.serving import run  # a second of imports, which `up` itself does not need
+    from shardclock_server.gateway.serving import run  # these imports take a second, and `up` itself does not need them
 
     logs.configure()
     settings = load_settings()

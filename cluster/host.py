@@ -41,7 +41,7 @@ APP = "SHARDCLOCK_HOST_APP"
 
 WATCH_S = 0.05
 PING_S = 2.0
-COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
+COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this time Ray itself has failed
 STOP_S = (
     20.0  # the limit of the coordinator's stop: Ray's drain takes up to 30 s more, and Kubernetes kills us after 60 s
 )
@@ -84,7 +84,8 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
-    stop.hear_signals()  # Ray has replaced the handlers: SIGTERM would end this process, and its shards, at once
+    # Ray has replaced the signal handlers: SIGTERM would end this process and its shards immediately
+    stop.hear_signals()
     if _is_set(KEEP_RUNNING):
         show_logs_of_earlier_jobs()
     app = App.from_json(os.environ[APP]) if os.environ.get(APP) else None
@@ -165,7 +166,7 @@ def _stop_coordinator(coordinator: Any, *, is_orphan: bool) -> None:
 
 
 class _Stop(threading.Event):
-    """An event that SIGTERM, SIGINT, a line of `up`, or the end of standard input (if `up` was killed) sets."""
+    """Return an event that is set by SIGTERM, SIGINT, a line from `up`, or the end of standard input."""
 
     is_orphan = False
 

@@ -24,7 +24,7 @@ def take_stdout() -> Say:
     """Reserve standard output for the events that are sent to `up`; return the function that sends an event.
 
     Other output of this process goes to standard error from now on, because `up` would read the output as events.
-    Besides, `up` reads no more once this process is ready.
+    Also, `up` reads no other output once this process is ready.
     """
     parent = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

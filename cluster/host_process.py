@@ -31,7 +31,7 @@ class HostProcess:
         self._process = subprocess.Popen(
             # -P: a module of the user in the current directory must not replace a library of ours.
             [sys.executable, "-P", "-m", module],
-            bufsize=0,  # with a buffer, a line could wait where select() doesn't see it
+            bufsize=0,  # select() does not see a line that waits in a buffer
             pass_fds=pass_fds,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -47,7 +47,7 @@ class HostProcess:
         return self._process.poll() is not None
 
     def send(self, line: bytes) -> None:
-        """Send the host a line; a host that has ended gets no line, and `has_ended` reports its end."""
+        """Send the host a line; an ended host gets no line, and `has_ended` reports the end."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError, ValueError):  # the host's end or our end of the pipe is closed
             self._process.stdin.write(line + b"\n")
@@ -93,7 +93,7 @@ def local_host(*, logs: IO[bytes] | None = None) -> HostProcess:
 
 
 def start_local_host_ahead() -> None:
-    """Start a host for the `up` of this process, which has yet to be loaded."""
+    """Start a host before the rest of `up` is loaded in this process."""
     _ahead.append(local_host())
 
 

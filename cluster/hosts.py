@@ -15,7 +15,7 @@ from shardclock_server.cluster.settings import PREFIX, Settings
 from shardclock_server.workers.app import App
 from shardclock_server.workers.machine import Machine
 
-STAND_BY = "+local"  # no cluster id of a user has a +
+STAND_BY = "+local"  # users' cluster ids have no +
 STAND_BY_MAX = 43  # characters: Postgres cuts a session's name, "shardclock stand-by NAME", at 63
 DIGEST = 8  # characters
 RAY_HOST = "shardclock_server.cluster.host"

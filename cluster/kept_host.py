@@ -12,7 +12,7 @@ from shardclock_server.cluster.restarts import Restarts
 # A restarted host that isn't ready in this time is killed and started again. The next host has more time, because the
 # machine may be too busy for a start in the shorter time.
 PATIENCE = Backoff(30.0, 240.0)
-PAUSES = Backoff(1.0, 10.0)  # the pause before a host that keeps dying is started again
+PAUSES = Backoff(1.0, 10.0)  # the pause before the restart of a host that dies repeatedly
 
 STOP_S = 30.0
 

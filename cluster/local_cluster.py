@@ -74,7 +74,8 @@ async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> in
 def _obey(reconciler: Reconciler, lines: Iterator[bytes]) -> None:
     """Lead after a line that Ray's host has ended, until a line that it is ready; stop at a line, SIGTERM or SIGINT.
 
-    The end of the lines without a stop means that `up` was killed: the keepers fire on for a while, for the next `up`.
+    If the lines end without a stop, `up` was killed: the keepers continue to fire for a while, until the next `up`
+    starts.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

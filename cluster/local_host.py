@@ -26,7 +26,7 @@ def main() -> int:
     context.set_forkserver_preload([PRELOADED])
     # The fork server loads the keepers' modules on another core while this process loads its own.
     forkserver.ensure_running()
-    gc.disable()  # modules make no garbage while they are loaded; looking for it takes a fifth of the time
+    gc.disable()  # modules make no garbage while they are loaded, and the collector would take a fifth of the time
     load_structlog()
     from shardclock_server.cluster.local_cluster import coordinate
     from shardclock_server.cluster.local_order import LocalOrder

@@ -27,7 +27,8 @@ from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WOR
 from shardclock_server.workers.app import App
 
 # If their host dies, the keepers continue for this time. The next host ends these keepers when its own keepers have
-# registered. A host's start takes 10 s on a busy machine, after a pause of 10 s at most. If no host starts within this
+# registered. A host's start takes 10 s on a busy machine, and a pause of up to 10 s comes before it. If no host starts
+# within this
 # time, the keepers hand back all claims.
 ORPHAN_S = 30.0
 DRAIN_S = 5.0  # a drain takes 3 s at most; without Postgres the leases run out by themselves

@@ -18,7 +18,7 @@ from shardclock_server.workers.app import NO_APP, App, WorkerConfig
 
 NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
-OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects, and Ray's default is a third of the memory
+OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray's default is a third of the machine's memory
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
 PATIENCE_S = 3.0  # after this time the user gets a message that Ray doesn't answer
 WAIT_S = 45.0  # a head node that is started together with us may take this time
@@ -58,7 +58,7 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     if settings.ray_address is None:
         # On Linux, Ray replaces 127.0.0.1 with the host's own address, and listens on every interface. With this value
-        # Ray treats the machine as no cluster, as on a Mac, and listens on loopback only.
+        # Ray treats the machine as a single computer, as on a Mac, and listens on loopback only.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
@@ -194,7 +194,7 @@ def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = No
 
 
 def _is_away(coordinator: Any) -> bool:
-    """Ask the coordinator whether it is away from its home node; without an answer return False, so that it stays."""
+    """Ask the coordinator whether it is away from its home node; False without an answer: it is not moved."""
     import ray
 
     try:
@@ -226,7 +226,8 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=0,
-            # One byte, so that the actor needs a resource. Only then Ray asks this process's own node first. Otherwise
+            # One byte, so that the actor needs a resource. With a resource, Ray asks this process's own node first.
+            # Otherwise
             # Ray asks any node, which may be cut off, or may not know this node yet and keep the actor.
             memory=1,
             # The actor stays on this process's node, so that a node that runs only shards can be drained and removed.

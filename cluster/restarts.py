@@ -1,4 +1,4 @@
-"""Decide when a failed process is started again: at once the first time, and later after each further failed start."""
+"""Decide when a failed process is started again: first without a pause, then after growing pauses."""
 
 import time
 

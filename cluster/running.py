@@ -95,7 +95,7 @@ class RunningCluster:
         return [] if is_ready else [f"{self._hosts[0].name} has not started"]
 
     def stop(self) -> None:
-        """Let the hosts hand everything back and end; a second call does nothing."""
+        """Let the hosts hand back all claims and end; a second call does nothing."""
         self._gateway.stop()
         # The local host stops first, because it would otherwise take the lead that Ray's coordinator gives up.
         for host in self._hosts:
@@ -113,7 +113,7 @@ class RunningCluster:
         self._told = now
 
     def _tend_one(self, part: str, tend: Callable[[], None]) -> None:
-        """Maintain one part, or retry later: a machine out of memory, disk or processes must end no other part."""
+        """Maintain one part, or retry later: a lack of memory, disk or processes must not end other parts."""
         if not self._faults[part].is_due:
             return
         try:
@@ -141,7 +141,7 @@ def running_cluster(
     ahead: HostProcess | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
-    """Run a cluster during a block, and stop it at the block's end; with `keep_running` the actors in Ray run on.
+    """Run a cluster during a block, and stop it at the block's end; with `keep_running` the actors in Ray continue.
 
     If `stopped` becomes true during the start, the block begins at once.
 

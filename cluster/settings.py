@@ -30,8 +30,8 @@ PREFIX = "SHARDCLOCK_"
 OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING", "HOST_APP"})
 # Variables of the HTTP API's client, client/shardclock/http/address.py.
 OF_CLIENT = frozenset({"API_KEY", "API_URL"})
-# One record for each package, by its field in `Settings`. A field that `Settings` and a package's record both have is
-# in both.
+# One record for each package, by its field in `Settings`. A field that both `Settings` and a package's record have gets
+# the same value in both.
 PARTS: Mapping[str, type[BaseModel]] = {
     "shard": ShardSettings,
     "worker": WorkerSettings,
@@ -81,7 +81,7 @@ class InvalidSettings(ValueError):
 
 
 def _default_data_dir() -> Path:
-    # When we are root, the embedded server runs as another user, which can't read root's home.
+    # If this process runs as root, the embedded server runs as another user, which can't read root's home.
     if os.geteuid() != 0:
         with suppress(RuntimeError):  # a user without a name has no home, unless HOME names a directory
             return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
@@ -224,7 +224,7 @@ def load_settings(**given: Any) -> Settings:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each variable that looks like a setting and is none, with the setting that may be meant.
+    """Return a sentence for each variable that looks like a setting but is not one, with the most similar setting.
 
     Unknown variables cause a warning, not a refusal: docs/decisions/0029-unknown-settings-are-told.md.
     """

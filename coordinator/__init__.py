@@ -4,20 +4,20 @@ The coordinator is a reconcile loop in the manner of a Kubernetes controller (`r
 the lead, reads the holders (`holders_seen`), and then handles one role after the other (`crew`). For each role the crew
 compares the desired with the actual state: a `fleet` lists the processes and the nodes, and the holders table lists the
 keepers. The crew ends the holders that are lost (`takeover`), lets a pure function decide (`plan`), and acts on the
-difference (`keeper_processes` starts, watches and ends the keepers). The coordinator has no state in memory that it
-could not read again. It may be killed at any moment, and its next incarnation continues.
+difference (`keeper_processes` starts, watches and ends the keepers). The coordinator can read all its state again. It
+may be killed at any moment, and its next incarnation continues.
 
 No timer depends on the coordinator. The coordinator makes takeover quick (about 0.2 s instead of the lease's 10 s) and
 scaling smooth, and moves keepers off a node that drains. It can't know whether a silent keeper is dead
-(`failure_detector`). So it suspends a keeper early, which costs nothing if the keeper lives, and kills a keeper late.
-`quarantine` and `backoff` prevent repeated starts of actors on nodes where starts fail. `placement` chooses the nodes
-for the keepers of a role.
+(`failure_detector`). So it suspends a keeper early, because a suspended keeper that lives loses nothing, and kills a
+keeper late. `quarantine` and `backoff` prevent repeated starts of actors on nodes where starts fail. `placement`
+chooses the nodes for the keepers of a role.
 
-Two clusters on one database have two coordinators, and one coordinator leads: the leader's lease and term are a row in
-Postgres (`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, so that this
-cluster can take over the lead without making a timer late. `up` runs local keepers in addition to its own Ray, and
-these are a cluster that stands by, too (`stand_by`). This local cluster has keepers only while it leads, and `up` tells
-it when Ray is lost. `lead_lapses` measures how well Ray's cluster uses the lead. A cluster that ends serves until
+Of the coordinators of two clusters on one database, one leads: the leader's lease and term are a row in Postgres
+(`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, so that this cluster can
+take over the lead without making a timer late. `up` runs local keepers in addition to its own Ray, and these are a
+cluster that stands by, too (`stand_by`). This local cluster has keepers only while it leads, and `up` tells it when Ray
+is lost. `lead_lapses` measures how well Ray's cluster uses the lead. A cluster that stops continues to serve until
 another cluster has taken its slots (`succession`).
 
 How many keepers a role has is set by an operator. The number of shards may also follow the forecast within bounds

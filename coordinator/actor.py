@@ -46,6 +46,6 @@ class Coordinator:
         return bool(ray.get_runtime_context().get_node_id() != self._home)
 
     async def stop(self, *, is_orphan: bool) -> None:
-        """Give up the lead and drain every keeper; an orphan's keepers first fire on for a while, for the next `up`."""
+        """Give up the lead and drain every keeper; an orphan's keepers first wait for the next `up`."""
         self._reconciler.stop(is_orphan=is_orphan)
         await self._work

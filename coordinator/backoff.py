@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from shardclock.backoff import Backoff
 
-STARTING_S = 5.0  # an actor that dies this soon has failed to start
+STARTING_S = 5.0  # an actor that dies within this time has failed to start
 PAUSE_MAX_S = 30.0
 PAUSES = Backoff(2.0, PAUSE_MAX_S)
 

@@ -107,12 +107,12 @@ class Crew:
         await self._processes.abandon()
 
     def forget_silence(self) -> None:
-        """Forget which keepers were silent, and since when, because there was no news of any keeper."""
+        """Forget which keepers were silent, and since when, because no keeper could report."""
         self._detector.forget()
 
     @property
     def suspects_in_s(self) -> float:
-        """Return the time until a further keeper is suspect, unless it gives a sign of life."""
+        """Return the time until a further keeper becomes suspect without a heartbeat."""
         return self._detector.silent_in_s(longer_than_s=self._settings.suspect_s, now_s=time.monotonic())
 
     @property
@@ -200,8 +200,8 @@ class Crew:
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
         """End holders, each with the reason.
 
-        The statement ends holders only while our term lasts. Otherwise a coordinator that was frozen for longer could
-        end holders that its successor has started.
+        The statement ends holders only while our term lasts. Otherwise a coordinator that was frozen for longer than
+        its term could end holders that its successor has started.
         """
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
             await self._cut_off([it.holder for it in ended])
@@ -229,7 +229,7 @@ class Crew:
         self._backoff.learn_ages((it for it in ages_s.values() if everywhere or it >= STARTING_S), now_s=now_s)
 
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:
-        """Name our keepers that may be gone: silent keepers, and suspended keepers without a heartbeat since then."""
+        """Name our keepers that may be gone: silent keepers, and suspended keepers that are still silent."""
         suspended = (name for name, holder in mine.items() if holder.suspended_at)
         return self._detector.silent(longer_than_s=self._settings.suspect_s) | self._detector.unheard(suspended)
 
@@ -241,7 +241,7 @@ class Crew:
             self.stats.started += 1
         # A keeper without slots claims nothing more. It finishes its claimed timers and deliveries.
         self._processes.retire(self._processes.finished(todo.retire, finish_s=self._finish_s))
-        # Last, because neither lost slots nor new keepers wait for an actor that can't be killed.
+        # This comes last: lost slots and new keepers must not wait for an actor that can't be killed.
         await self._processes.kill_dropped()
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:

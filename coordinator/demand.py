@@ -13,9 +13,9 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 class ClusterLoad:
     """The load: the upcoming and the overdue timers of the table, and the recent rate of records in the log.
 
-    The table does not have all future load: some timers are scheduled when they are due, and later occurrences of
-    schedules have no rows yet. The recent rate is the best estimate of both. The rate counts all records, so it is too
-    high if timers have targets or are cancelled."""
+    The table shows only a part of the future load: some timers are scheduled when they are due, and later occurrences
+    of schedules have no rows yet. The recent rate is the best estimate of both. The rate counts all records, so it is
+    too high if timers have targets or are cancelled."""
 
     forecast: Forecast
     overdue: int
@@ -33,7 +33,7 @@ def shards_for(per_s: float, *, target_per_s: int) -> int:
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a rising number at once, and a falling number only after it has stayed lower for `after_s`.
+    """Follow a rising number without delay, and a falling number only after it has stayed lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """

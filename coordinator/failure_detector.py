@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-# A gap longer than this between two checks was the watcher's own pause, so it is not counted as silence.
+# A gap longer than this between two checks was a pause of the watcher, so it does not count as silence.
 UNSEEN_S = 1.0
 
 
@@ -21,8 +21,8 @@ class _LastBeat:
 class FailureDetector:
     """Measure by the watcher's own clock when each keeper's sign of life, its last heartbeat, changes.
 
-    Clocks of two machines are never compared. Time in which the watcher itself had no news is not counted as silence:
-    just after an outage of Postgres, or a pause of the watcher's machine, no keeper counts as silent.
+    Clocks of two machines are never compared. Time without information does not count as silence: just after an outage
+    of Postgres, or a pause of the watcher's machine, no keeper counts as silent.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -49,7 +49,7 @@ class FailureDetector:
         return {name for name, seen in self._seen.items() if looked_s - seen.since_s > longer_than_s}
 
     def silent_in_s(self, *, longer_than_s: float, now_s: float) -> float:
-        """Return the time until a further keeper has been silent for the limit, unless it gives a sign of life.
+        """Return the time until a further keeper reaches the limit of silence, if it sends no heartbeat.
 
         shape:   infinite if no further keeper can be silent, or without a check in the last `UNSEEN_S`
         """
@@ -60,10 +60,10 @@ class FailureDetector:
         return max(0.0, min((end_s for end_s in ends_s if end_s >= looked_s), default=math.inf) - now_s)
 
     def unheard(self, names: Iterable[str]) -> set[str]:
-        """Name the keepers among `names` that have given no sign of life since the watch over them began."""
+        """Name the keepers among `names` without a heartbeat since the watch over them began."""
         return {name for name in names if name not in self._seen or not self._seen[name].heard}
 
     def forget(self) -> None:
-        """Forget all signs of life, because there was no news of any keeper."""
+        """Forget all heartbeats, because no keeper could report."""
         self._seen.clear()
         self._looked_s = None

@@ -11,7 +11,7 @@ ROLE = Label("role", frozenset(ROLES))
 FLEET = Label("fleet", frozenset([RAY, LOCAL]))
 
 FAMILIES = (
-    Family("takeovers", "counter", "Lost keepers; other keepers took over their work.", (ROLE, REASON)),
+    Family("takeovers", "counter", "Lost keepers whose work other keepers took over.", (ROLE, REASON)),
     Family(
         "takeover_seconds",
         "histogram",
@@ -19,15 +19,17 @@ FAMILIES = (
         (ROLE,),
         edges=TAKEOVER_EDGES_S,
     ),
-    Family("coordinator_leads", "gauge", "1 for a coordinator that leads, 0 for one that stands by.", (FLEET,)),
+    Family("coordinator_leads", "gauge", "1 for a leading coordinator, 0 for a coordinator in standby.", (FLEET,)),
     Family(
-        "ray_away_seconds", "gauge", "For how long local keepers have led in place of their Ray's; 0 while Ray leads."
+        "ray_away_seconds",
+        "gauge",
+        "Time for which local keepers have replaced Ray's keepers; 0 while Ray's keepers lead.",
     ),
     Family("keepers_started", "counter", "Keepers that the coordinator has started.", (ROLE,)),
     Family(
         "keepers_suspended",
         "counter",
-        "Times that a silent keeper's slots were given to other keepers, and it lived on.",
+        "Suspensions of silent keepers that turned out to be alive.",
         (ROLE,),
     ),
 )

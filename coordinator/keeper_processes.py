@@ -153,7 +153,8 @@ class KeeperProcesses:
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
         """Name the keepers that may end now: they hold no leases, or have had `finish_s` to finish their work.
 
-        Call this each turn with all keepers to retire. If a keeper is left out once, its `finish_s` starts again.
+        Call this each turn with all keepers to retire. The time `finish_s` of a keeper starts again if one call leaves
+        the keeper out.
         """
         now_s = time.monotonic()
         self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in keepers}
@@ -178,7 +179,7 @@ class KeeperProcesses:
         self.retire(self._processes)
         await asyncio.gather(*(process.drain for process in self._processes.values() if process.drain is not None))
         self.drop(list(self._processes))
-        await self.kill_dropped()  # again, if the kill got no answer
+        await self.kill_dropped()  # killed again if the first kill got no answer
 
     async def abandon(self) -> None:
         """Break off the drains, because the coordinator ends; its keepers run on alone or under its successor."""

@@ -9,7 +9,7 @@ UNSEEN_S = 2.0  # an idle coordinator makes a turn each second: a longer gap is 
 PAUSES = Backoff(
     10.0, 120.0
 )  # the pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host
-STEADY_S = 60.0  # a lead that lasted this long did not lapse at once
+STEADY_S = 60.0  # a lead that lasted for this time did not lapse early
 
 
 class ServiceWatch:
@@ -21,7 +21,7 @@ class ServiceWatch:
     def learn(self, now_s: float, *, is_served: bool) -> float:
         """Record whether a shard lives; return for how long no shard has lived.
 
-        While Postgres is away no shard can send a heartbeat, so a time without news does not count.
+        During an outage of Postgres no shard can send a heartbeat, so this time does not count.
         """
         if is_served or now_s - self._looked_s > UNSEEN_S:
             self._served_s = now_s
@@ -36,7 +36,7 @@ class ServiceWatch:
 class Lapses:
     """Count how often the lead was given and then lapsed, and pause longer each time before the lead is given again.
 
-    A single lapse may be an accident, so it costs no pause.
+    A single lapse may be an accident, so it causes no pause.
     """
 
     def __init__(self) -> None:

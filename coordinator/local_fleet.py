@@ -15,7 +15,7 @@ from shardclock_server.coordinator.takeover import DIED
 from shardclock_server.sql.cluster.holders import LOCAL_NODE
 
 ANSWER_S = 5.0  # a fork takes milliseconds; the first one waits until the fork server has loaded its modules
-END_S = 2.0  # a killed process is gone at once, unless the kernel waits for a disk
+END_S = 2.0  # a killed process ends without delay, unless the kernel waits for a disk
 DRAIN = "drain"
 
 # The program of a keeper's process. Its arguments are the keeper's name, and the keeper's end of the pipe.
@@ -110,4 +110,4 @@ class LocalFleet:
         return name, LocalKeeper(process, ours)
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Ask for nothing: there is one machine."""
+        """Do nothing: there is only one machine."""

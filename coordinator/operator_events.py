@@ -18,7 +18,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 EVERY_S = 1.0  # an event is sent at most a second after its commit
 OBSERVE_S = 15.0  # as often as Prometheus scrapes
 RETRY_S, RETRY_S_MAX = 5.0, 300.0  # for example while the roles lack the rights of a new release
-LAG, LATE = "cluster.lag", "job.late"  # no row shows when these become true
+LAG, LATE = "cluster.lag", "job.late"  # no row has the time when these become true
 
 
 class OperatorEvents:
@@ -76,7 +76,7 @@ class OperatorEvents:
 
 
 async def _lag(session: Session, settings: CoordinatorSettings) -> list[ObservedEvent]:
-    # During a hold all timers are late, and the hold is an event itself.
+    # During a hold all timers are late, and the hold itself is reported as an event.
     if await read_hold(session, settings.identity, silent_s=settings.silent_s) is not None:
         return []
     judged = judge_lag(await read_status(session))

@@ -36,7 +36,7 @@ def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str |
 def cpus_for(shards: int, nodes: Sequence[ClusterNode], *, worker_resource: str | None) -> int:
     """Count the CPUs that the whole cluster needs for `shards` shards, including the CPUs of the workers' nodes.
 
-    Ray's autoscaler compares a request with all nodes, also with nodes that no shard should use.
+    Ray's autoscaler compares a request with all nodes, including nodes that no shard should use.
     """
     if not shards:
         return 0

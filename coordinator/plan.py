@@ -1,6 +1,7 @@
 """The steps from the actual to the desired keepers of a role: a pure function.
 
-The function decides which keepers are suspended, and which keepers get their slots; `takeover` decides which are dead.
+The function decides which keepers are suspended, and which keepers get the slots of suspended ones; `takeover` decides
+which keepers are dead.
 """
 
 from collections import Counter
@@ -81,8 +82,8 @@ def plan(wanted: int, observed: Observed) -> Plan:
     If an actor is slow to start, a second actor is started on a better node, if there is one. The actor that comes up
     first serves, and the surplus actor is retired.
 
-    A suspect keeper is suspended: the other keepers share its slots and may take its claims. A suspect keeper is
-    neither retired nor replaced, because it may only have paused. If all keepers are suspect, no keeper can take their
+    A suspect keeper is suspended: the other keepers share its slots and may take its claims. A suspect keeper is not
+    retired and not replaced, because it may only have paused. If all keepers are suspect, no keeper can take their
     slots: the assignment stays as it is, and one more actor is started.
 
     shape:   `spawn` names a node for each new actor; empty if none is needed or no node can take one
@@ -93,7 +94,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
     suspects = [keeper for keeper in observed.keepers if keeper.registered and keeper.suspect]
 
     serving = _balanced(ready, wanted)
-    # Keepers on leaving nodes serve until their replacements are ready: fewer keepers would only be slower.
+    # Keepers on leaving nodes serve until their replacements are ready, because fewer keepers would be slower.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
     kept = {keeper.actor_name for keeper in serving}
     retire = tuple(keeper for keeper in observed.keepers if keeper.ready and keeper.actor_name not in kept)
@@ -119,7 +120,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
 
 
 def plan_to_go(observed: Observed) -> Plan:
-    """Decide which keepers to retire, if keepers shall run only while their cluster leads, and another cluster leads.
+    """Decide which keepers to retire while another cluster leads, if keepers run only while their own cluster leads.
 
     A keeper is retired when the other cluster has taken its slots; until then the keeper serves these slots.
     """
@@ -140,7 +141,7 @@ def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
 
 
 def _targets(observed: Observed) -> Sequence[str]:
-    """Choose the nodes for new actors, as free of failures as possible.
+    """Choose the nodes for new actors, with as few failures as possible.
 
     The choice is the nodes that are not in doubt; without any, the nodes outside quarantine; without any, the node with
     the earliest end of its quarantine.
@@ -154,7 +155,7 @@ def _targets(observed: Observed) -> Sequence[str]:
 
 
 def _are_trusted(targets: Sequence[str], observed: Observed) -> bool:
-    """Return whether there are target nodes, and none of these nodes is in doubt."""
+    """Return whether there are target nodes, all of them without doubt."""
     return bool(targets) and _doubted(observed).isdisjoint(targets)
 
 

@@ -10,7 +10,7 @@ from shardclock_server.coordinator.plan import KeeperState
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute
 PAUSES = Backoff(FIRST_S, MAX_S)
-PROVED_S = 30.0  # after a keeper on the node gave signs of life for this time, the node's failures are forgotten
+PROVED_S = 30.0  # after a keeper on the node has sent heartbeats for this time, the node's failures are forgotten
 
 
 class Start(NamedTuple):
@@ -50,10 +50,10 @@ class _NodeFailures:
 
 
 class Quarantine:
-    """Avoid a node after a failure, for twice as long after each further failure, until the node has proved itself.
+    """Avoid a node after a failure; each further failure doubles the time, until the node works again.
 
-    An actor that starts on the node during its quarantine shows that the node works: the quarantine ends at once. The
-    node's failures are forgotten when keepers on it have given signs of life for `PROVED_S`.
+    An actor that starts on the node during its quarantine proves that the node works, so the quarantine ends. The
+    node's failures are forgotten when keepers on it have sent heartbeats for `PROVED_S`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -64,7 +64,7 @@ class Quarantine:
     def fail(self, node_ids: Iterable[str], *, now_s: float) -> None:
         """Record the failures of nodes with actors that went silent, could not be reached, or did not start.
 
-        A failure on a node in quarantine does not count, because this failure led to the quarantine.
+        A failure on a node in quarantine does not count, because its cause is the failure that led to the quarantine.
         """
         for node_id in node_ids:
             case = self._cases.get(node_id)
@@ -75,7 +75,7 @@ class Quarantine:
             self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
     def learn_nodes(self, keepers: Iterable[KeeperState], nodes: Collection[str], *, now_s: float) -> None:
-        """Record which nodes work, because a keeper on the node gives signs of life. Forget nodes that are gone."""
+        """Record which nodes work: nodes with a keeper that sends heartbeats. Forget nodes that are gone."""
         started_s: dict[str, float] = {}
         for keeper in keepers:
             if keeper.ready:

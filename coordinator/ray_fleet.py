@@ -36,8 +36,8 @@ class Spawner:
             ray.remote(self.actor_class)
             .options(
                 name=actor_name,
-                # The actor outlives the coordinator, but no timer depends on this. Ray never restarts the actor: a
-                # new actor is a new holder, and the coordinator decides how many there are.
+                # The actor outlives the coordinator, but no timer depends on this. Ray never restarts the actor: a new
+                # actor is a new holder, and the coordinator decides the number of actors.
                 lifetime="detached",
                 max_restarts=0,
                 num_cpus=0,

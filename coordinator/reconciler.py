@@ -27,13 +27,13 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 
 STARTING_TURN_S = 0.03  # the time between two turns while a keeper is about to register
 SUSPECT_SLACK_S = 0.002  # a keeper is suspect only after this moment
-STANDING_BY_S = 1.0  # the time between two turns without keepers, because `up` tells this cluster when it must lead
+STANDING_BY_S = 1.0  # the time between two turns without keepers; `up` informs this cluster when it must lead
 ASK_AGAIN_S = 5.0  # the pause after a question that the fleet did not answer
 INCARNATION_BITS = 63  # a bigint in Postgres: positive
 
 
 class Superseded(Exception):
-    """A newer incarnation of this coordinator leads, so this incarnation must do nothing more."""
+    """A newer incarnation of this coordinator leads, so this incarnation must stop."""
 
 
 def new_incarnation() -> int:
@@ -42,7 +42,7 @@ def new_incarnation() -> int:
 
 
 class Reconciler:
-    """Bring the keepers of each role to the desired state; leave the slots alone while another cluster leads.
+    """Bring the keepers of each role to the desired state; while another cluster leads, don't change the slots.
 
     `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` names another cluster that has
     precedence in the lead; then the keepers of this cluster run only while this cluster leads. `tell` gets a message
@@ -65,7 +65,7 @@ class Reconciler:
         self._cluster_id = cluster_id
         self._incarnation = incarnation
         self._node_id = node_id
-        # By the name of this session `status` finds a cluster that stands by without keepers.
+        # `status` finds a cluster in standby without keepers by the name of this session.
         application = f"shardclock stand-by {cluster_id}" if beside else "shardclock coordinator"
         self._session = Session(dsn, application=application, timeout_s=settings.coordinator_timeout_s)
         self._stand_by = (
@@ -119,7 +119,7 @@ class Reconciler:
                     self.settled.set()
             except (StoreUnavailable, StatementRefused, FleetUnavailable) as error:
                 if not isinstance(error, FleetUnavailable):
-                    # Without news from Postgres no keeper can be called silent.
+                    # Without an answer from Postgres no keeper counts as silent.
                     self._forget_silence()
                 if not failing:
                     self._log.warning("turn failed", error=str(error))
@@ -186,16 +186,16 @@ class Reconciler:
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether no shard is left and no shard comes up, although the fleet accepts requests for shards."""
+        """Return whether no shard lives and none starts, although the fleet accepts requests for shards."""
         return any(crew.is_stuck for crew in self._crews if crew.role == SHARD)
 
     @property
     def _is_fleet_away(self) -> bool:
-        """Return whether the fleet did not answer, and must not be asked again yet."""
+        """Return whether the pause after a call without an answer from the fleet still lasts."""
         return time.monotonic() < self._ask_again_s
 
     async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int], seen: HoldersSeen) -> None:
-        """Let each crew act; while the fleet does not answer, only steps that need no fleet.
+        """Let each crew act; while the fleet does not answer, limit each crew to steps without the fleet.
 
         errors:  FleetUnavailable  the fleet was asked, and has not answered
         """
@@ -216,7 +216,7 @@ class Reconciler:
     def stop(self, *, is_orphan: bool = False) -> None:
         """Ask the loop to end; `run` then gives up the lead and drains every keeper.
 
-        An orphan (its `up` was killed) lets its keepers fire on until the keepers of the next `up` have their slots.
+        An orphan (its `up` was killed) lets its keepers fire until the keepers of the next `up` have the slots.
         """
         self._is_orphan = is_orphan and (self._is_orphan or not self._stopping)
         self._stopping = True
@@ -270,7 +270,8 @@ class Reconciler:
         try:
             for crew in self._crews:
                 await crew.adopt()
-            # First list our holders, then make sure that we still lead. In this order no holder is a successor's.
+            # First list our holders, then make sure that we still lead. In this order the list can't contain a
+            # successor's holders.
             there = {holder.holder for holder in await self._own_holders()}
             await self._lead()
             await resign(self._session, self._incarnation)

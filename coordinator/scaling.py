@@ -50,7 +50,7 @@ class Scaling:
         self._overdue = readings_scan()
         self._records: tuple[float, int] | None = None
         self._forget(term=0)
-        # -1: unknown. A request for nodes by an earlier incarnation stands until a new request replaces it.
+        # -1: unknown. A request for nodes by an earlier incarnation remains in force until a new request replaces it.
         self._asked: tuple[int, float] = (-1, 0.0)
         self._log = structlog.get_logger()
 
@@ -60,7 +60,7 @@ class Scaling:
         errors:  StoreUnavailable  no answer in time
         """
         if leadership.term != self._term:
-            await self._end_reading()  # the reading may have begun hours ago, and may have another leader's number
+            await self._end_reading()  # the reading may be hours old, and may contain another leader's number
             self._forget(term=leadership.term)
         before = leadership.wanted[self._role]
         reading = self._last_reading()
@@ -95,7 +95,7 @@ class Scaling:
             self._reading = None
 
     def _forget(self, *, term: int) -> None:
-        """Forget past needs, because needs under another leader, or without a policy, say nothing about today."""
+        """Forget past needs: needs under another leader, or without a policy, don't predict the present need."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)

@@ -15,7 +15,9 @@ from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.cluster.leadership import Leadership, hand_over
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-GIVEN_S = 3.0  # the other coordinator takes the lead within 0.25 s; if it has died, ours takes it back after this time
+# the other coordinator takes the lead within 0.25 s; if it has died, our coordinator takes the lead back after this
+# time
+GIVEN_S = 3.0
 UNSERVED_S = 4.0  # longer than Ray takes to replace a single shard
 OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources
 PATIENCE_S = 2.0  # a free lead is left to running keepers, because these serve sooner than keepers that must start
@@ -48,13 +50,13 @@ class StandBy:
         self._node_id, self._is_lost = None, True
 
     def regain(self, node_id: str) -> None:
-        """Record that the other cluster's host is ready; a loss that had no effect yet belongs to an earlier host."""
+        """Record that the other cluster's host is ready; forget a pending loss, which belongs to an earlier host."""
         self._node_id, self._is_lost = node_id, False
         self._lapses = Lapses()
         self._overdue_s = time.monotonic() + OVERDUE_S
 
     def forget_silence(self) -> None:
-        """Forget how long no shard has served, because there was no news of any keeper."""
+        """Forget how long no shard has served, because no keeper could report."""
         self._service.forget()
 
     @property
@@ -73,13 +75,13 @@ class StandBy:
         """
         if not self._is_lost:
             return
-        self._is_lost = False  # before the first wait: the next host may end meanwhile
+        self._is_lost = False  # before the first wait, during which the next host may end
         try:
             orphans = await self._take()
         except StoreUnavailable:
             self._is_lost = self._node_id is None
             raise
-        if self._node_id is None:  # if this fails, the next host is ready, and its keepers must stay
+        if self._node_id is None:  # a failure here means that the next host is ready, and its keepers must stay
             self.orphans = orphans
 
     async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:
@@ -103,8 +105,7 @@ class StandBy:
         return frozenset(it.holder for it in seen.holders if it.cluster_id == self._beside)
 
     async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
-        """Give the lead to the other cluster, if this cluster leads and the other is ready; return whether the lead
-        moved.
+        """Give the lead to the other cluster if this one leads and the other is ready; return whether it moved.
 
         A coordinator that hangs repeatedly gets the lead later each time; until then local keepers serve.
 
@@ -160,7 +161,7 @@ class StandBy:
         return news
 
     def _sentence(self, leadership: Leadership) -> str:
-        """Return the message that says which keepers serve; "" if the keepers of a third cluster do."""
+        """Return the message that says which keepers serve; "" if a third cluster's keepers serve."""
         if leadership.leads:
             return LOCAL_LEADS
         if self._leads_beside(leadership):

@@ -1,6 +1,6 @@
 """Decide which holders are lost, so that other holders take over their timers and deliveries: pure functions.
 
-A keeper that has only been silent for a moment is not lost: `plan` suspends it, and other keepers get its slots.
+A keeper that is silent for a short time is not lost: `plan` suspends it, and other keepers get its slots.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
@@ -25,11 +25,11 @@ def lost_holders(
 ) -> dict[int, str]:
     """Decide which holders to end, each with the reason.
 
-    A holder is lost if its actor is gone. A holder of our cluster is also lost if its actor is unsupervised, but not
-    before an actor that we supervise has registered. When Ray loses its head, the old keepers work on unsupervised, and
-    no keeper could take over from them until a new keeper has registered. The leader also ends silent holders of other
-    clusters. `orphans` are treated like unsupervised holders of our cluster, because their Ray has ended and our local
-    cluster takes over from it.
+    A holder is lost if its actor is gone. A holder of our cluster is also lost if its actor is unsupervised and a
+    supervised actor has registered. When Ray loses its head, the old keepers work on unsupervised, and no keeper could
+    take over from them until a new keeper has registered. The leader also ends silent holders of other clusters.
+    `orphans` are treated like unsupervised holders of our cluster, because their Ray has ended and our local cluster
+    takes over from it.
 
     shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` names actors of all
              clusters

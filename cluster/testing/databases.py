@@ -1,6 +1,6 @@
 """A database for each test: a copy of a migrated template, in a Postgres that lives as long as this process.
 
-Making the log's days takes longer than the copy, so there is a template for each day on which tests begin.
+Making the log's daily partitions takes longer than the copy, so each day on which a test begins has a template.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class Databases:
 
     async def _make_day(self, name: str, now: datetime) -> None:
         async with self._admin() as admin:
-            await drop_database(admin, name)  # a template that was left half made
+            await drop_database(admin, name)  # an incomplete template of an earlier attempt
             await create_database(admin, name, template=TEMPLATE)
         await self._begin(name, now)
 

@@ -30,7 +30,7 @@ from shardclock_server.workers.stepped import SteppedWorker
 # The database belongs to this installation. So a cluster that connects to this database by mistake is on hold there:
 # docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
-JOB, LOG = "job:", "log"  # the beginning of the target of jobs, and the target that calls nothing
+JOB, LOG = "job:", "log"  # the prefix of the targets of jobs, and the target that calls nothing
 LEASE_S = 3_600.0  # long enough for a handler in a debugger: the worker's own clock continues meanwhile
 TIMEOUT_S = 30.0
 

@@ -1,4 +1,4 @@
-"""Choose the moment to which the clock goes, and decide when the rounds of one moment are given up (pure)."""
+"""Choose the next moment of the clock, and decide when the rounds of one moment are given up (pure)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -59,7 +59,7 @@ class Moment:
     _last: NextDue | None = None
 
     def begin_round(self, due: NextDue) -> float:
-        """Begin a round because work is due; return how many seconds to wait before the round.
+        """Begin a round because work is due; return the seconds to wait before the round.
 
         errors:  EndlessMoment  there were too many rounds, and each round found new work
                  StuckTimer     the same work was due in too many rounds

@@ -25,15 +25,15 @@ from shardclock_server.sql.session import Session
 if TYPE_CHECKING:
     from shardclock import AsyncClient
 
-# `ensure_log_partitions` makes the log's days for a week. A call takes a while, and Postgres plans all statements again
-# afterwards.
+# `ensure_log_partitions` makes the log's days for a week. Each call is slow, and afterwards Postgres plans all
+# statements again.
 LOG_DAYS_AHEAD = 7
 FOUND_MAX = 10_000
 PAGE = 500
 
 
 class SteppedCluster:
-    """One cluster, with a clock that stands still until `advance` moves it.
+    """One cluster, with a clock that only `advance` moves.
 
     `dsn` is the cluster's database, `url` its HTTP API; `webhooks` are the webhooks that would have been sent.
     """
