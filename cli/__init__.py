@@ -31,13 +31,13 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run `shardclock` with this process's arguments."""
-    # The objects of the imports stay alive, and the search for garbage among them took a fifth of a command's time. The
+    # The objects of the imports stay alive, and searching them for garbage took a fifth of a command's time. The
     # program enables the collector again when the command is imported.
     gc.disable()
     _end_without_inspection()
     _search_pythonpath_last()
     try:
-        # Warnings are for developers, and a variable of the shell may turn each warning into an error.
+        # Warnings are for developers; a variable of the shell could turn each warning into an error.
         with warnings.catch_warnings(action="ignore"):
             if _has_local_host(sys.argv[1:]):
                 from shardclock_server.cluster.host_process import start_local_host_ahead
@@ -63,7 +63,7 @@ def _setting(name: str) -> str:
 
 
 def _end_without_inspection() -> None:
-    """Start again without PYTHONINSPECT, with which Python ends each program with a traceback and exit code 1."""
+    """Start again without PYTHONINSPECT, which ends every program with a traceback and exit code 1."""
     if sys.flags.inspect and os.environ.get("PYTHONINSPECT"):
         others = {name: value for name, value in os.environ.items() if name != "PYTHONINSPECT"}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], others)  # noqa: S606 - our own program

@@ -32,7 +32,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 MAGIC = b"PGDMP"  # the begin of each file in pg_dump's custom format
 PIECE_BYTES = 1 << 20
-OWNER_ONLY = 0o600  # payloads and keys of tenants are nobody else's
+OWNER_ONLY = 0o600  # only the file's owner may read the tenants' payloads and keys
 DUMP = ["--format=custom", "--schema=shardclock", "--no-owner", "--no-privileges"]
 RESTORE = ["--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges"]
 
@@ -77,7 +77,9 @@ def restore(file: File, as_json: Json = False) -> int:
         raise Refusal(f"{shortened(str(file))} can't be read: {error.strerror}") from None
     with source:
         if source.read(len(MAGIC)) != MAGIC:
-            raise Refusal(f"{shortened(str(file))} is no file of `shardclock dump`, nor of `pg_dump --format=custom`")
+            raise Refusal(
+                f"{shortened(str(file))} is neither a file of `shardclock dump` nor of `pg_dump --format=custom`"
+            )
         source.seek(0)
         settings = load_settings()
         with open_database(settings, migrates=False) as database:
@@ -97,7 +99,7 @@ def restore(file: File, as_json: Json = False) -> int:
             else:
                 print_line(f"{database.place} has the state of {file}")
                 if hold:
-                    print_note(f"it is on hold: {hold}; docs/operate/backup.md says how to go on")
+                    print_note(f"it is on hold: {hold}; docs/operate/backup.md has the next steps")
     return DONE
 
 

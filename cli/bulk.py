@@ -31,7 +31,7 @@ class Wording:
 
 
 def states_of(state: str | None, able: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the states of the timers to change: those of `--state`, or each state in which the verb can change one.
+    """Return the states of the timers to change: the given `--state`, or all states that the verb can change.
 
     errors:  Refusal  another state
     """

@@ -1,6 +1,8 @@
-"""The commands by name. A command is imported on demand: importing all of them took a third of a command's time.
+"""The commands by name. A command is imported on demand, because all commands together took a third of a command's
+time.
 
-Typer contains a copy of click. Only classes of this copy work with it, so its methods write the help.
+Typer contains a copy of click. Only classes of Typer's copy work with Typer, so the methods of this copy write the
+help.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +57,7 @@ COMMANDS: Mapping[str, Place] = {
         "scaling:forecast",
         "Show the timers that fall due in each of the next 15 minutes, and the capacity of the live shards.",
     ),
-    "ramp": Place("ramp:ramp", "Show or set the rate at which timers fire that an outage left overdue."),
+    "ramp": Place("ramp:ramp", "Show or set the firing rate of timers that an outage left overdue."),
     "switch": Place(
         "handover:switch", "Give the lead to another cluster on this database, when its shards and engines are ready."
     ),

@@ -102,7 +102,7 @@ def reset(
 ) -> int:
     """Move a group to another position, or to another number of partitions; the records set aside for it stay."""
     if to is None and partitions is None:
-        raise Refusal("say --to where, or in how many --partitions, or both")
+        raise Refusal("give --to, --partitions, or both")
 
     async def do(session: Session) -> int:
         known = await _find(session, group)

@@ -58,7 +58,7 @@ class DatabaseAccess:
 
 def access_of(database: Database) -> DatabaseAccess:
     """Give one of Postgres's programs access to a database."""
-    # Without a configured database, libpq's variables of the shell belong to another Postgres.
+    # Without a configured database, the shell's variables for libpq belong to another Postgres.
     environment = without_libpq(os.environ) if database.is_embedded else os.environ
     bare, password = without_password(database.dsn.reveal())
     return DatabaseAccess(bare, {**environment, **({"PGPASSWORD": password} if password else {})})
@@ -78,7 +78,7 @@ def without_password(dsn: str) -> tuple[str, str | None]:
 
 def _run(words: list[str], access: DatabaseAccess) -> int:
     program, *arguments = words
-    # No exec: this process must still release an embedded Postgres. Only psql must react to Ctrl-C.
+    # This is not an exec, because this process must still release an embedded Postgres. Only psql must react to Ctrl-C.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run([program, access.dsn, *arguments], env=access.environment, check=False).returncode

@@ -93,7 +93,7 @@ def _ray(settings: Settings) -> Finding:
 
 
 def _disk(data_dir: Path) -> Finding:
-    """Check the disk of the embedded Postgres; a missing directory is on the disk of its first existing parent."""
+    """Check the disk of the embedded Postgres; for a missing directory, check the disk of its first existing parent."""
     there = next(it for it in (data_dir, *data_dir.resolve().parents) if it.exists())
     usage = shutil.disk_usage(there)
     found = f"{decimal(usage.free)} of {decimal(usage.total)} are free at {data_dir}"
@@ -105,7 +105,7 @@ def _disk(data_dir: Path) -> Finding:
 
 
 def _certificate(dsn: Dsn) -> Finding | None:
-    """Check the certificate of a Postgres whose authority the DSN names; None: the DSN names none."""
+    """Check the certificate of Postgres with the DSN's certificate authority; None: the DSN names no authority."""
     parts = urlsplit(dsn.reveal())
     options = parse_qs(parts.query)
     authority = options.get("sslrootcert", [""])[0]

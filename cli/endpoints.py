@@ -113,7 +113,7 @@ def add(
 ) -> int:
     """Add an endpoint, and print once the secret or the public key with which its receiver verifies webhooks."""
     if secret is not None and asymmetric:
-        raise Refusal("--secret brings its own kind: leave --asymmetric out")
+        raise Refusal("--secret determines the kind of signature: leave --asymmetric out")
     wanted = use_cases.new_endpoint(
         EndpointName(tenant, name),
         url,
@@ -181,7 +181,7 @@ def change(
     }
     wanted = EndpointChange(url, _headers(headers or ()) if headers or no_headers else None, policy)
     if wanted == EndpointChange():
-        raise Refusal(f"say what is to change: give --url, --header, {', '.join(OF_POLICY[:-1])} or {OF_POLICY[-1]}")
+        raise Refusal(f"nothing to change: give --url, --header, {', '.join(OF_POLICY[:-1])} or {OF_POLICY[-1]}")
     key, rules = EndpointName(tenant, name), endpoint_rules()
     return _run(lambda session: use_cases.change(session, key, wanted, rules=rules), as_json=as_json)
 
@@ -310,10 +310,10 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
     for text in (line for given in texts for line in _lines(given)):
         name, colon, value = text.partition(":")
         if not colon:
-            # Don't show the name either: the text may be a bare token.
+            # Don't show the header's name: the text may be a token without a name.
             raise Refusal("--header has no colon; write it like 'authorization: Bearer …'")
         if name.strip().lower() in (known.lower() for known in headers):
-            raise Refusal(f"--header {shortened(name)} stands there twice; write it once")
+            raise Refusal(f"--header {shortened(name)} is given twice; write it once")
         headers[name.strip()] = value.strip()
     return headers
 

@@ -24,8 +24,7 @@ class CommandFailure:
     members: Mapping[str, str | int | None]
 
 
-# By name, not by class: importing all these modules would slow each command down, and a raised error's module is
-# imported already.
+# Errors are found by name, because importing all these modules would slow each command down.
 CODES_BY_CLASS: Mapping[str, RefusalCode] = {
     "shardclock_server.cluster.settings.InvalidSettings": REFUSED,
     "shardclock_server.workers.app.AppRefused": REFUSED,
@@ -101,9 +100,9 @@ def _dsn_variable() -> str | None:
 
 
 def _refused_number(error: Any) -> str | None:
-    """Return a sentence about an option or argument that is not a number or is out of range; None: it is another error.
+    """Return a sentence about an option or argument that is no number or is out of range; None: another error.
 
-    typer would print pydantic's sentence, which is written for programmers and does not show the value.
+    Typer would print pydantic's sentence, which is for programmers and does not show the value.
     """
     cause = error.__cause__ or error.__context__
     if not isinstance(cause, ValidationError):

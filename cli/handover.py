@@ -107,9 +107,12 @@ async def _last_shards(session: Session, host: str, silent_s: float) -> int:
 
 def _confirms(last: int, host: str) -> bool:
     """Ask the user for a confirmation; without a terminal, refuse."""
-    found = f"{counted(last, 'shard')} on {host}, and none elsewhere: unless some start there, nothing fires then"
+    found = (
+        f"{counted(last, 'shard')} on {host}, and none elsewhere: nothing fires afterwards unless "
+        f"shards start elsewhere"
+    )
     if not sys.stdin.isatty():
-        print_note(f"shardclock: {found}; add --yes if that is meant")
+        print_note(f"shardclock: {found}; add --yes to do it anyway")
         return False
     return typer.confirm(f"{found}. Go on?", err=True)
 

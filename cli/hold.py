@@ -49,7 +49,7 @@ async def _hold(session: Session, *, why: str, as_json: bool) -> int:
     else:
         instead = "" if before is None else f"; instead of: {before}"
         print_note(
-            "on hold: within half a second nothing fires any more, and what is under way ends;"
+            "on hold: firing stops within half a second, and running work ends;"
             f" `shardclock release --yes` lets it fire{instead}"
         )
     return DONE

@@ -173,7 +173,7 @@ def _print_refused(report: FileReport) -> None:
         print_note(f"shardclock: {report.unit} {entry.number}: {entry.why}")
     if len(report.refused) > SHOWN_REFUSALS:
         print_note(f"shardclock: and {len(report.refused) - SHOWN_REFUSALS} more: --json lists them")
-    print_note("shardclock: nothing was written; mend these, and apply the file again")
+    print_note("shardclock: nothing was written; correct these, and apply the file again")
 
 
 def _change_of(job: JudgedJob) -> str:

@@ -80,7 +80,7 @@ def show(name: Name, as_json: Json = False) -> int:
 
 @jobs.command()
 def check(name: Name, as_json: Json = False) -> int:
-    """Check a job: print nothing if it works; fail with the reason if a success is overdue or the job is stopped."""
+    """Check a job: print nothing if it works; fail with the reason if a success is overdue or it is stopped."""
 
     async def do(session: Session) -> int:
         checked = await check_job(session, name)

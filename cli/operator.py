@@ -24,9 +24,9 @@ def note_changed(changed: BulkResult[Key], *, yes: bool) -> BulkResult[Key]:
 
 
 def way_on(run: BulkRun, again: str) -> str:
-    """Say how the rest of a change is made after Postgres has stopped answering; `again` says how to repeat it.
+    """Describe how the rest of a change is made after Postgres has stopped answering; `again` repeats the command.
 
-    Gateways continue an operation that has begun, so the repeated command would be a second one.
+    Gateways continue an operation that has begun, so a repeated command would be a second operation.
     """
     if run.operation_id is None:
         return again
@@ -37,7 +37,7 @@ def way_on(run: BulkRun, again: str) -> str:
 def end_interrupted(run: BulkRun) -> None:
     """Cancel the operation of an interrupted command, so that no gateway continues it.
 
-    Then `unsure` counts exactly the rows whose change was committed without an answer.
+    After the cancellation, `unsure` counts exactly the rows with a committed change but no answer.
     """
     operation_id = run.operation_id
     if operation_id is None:

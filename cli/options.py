@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
-WAIT_S_MAX = 86_400.0  # the limit of all waits: a longer wait is a typing error, and an infinite one would fail later
+WAIT_S_MAX = 86_400.0  # the limit of all waits: a longer wait is a typing error, and an infinite wait would fail later
 LISTED_MAX = 1_000  # rows of one list
 ZERO = Duration(0, 0, timedelta(0))
 

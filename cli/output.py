@@ -59,7 +59,7 @@ def print_json(value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A user's own JSON: its fields are not ours, even if they have the same names."""
+    """A user's own JSON: its fields are not converted, even if they have the names of our fields."""
 
     value: Any
 

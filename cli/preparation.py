@@ -70,7 +70,7 @@ class Preparation:
         self._poll_at_s = time.monotonic() + (LEAD_POLL_S if self._is_written else HOLD_POLL_S)
         try:
             asyncio.run(self.turn(dsn))
-        except (StoreUnavailable, StatementRefused) as error:  # neither error may end a running cluster
+        except (StoreUnavailable, StatementRefused) as error:  # these errors must not end a running cluster
             if not self._is_written:
                 self._print_once(f"{self._not_written()}: {error}; trying again")
 
@@ -91,7 +91,7 @@ class Preparation:
             leading, term = await read_leading(session) or (None, 0)
             is_ours = leading is not None and leading in self._cluster_ids
             leads = Leads.NONE if leading is None else Leads.THIS if is_ours else Leads.ANOTHER
-            # If no cluster leads for a moment, declare and withdraw nothing: the next leader declares its own app.
+            # While no cluster leads, declare and withdraw nothing: the next leader declares its own app.
             if leads is Leads.NONE and self._leads is not None:
                 return
             if self._app is None:

@@ -19,7 +19,7 @@ def print_sent(instance_key: int, *, sent: bool = True, as_json: bool) -> int:
     if as_json:
         print_json({"instance_key": instance_key, "sent": sent})
     elif sent:
-        print_note(f"sent; `shardclock processes show {instance_key}` tells what came of it")
+        print_note(f"sent; `shardclock processes show {instance_key}` shows the result")
     else:
         print_note(f"instance {instance_key} was cancelled already")
     return DONE

@@ -32,7 +32,7 @@ def ramp(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show or set the rate at which timers fire that an outage left overdue."""
+    """Show or set the firing rate of timers that an outage left overdue."""
     if per_second is None:
         return with_session(partial(_show, as_json=as_json))
     return with_session(partial(_set, per_s=_rate(per_second), as_json=as_json))

@@ -71,7 +71,7 @@ def up(
         update={"cluster_id": settings.cluster_id or secrets.token_hex(8), "local": settings.local or not has_ray}
     )
     if keep_running and settings.ray_address is None:
-        raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
+        raise InvalidSettings("--keep-running needs a Ray cluster that continues: name it with SHARDCLOCK_RAY_ADDRESS")
     stop = _stop_event()
     with local_host_ahead(is_local=settings.local or settings.has_stand_by) as ahead:
         _run(settings, stop, keep_running=keep_running, ahead=ahead)
@@ -83,7 +83,7 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
     from shardclock_server.cluster.running import TEND_S, running_cluster
     from shardclock_server.cluster.scratch import remove_abandoned
 
-    # Another Python has other packages: the process that imports the app looks for them there.
+    # Another Python has other packages: the process that imports the app looks for entry points there.
     modules = modules_of(settings.app) if settings.python is None else settings.app or ""
     found = find_app(modules, Path.cwd(), python=settings.python) if modules or settings.python else None
     if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):

@@ -176,9 +176,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
     columns = ["shard", "cluster", "holder", "node", "host", "pid", "held", "seen"]
     print_table("", columns, [_keeper_row(holder) for holder in holders])
     if silent and not serving:
-        print_note(
-            "no shard gives a sign of life, so nothing fires: see whether `shardclock up` runs, and what it says"
-        )
+        print_note("no shard sends a heartbeat, so nothing fires: check that `shardclock up` runs, and read its log")
     elif not serving:
         print_note("no shard is running: start one with `shardclock up`")
 
@@ -217,11 +215,11 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_s
     ]
     print_table("", ["processes", ""], rows)
     columns = ["engine", "cluster", "holder", "node", "host", "pid", "seen"]
-    # The number of held rows is left out, because an engine holds none between two turns.
+    # The number of leased rows is left out, because an engine has none between two turns.
     print_table("", columns, [(*row[:-2], row[-1]) for row in map(_keeper_row, engines)])
     if measured.engines_wanted and not measured.engines_alive:
         way_out = "the running cluster starts one within seconds" if is_served else "start one with `shardclock up`"
-        print_note(f"no engine is running, so instances stand still: {way_out}")
+        print_note(f"no engine is running, so no instance advances: {way_out}")
 
 
 def _counted_up_to(number: int, most: int = COUNTED_MAX) -> str:

@@ -40,7 +40,7 @@ class _Answers(io.FileIO):
 def prepare() -> None:
     """Replace the process's standard streams, unless a caller in the same process has replaced them.
 
-    A closed stream gets a descriptor that can't be written, so that no later socket or file takes its number.
+    A closed stream gets a descriptor that can't be written, so that no later socket or file gets its number.
     """
     if sys.stderr is sys.__stderr__ and sys.stderr is None:
         _occupy(STDERR, os.O_WRONLY)

@@ -60,7 +60,7 @@ def list_(
             print_table("", ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found])
             print_if_full(found, limit, most=LISTED_MAX)
         else:
-            print_note("no tenant has limits of its own; all have those of the gateways' settings")
+            print_note("no tenant has limits of its own; all tenants have the limits of the gateways' settings")
         return DONE
 
     return with_session(do)
@@ -83,7 +83,9 @@ def show(tenant: Which, as_json: Json = False) -> int:
         has += [f"{found.endpoints:,}", None, *(f"{found.counts[name]:,}" for name in COUNTED)]
         print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has)])
         if found.own is None:
-            print_note(f"tenant {shortened(tenant)} has no limits of its own: those of the gateways' settings hold")
+            print_note(
+                f"tenant {shortened(tenant)} has no limits of its own: the limits of the gateways' settings apply"
+            )
         return DONE
 
     return with_session(do)
@@ -123,7 +125,7 @@ def set_(
     texts = dict(zip(LIMITS, given_texts, strict=True))
     given = {name: _read(name, text) for name, text in texts.items() if text is not None}
     if not given:
-        raise Refusal(f"say which limit is set: give one of {', '.join(OPTIONS.values())}")
+        raise Refusal(f"no limit is given: give one of {', '.join(OPTIONS.values())}")
 
     async def do(session: Session) -> int:
         now = await use_cases.set_own(session, tenant, given)

@@ -77,7 +77,7 @@ def takes_filter(command: Command) -> Command:
 def filter_of(
     tenant: str | None, given: GivenFilter, *, clock: ZoneInfo | None = None, needs_tenant: bool = False
 ) -> TimerFilter:
-    """Read a filter. Names and changes are searched within a tenant: without one, the default tenant is meant.
+    """Read a filter. Names and changes are searched within one tenant: the default tenant, unless a tenant is given.
 
     errors:  Refusal  a text is not a moment, or a window ends before it begins
     """

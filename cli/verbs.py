@@ -61,7 +61,7 @@ def cancel(
     change = ChangeKind(CANCEL, states_of(state, CHANGEABLE), {"reason": reason})
     key = which.process_instance_key
     if key is not None and state is None and which == TimerFilter(process_instance_key=key):
-        # One statement cancels all, so that an occurrence created during a search is cancelled, too.
+        # One statement cancels all timers, so that an occurrence created during a search is cancelled, too.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
     return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
 

@@ -18,7 +18,7 @@ or raises. It does not print, does not parse options and knows no exit codes.
     bulk_wording            one bulk change in one statement: its dry run and its sentences
     bulk_import             schedule a file of timers, with a report
     lines                   schedule newline-delimited JSON, with an outcome for each line
-    endpoints               add, change, test, disable and remove endpoints of webhooks
+    endpoints add, change, test, disable and remove endpoints of webhooks
     notify                  subscribe endpoints to events for operators, and test them
     deliveries              list deliveries, cancel one, make next attempts due now
     dead_letters            list, redrive and discard dead letters

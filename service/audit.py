@@ -26,7 +26,7 @@ WHAT_BYTES_MAX = 8_192
 DEPTH_MAX, BITS_MAX = 4, 64
 
 # The record has the values of these fields and options, and only the names of all others. So a field that is added
-# later leaks no secret, even if its author forgets this list.
+# later can't leak a secret, even if its author forgets this list.
 RECORDED_FIELDS = frozenset({
     # the selected object
     "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",

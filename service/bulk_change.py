@@ -79,7 +79,7 @@ class BulkChange(BulkRun):
         return PAGE_TIMERS
 
     def new_operation(self) -> NewOperation:
-        """Describe the operation, with the state of its timers if the verb could change those of another state."""
+        """Describe the operation, with the state of its timers if the verb can change timers of several states."""
         states = self.change.states
         is_chosen = len(states) == 1 and self.change.verb not in (PAUSE, RESUME)
         chosen = asdict(self.wanted) | {"state": states[0] if is_chosen else None}

@@ -1,4 +1,4 @@
-"""Schedule the timers of a file. Each line is scheduled, or refused with a reason; no line is lost silently."""
+"""Schedule the timers of a file. Each line is scheduled, or refused with a reason."""
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ POSITION_DIGITS = 18
 async def position_of(session: Session, text: str, *, called: str = "to") -> int:
     """Return the position after which a group continues to read; `called` is the option or field in a refusal.
 
-    errors:  Refusal           the text is neither a position nor a moment
+    errors: Refusal the text is not a position and not a moment
              StoreUnavailable  no answer in time
     """
     if text == START:

@@ -52,7 +52,8 @@ class DeadLetterRun(BulkRun):
         if dry_run or not self.keys:
             return
         await self.start(session)
-        # The pause ends when the last letter of the page before is due. Without it the rates of pages would add up.
+        # The pause ends when the last letter of the page before is due. Without this pause the rates of pages would add
+        # up.
         pause_s, pause = (self.page_size / self.change.per_s, self.pause) if self.change.per_s else (0.0, None)
         await self.change_all(session, self._change, progress, pause_s=pause_s, pause=pause, committed=self._take_page)
 

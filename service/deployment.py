@@ -16,7 +16,7 @@ from shardclock_server.sql.processes.definitions import DescribedProcess
 from shardclock_server.timers.moment import parse_due_date
 from shardclock_server.timers.zone import UTC_ZONE, agreed_zone
 
-STARTS_MAX = 100  # a limit for start events with a trigger, because the evaluation of each trigger takes up to 0.1 s
+STARTS_MAX = 100  # the limit of start events with a trigger: the evaluation of each trigger takes up to 0.1 s
 
 
 def describe_processes(model: bytes) -> list[DescribedProcess]:

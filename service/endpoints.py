@@ -68,7 +68,7 @@ class EndpointInUse:
             many += " or more"
         have, each = ("have", "each") if self.timers > 1 else ("has", "it")
         return (
-            f"{many} {have} the target {self.key.target}, and {each} would be a dead letter whenever it fires;"
+            f"{many} {have} the target {self.key.target}, and {each} would become a dead letter when it fires;"
             " nothing was changed"
         )
 
@@ -116,7 +116,7 @@ class SentTest:
 
 @dataclass(frozen=True, slots=True)
 class SigningFacts:
-    """The kinds of an endpoint's secrets, the newest first, and the names of its headers; no value of either."""
+    """The kinds of an endpoint's secrets, the newest first, and the names of its headers, without any values."""
 
     kinds: Sequence[str]
     header_names: Sequence[str]
@@ -165,7 +165,7 @@ async def change(session: Session, key: EndpointName, wanted: EndpointChange, *,
              StoreUnavailable  the outcome is unknown: call again
     """
     if wanted == EndpointChange():
-        raise InvalidEndpoint(f"endpoint {shortened(key.name)} is left as it is: say what is to change")
+        raise InvalidEndpoint(f"endpoint {shortened(key.name)} is unchanged: give a field to change")
     found = await _found(session, key)
     _checked(wanted.of(found), rules)
     changed = await change_endpoint(session, key, url=wanted.url, headers=wanted.headers, policy=wanted.policy)

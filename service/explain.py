@@ -36,7 +36,10 @@ def explain(timeline: Timeline, moment: datetime) -> Explanation:
     """
     begun = min(_creation_moments(timeline), default=None)
     if begun is None:
-        return Explanation("NONE", "nothing is recorded of it: it was never made, or longer ago than the log is kept")
+        return Explanation(
+            "NONE",
+            "the log has no record of it: it was never created, or its records are older than the log's retention",
+        )
     if begun > moment:
         return Explanation("NOT_YET_MADE", f"it did not exist yet: it was made at {show_moment(begun)}")
     return (
@@ -73,7 +76,7 @@ def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
 def _was_recreated(timeline: Timeline, canceled: LogRecord, moment: datetime) -> bool:
     """Return whether another timer had the cancelled timer's name at the moment.
 
-    A name has one pending timer at a time, so a timer that is pending now, or that ended later, was made later. The
+    A name has one pending timer at a time. So a timer that is pending now, or that ended later, was created later. The
     timer's `created_at` alone does not prove this order: a client that replaces a timer cancels the old timer and makes
     the new timer in one transaction, and `created_at` is the beginning of that transaction.
     """

@@ -109,7 +109,7 @@ def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | 
     if held:
         clusters = sorted({holder.cluster_id for holder in held})
         return Hold(held[0].hold_reason or "", clusters, of_all=len(held) == len(living))
-    # A caller without an identity may only read. The missing name alone must not show the database as on hold.
+    # A caller without an identity may only read. A missing name must not make the database look as if it were on hold.
     if not living and owner.hold_reason and (identity or owner.is_copy or owner.is_held):
         return Hold(owner.hold_reason, (), of_all=True)
     return None

@@ -93,7 +93,7 @@ async def last_run(session: Session, name: str, timer_key: int) -> tuple[JobRun 
             raise end
     if newest.outcome is None or not await _is_over(session, timer_key):
         return newest, False
-    # Read once more: the start may have had another run since the first read. From now on it gets no more runs.
+    # Read the run again: the start may have had another run since the first read. From now on it gets no more runs.
     return await _newest_run(session, name, timer_key) or newest, True
 
 

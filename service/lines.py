@@ -191,7 +191,7 @@ class _PendingParts:
         await self.settle()
         for _, task in self._parts:
             if not task.cancelled():
-                task.exception()  # without this call, asyncio logs that the exception was never retrieved
+                task.exception()  # asyncio logs an exception that no call has retrieved
 
 
 def _broken(error: StoreUnavailable, first: int, last: int, following: int) -> ImportBroken:

@@ -24,7 +24,7 @@ class MissedCount:
 
 
 async def read_missed(session: Session, wanted: TimerFilter) -> tuple[list[UpcomingTimer], bool]:
-    """Read the paused schedules of a filter that have fallen due, and whether these are all.
+    """Read the paused schedules of a filter that have fallen due, and whether the list is complete.
 
     shape:   at most 1,000 schedules
     errors:  StoreUnavailable  no answer in time

@@ -73,7 +73,7 @@ def destination_of(
 def operator_destination(
     verb: str, given: Mapping[str, str | None], *, called: Mapping[str, str] = NO_OTHER_NAMES
 ) -> datetime | Duration | Shift | None:
-    """Read an operator's destination for a timer of a job or a process; None: the verb pauses or resumes.
+    """Read an operator's destination for a timer of a job or a process; None: the verb is pause or resume.
 
     errors:  InvalidTimer  no such verb, a destination that the verb does not take, or a text that can't be read
     """

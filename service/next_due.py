@@ -39,7 +39,7 @@ def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
     if current.due_date > moment:
         return UpcomingOccurrences(current, due=0, after=current)
     # A client may have moved this occurrence past later ones, which then count as missed. `following` treats the missed
-    # occurrences as a shard does when it fires this one.
+    # occurrences as a shard does when it fires the current occurrence.
     step = _step(rule, current, plan, repetitions=last, now=current.due_date)
     second, last = step.next, last_number(last, step.skipped)
     if not step.fires and second is not None:
@@ -54,7 +54,7 @@ def _next_due_after(
     last: int,
     moment: datetime,
 ) -> UpcomingOccurrences:
-    """Count the occurrences of a rule up to a moment, from the current one on, which fires before the second."""
+    """Count the occurrences of a rule up to a moment, from the current occurrence on, which fires first."""
     if second is None or second.due_date > moment:
         return UpcomingOccurrences(current, due=1, after=second)
     more, after = rule.after(second, moment)

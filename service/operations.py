@@ -46,7 +46,8 @@ from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000
-# A gateway continues an operation if its process has not changed a page for so long: longer than the retries of a page.
+# A gateway continues an operation whose process has not changed a page for this time, which is longer than the retries
+# of a page.
 SILENT_S = 60.0
 RETRY_S = 10.0  # the pause of an operation after a failure
 NOW = 0.0

@@ -23,7 +23,7 @@ NAMED_MAX = 3  # the most targets in one sentence
 class Redriving:
     """One redrive: its rate, and whether it enables disabled endpoints.
 
-    shape:   `closed` has the targets, by name and tenant, that `open_among` has found closed so far
+    shape: `closed` has the closed targets that `open_among` has found so far, by name and tenant
     """
 
     session: Session

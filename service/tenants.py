@@ -62,7 +62,7 @@ async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | 
     """
     _check_name(tenant_id)
     if not given:
-        raise InvalidLimit(f"tenant {shortened(tenant_id)} is left as it is: say which limit is set")
+        raise InvalidLimit(f"tenant {shortened(tenant_id)} is unchanged: give a limit")
     return await set_limits(session, tenant_id, {name: _checked(name, limit) for name, limit in given.items()})
 
 

@@ -95,7 +95,7 @@ def deciding_record(records: Sequence[LogRecord], timer: TimerState | None, mome
 
 
 def writer_of(key_prefix: str) -> str:
-    """Word the author that the log keeps as the prefix of an API key."""
+    """Return the author of a change in words; the log has the prefix of an API key."""
     return key_prefix.removeprefix(PERSON) if key_prefix.startswith(PERSON) else f"the API key {key_prefix}"
 
 

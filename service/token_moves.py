@@ -29,7 +29,7 @@ async def model_of(session: Session, instance_key: int, *, tenant_id: str | None
 
 
 def definition_in(stored: StoredDefinition) -> Definition | None:
-    """Compile an instance's process. Compilation may take seconds: call it in a thread, not on a shared event loop.
+    """Compile an instance's process. This may take seconds: call it in a thread, not on a shared event loop.
 
     errors:  InvalidModel  this release can't read the model
     """
@@ -117,9 +117,9 @@ def _check_node(node_id: str, step: StepContext, terminated: Sequence[int]) -> N
         raise Refusal(f"{where}, where no token is now; begin {shortened(node.scope_id)} instead")
     if len(scopes) > 1:
         tokens = ", ".join(str(it.key) for it in scopes[:LISTED_MAX])
-        raise Refusal(f"{where}, which goes on more than once (tokens {tokens}): a node can't be begun in one of them")
+        raise Refusal(f"{where}, which has several executions (tokens {tokens}): a node can't be begun in one of them")
     if step.is_inside(scopes[0], [step.alive(key) for key in terminated]):
-        raise Refusal(f"{where}, whose token {scopes[0].key} ends with what is terminated; do one of both")
+        raise Refusal(f"{where}, whose token {scopes[0].key} ends with a terminated token; do only one of the two")
 
 
 def _listed(names: Iterable[str], opening: str) -> str:
