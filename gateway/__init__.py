@@ -1,4 +1,4 @@
-"""Serve the HTTP API: a stateless process that talks to Postgres only, so it accepts requests while no cluster runs.
+"""Serve the HTTP API: a stateless process that needs only Postgres, so it accepts requests while no cluster runs.
 
 Any number of gateways may run on one database. Each route calls a use case of `service` or a verb of `sql.clients`.
 A gateway decides only the HTTP side: the caller, the size and form of a body, and the status of an outcome.

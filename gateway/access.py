@@ -147,18 +147,19 @@ async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("
 
 
 # A caller with the write scope, without a check of its rate. A program that ends or extends a service task leased it
-# by a counted request. If its rate refused the end, the lease would run out, and the task would be done twice.
+# by a counted request. If the rate refused the end, the lease would run out, and another program would do the task
+# again.
 Worker = Annotated[Caller, Depends(scoped("write"))]
 
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
-    """Check the write scope, and begin an audit record: a change of all timers that match a filter is an operator's."""
+    """Check the write scope, and begin an audit record: a change by a filter is an operator's act."""
     admit_bulk(request, caller)
     return caller
 
 
 def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
-    """Make a dependency that refuses headers without effect on a route, because their sender relies on an effect.
+    """Make a dependency that refuses headers without effect on a route, because their sender expects an effect.
 
     errors:  Problem  a request that changes something has one of these headers
     """

@@ -89,7 +89,7 @@ DESCRIPTION = (
 )
 READY_S = 1.0  # the limit of a readiness check, shorter than the timeout of probes
 OTHERS_SHARE = 4  # one tenant may hold three quarters of the sessions; a quarter is for other tenants
-BODY_BUDGET_BYTES = 48 * 1024 * 1024  # a limit for bodies with many lines; each byte costs three bytes of memory
+BODY_BUDGET_BYTES = 48 * 1024 * 1024  # the limit of bodies with many lines; each byte takes three bytes of memory
 QUOTA_SESSIONS = 2  # connections to Postgres that count the usage of tenants
 # Changes in these routes support idempotency keys.
 OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
@@ -188,12 +188,13 @@ async def _opened(
     async with (
         pool_of(application="shardclock gateway", size=size, share=size - size // OTHERS_SHARE) as pool,
         Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
-        # A request that holds a session waits for a quota. With one pool these requests could wait for each other.
+        # A request that holds a session waits for a quota. With a single pool these two kinds of requests could wait
+        # for each other.
         pool_of(application="shardclock gateway quotas", size=QUOTA_SESSIONS) as counting,
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, audited_per_hour=settings.gateway_audited_per_hour) as quotas,
         deleting_old_responses(pool),
-        # Pages of operations wait for no request, and take no session from one.
+        # Operations have their own pool, so that operations and requests don't wait for each other's sessions.
         continuing_operations(
             pool_of(application="shardclock gateway operations", size=1), operation_begun := asyncio.Event()
         ),

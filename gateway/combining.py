@@ -3,8 +3,8 @@
 A row costs Postgres 484 µs alone and 45 µs in a batch of twenty. A free writer takes all queued timers at once, so no
 timer waits for a batch to fill; while all writers are busy, the next batch grows. A lock on a timer's name delays no
 other timer: if an open transaction holds the name, this timer and later timers of the same name are written alone. If
-Postgres alone finds a timer at fault, for example because its target is gone, the batch is halved until the timer is
-alone. The timers of its tenant then have a separate writer for a while.
+only Postgres can find the fault of a timer, for example a missing target, the batch is halved until the timer is alone.
+The timers of its tenant then have a separate writer for a while.
 """
 
 import asyncio
@@ -164,7 +164,7 @@ class Combiner:
         while True:
             if batch := await queue.take():
                 await self._send(batch)
-                del batch  # the next `take` may wait long, and would keep this batch in memory
+                del batch  # otherwise this batch would stay in memory while the next `take` waits
 
     async def _send(self, queued: list[_QueuedTimer]) -> None:
         """Write a batch; a timer with a locked name moves to the queue of its name."""
@@ -220,7 +220,7 @@ class Combiner:
         except PoolEmpty as error:
             _fail(queued, error)
             if not isinstance(error, ShareTaken):
-                # Each later batch would wait as long for a session. The callers of the queued timers can retry sooner.
+                # Each later batch would also wait for a session. The callers of the queued timers can retry sooner.
                 _fail(self._queue, error)
             return []
         except Exception as error:  # noqa: BLE001 - the waiting requests get the error, and the writer continues
@@ -234,7 +234,7 @@ class Combiner:
 async def _send_again(
     batch: ScheduleBatch, session: Session, patience: LockPatience | None
 ) -> list[Scheduled | Refused]:
-    """Send a batch, and once more after a lost answer: the keys are the same, so nothing is written twice."""
+    """Send a batch, and send it again after a lost answer: the keys are the same, so no timer is written twice."""
     is_again = False
     while True:
         try:

@@ -1,8 +1,8 @@
 """Limit the open connections of one gateway, in total and by client address, below the process's limit of files.
 
-At the limit, a new connection replaces an idle one. If there are unauthenticated connections, the address with the most
-of these loses its oldest one; if not, an idle connection of an authenticated caller is closed. So a client that
-opens connections without requests can't lock out other clients.
+At the limit, a new connection replaces an idle one. If there are unauthenticated connections, the address with most of
+them loses its oldest one. Otherwise an idle connection of an authenticated caller is closed. So a client that opens
+connections without requests can't lock out other clients.
 """
 
 import resource
@@ -17,7 +17,8 @@ from shardclock_server.gateway.settings import GatewaySettings
 FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
 OTHER_SESSIONS = 11  # sessions for keys, quotas, notifications, waits and operations
-YOUNG_S = 1.0  # a new connection ends no connection of its own client below this age: a request may be on its way
+# a new connection does not end a younger connection of its own client, because a request may be on its way
+YOUNG_S = 1.0
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 
 
@@ -36,7 +37,7 @@ class Connections:
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
         # By address, the oldest first: connections without an authenticated request, and idle authenticated
-        # connections. Each value is the begin of this state.
+        # connections. Each value is the moment when this state began.
         self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
 
@@ -87,7 +88,7 @@ class Connections:
     def _make_room_for(self, site: str) -> bool:
         """End an idle connection of the address with the most.
 
-        An authenticated connection is ended only if its address has more connections than the new one's.
+        An authenticated connection is ended only if its address has more connections than the new connection's address.
         """
         if self._unproven:
             most = max(self._unproven, key=lambda it: len(self._unproven[it]))

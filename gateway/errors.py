@@ -66,9 +66,9 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         method = "HEAD" if is_head(request.scope) else request.method
         allowed = ", ".join(_methods_of(request))
-        sentence = f"{method} is not for {path}, which takes {allowed}; {where} has what each does"
+        sentence = f"{method} is not for {path}, which takes {allowed}; {where} describes each of them"
         return await _problem(request, Problem(WRONG_METHOD, sentence, headers={"Allow": allowed}))
-    return await _problem(request, Problem(NOT_FOUND, f"there is nothing at {path}; {where} has what there is"))
+    return await _problem(request, Problem(NOT_FOUND, f"there is nothing at {path}; {where} lists all paths"))
 
 
 def _methods_of(request: Request) -> list[str]:
@@ -93,7 +93,7 @@ async def _broken(request: Request, error: Exception) -> Response:
     if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
         sentence = "Postgres refuses this to the gateway's role: grant it shardclock_gateway, or read the gateway's log"
         return await _problem(request, Problem(BROKEN, sentence))
-    return await _problem(request, Problem(BROKEN, "the gateway has failed; its log says why"))
+    return await _problem(request, Problem(BROKEN, "the gateway has failed; its log has the reason"))
 
 
 HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {

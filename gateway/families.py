@@ -14,39 +14,45 @@ STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx", *map(str,
 # A tenant name that is longer or has control characters is reported as `other`.
 TENANT = Label("tenant", frozenset([OTHER]), is_open=True, open_value=re.compile(r"[^\x00-\x1f\x7f]{1,64}"))
 TENANTS_NAMED_MAX = 20  # the most tenants that one gateway names
-# From 0.25 s on callers notice a blocked loop.
+# Callers notice a loop that is blocked for 0.25 s or longer.
 LOOP_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 FAMILIES = (
-    Family("requests", "counter", "Requests that were answered, by operation and kind of status.", (OPERATION, STATUS)),
+    Family("requests", "counter", "Answered requests, by operation and kind of status.", (OPERATION, STATUS)),
     Family(
         "request_seconds",
         "histogram",
-        "How long a request took until its answer began, of those that wait for nothing but Postgres.",
+        "Time until the answer of a request began; long polls and streams are left out.",
         (OPERATION,),
         SECONDS_EDGES,
     ),
-    Family("requests_throttled", "counter", "Requests that were answered 429, by the tenant that asks.", (TENANT,)),
-    Family("creates_combined", "counter", "Timers that were created one by one."),
-    Family("create_batches", "counter", "Transactions in which they were written: fewer, as more come at once."),
-    Family("requests_in_flight", "gauge", "Requests that are being answered.", summed=True),
+    Family("requests_throttled", "counter", "Requests with the answer 429, by the caller's tenant.", (TENANT,)),
+    Family("creates_combined", "counter", "Timers that single requests created."),
+    Family(
+        "create_batches", "counter", "Transactions that wrote these timers; concurrent requests share a transaction."
+    ),
+    Family("requests_in_flight", "gauge", "Requests in progress.", summed=True),
     Family("gateways", "gauge", "Gateways that report.", summed=True),
-    Family("waiters", "gauge", "Callers that wait for the end of a timer, or of an instance.", summed=True),
-    Family("waiters_max", "gauge", "So many may wait.", summed=True),
+    Family("waiters", "gauge", "Callers that wait for the end of a timer or an instance.", summed=True),
+    Family(
+        "waiters_max", "gauge", "The limit of callers that wait for the end of a timer or an instance.", summed=True
+    ),
     Family(
         "waiters_behind_seconds",
         "gauge",
-        "The moment since which waiting callers have had no complete reading of the log; 0 if no caller waits.",
-        summed=True,  # the sum also shows one stalled gateway among healthy ones on the node
+        "Time of the last complete read of the log for waiting callers; 0 if no caller waits.",
+        summed=True,  # the sum also shows one stalled gateway among the node's healthy gateways
     ),
     Family("log_streams", "gauge", "Callers that follow the log.", summed=True),
-    Family("log_streams_max", "gauge", "So many may follow it.", summed=True),
+    Family("log_streams_max", "gauge", "The limit of callers that follow the log.", summed=True),
     Family("task_waits", "gauge", "Callers that wait for a service task.", summed=True),
-    Family("task_waits_max", "gauge", "So many may wait for one.", summed=True),
+    Family("task_waits_max", "gauge", "The limit of callers that wait for a service task.", summed=True),
     Family("gateway_sessions_in_use", "gauge", "Connections to Postgres that are in use.", summed=True),
-    Family("gateway_sessions_lent", "counter", "Times that a request got a connection to Postgres."),
-    Family("gateway_session_wait_seconds", "counter", "How long those requests waited for it, in all."),
-    Family("gateway_sessions_missed", "counter", "Requests that got none in time, and were answered 503."),
-    Family("gateway_loop_lag_seconds", "histogram", "How late the event loop was, ten times a second.", (), LOOP_EDGES),
-    Family("keys_expiring", "gauge", "API keys that expire within two weeks, and that no newer one replaces."),
+    Family("gateway_sessions_lent", "counter", "Connections to Postgres that requests got from the pool."),
+    Family("gateway_session_wait_seconds", "counter", "Total time that requests waited for these connections."),
+    Family("gateway_sessions_missed", "counter", "Requests that got no connection in time and were answered 503."),
+    Family(
+        "gateway_loop_lag_seconds", "histogram", "Delay of the event loop, measured ten times a second.", (), LOOP_EDGES
+    ),
+    Family("keys_expiring", "gauge", "API keys that expire within two weeks and have no newer replacement."),
 )

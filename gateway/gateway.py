@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class WaitSlot:
-    """A waiting caller's slot. The end of the `with` block frees it, unless a deferred response keeps it."""
+    """A waiting caller's slot. The end of the `with` block frees the slot, unless a deferred response keeps it."""
 
     limit: ConcurrencyLimit
     usage: TenantUsage

@@ -41,7 +41,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._keep_alive_s = self.timeout_keep_alive
         self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
         self._bare_bytes = 0  # the bytes since the last piece of a body, or since the end of a request
-        self._in_body = False  # true also while the trailers are read
+        self._in_body = False  # also true while the trailers are read
         self._is_answered = True  # about the last request
         self._piece = b""  # the bytes in the parser
         self._late: asyncio.TimerHandle | None = None
@@ -153,7 +153,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return end >= 0 and self._bare_bytes - len(data) + end <= HEAD_BYTES_MAX
 
     def _refuse(self) -> None:
-        if self._is_answered:  # after an answer, these bytes would become part of another response
+        if self._is_answered:  # after an answer, a client would read these bytes as a part of another response
             self.transport.write(TOO_LARGE)
         self.transport.close()
 

@@ -115,7 +115,7 @@ async def _maintain_repeatedly(maintain: Callable[[], None]) -> None:
         try:
             await asyncio.to_thread(maintain)
         except Exception as error:  # noqa: BLE001 - a fault beside the server ends no request
-            structlog.get_logger().error("the maintenance beside the gateway has failed", exc_info=error)
+            structlog.get_logger().error("the gateway's maintenance has failed", exc_info=error)
 
 
 def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.Config:

@@ -194,7 +194,7 @@ class TaskActAnswer(
 class WholeTaskAnswer(
     processes.WholeTask, json_schema_extra=examples(**OF_TASK, state="ASSIGNED", variables={"order": 42})
 ):
-    """One task with its variables and its events; of an ended task, a field that no event has is null."""
+    """One task with its variables and its events; for an ended task, a field is null if no event has it."""
 
     acts: tuple[TaskActAnswer, ...] = Field(description="the last 1,000 events, in order")
 

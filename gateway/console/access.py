@@ -1,7 +1,7 @@
 """Find the viewer of a page, and check its scope: the dependencies of the console's routes.
 
-A change is refused unless the browser says that a page of the console has sent it. So a form needs no token, and a page
-is the same for all viewers of a tenant with the same scopes.
+A change is refused unless the browser says that a page of the console has sent it. So forms need no token, and all
+viewers of a tenant with the same scopes get the same page.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,8 +30,8 @@ class SignInNeeded(Exception):
 async def require_own_page(request: Request) -> None:
     """Refuse a path that can't be read, and a change with an unknown query or from a page outside the console.
 
-    `Sec-Fetch-Site` comes from the browser, and no page can set it. A browser without this header, or one that reaches
-    the console by plain HTTP, names the page in `Origin`.
+    `Sec-Fetch-Site` comes from the browser, and no page can set it. A browser without this header, or a browser that
+    uses plain HTTP, names the page in `Origin`.
 
     errors:  Problem
     """

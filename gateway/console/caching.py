@@ -47,7 +47,7 @@ class PageKey(NamedTuple):
 
 
 class PageCache:
-    """The pages of the last second. Requests for one page that come at once wait for the first one."""
+    """The pages of the last second. Concurrent requests for one page wait for the first one."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[PageKey, tuple[float, asyncio.Future[RenderedPage | None]]] = OrderedDict()
@@ -78,12 +78,12 @@ class PageCache:
         return response
 
     def forget(self, tenant_id: str | None) -> None:
-        """Drop a tenant's pages after a change, also the pages that are not rendered yet; None: all pages."""
+        """Drop a tenant's pages after a change, including pages that are being rendered; None: all pages."""
         for key in [key for key in self._pages if tenant_id in (None, key.tenant_id)]:
             del self._pages[key]
 
     def _drop(self, key: PageKey, rendered: "asyncio.Future[RenderedPage | None]") -> None:
-        """Let the other requests for this page render it themselves."""
+        """Let the other requests for this page render the page themselves."""
         rendered.set_result(None)
         if (held := self._pages.get(key)) is not None and held[1] is rendered:
             del self._pages[key]
@@ -113,7 +113,7 @@ class PageRoute(APIRoute):
 
 
 def _forget_changed(request: Request, pages: PageCache) -> None:
-    """Drop the pages that a change may concern: an operator's may concern all tenants."""
+    """Drop the pages that a change may concern; an operator's change may concern all tenants."""
     caller: Caller | None = getattr(request.state, "viewer", None)
     if caller is not None:
         pages.forget(None if caller.is_operator else caller.tenant_id)

@@ -26,7 +26,7 @@ def set_cookie(
 ) -> None:
     """Set a cookie that no script can read, and that only the console's own pages send back.
 
-    `follows_links`: the browser also sends the cookie when it follows a link or a redirect of another site.
+    `follows_links`: the browser also sends the cookie after a link or a redirect from another site.
     """
     response.set_cookie(
         name,

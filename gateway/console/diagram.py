@@ -108,14 +108,14 @@ class Drawings:
         return self._known[definition_key]
 
     def keep(self, definition_key: int, drawing: Drawing | None) -> None:
-        """Keep a drawing, and forget the one that was not shown for the longest time."""
+        """Keep a drawing, and forget the least recently shown drawing."""
         self._known[definition_key] = drawing
         while len(self._known) > DRAWINGS_MAX:
             self._known.popitem(last=False)
 
 
 def diagram_of(drawing: Drawing, marks: Marks = NO_MARKS) -> Diagram:
-    """Lay out a drawing; shapes that contain others come first, so that these cover them."""
+    """Lay out a drawing; containers come first, so that the shapes inside are drawn over them."""
     nodes = [_node(shape, marks) for shape in sorted(drawing.shapes, key=_is_inner)]
     left, top = drawing.left - MARGIN_PX, drawing.top - MARGIN_PX
     width, height = round(drawing.width + 2 * MARGIN_PX), round(drawing.height + 3 * MARGIN_PX)

@@ -21,7 +21,7 @@ from shardclock_server.gateway.requests.recording import SAFE_METHODS
 from shardclock_server.service.keys import allows
 from shardclock_server.service.wording import span_of
 
-# No inline script or style, and no foreign origin: a text of a tenant that gets into a page unescaped does nothing.
+# No inline scripts or styles, and no foreign origins, so that a tenant's text without escapes can't run in a page.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"

@@ -43,7 +43,7 @@ class SignInForm(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    key: SecretStr = SecretStr("")  # without a limit: a refusal would show the text
+    key: SecretStr = SecretStr("")  # without a limit, because the refusal of a long key would show the key
     to: str = Field("/", max_length=4_000)
 
 

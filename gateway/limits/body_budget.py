@@ -23,7 +23,7 @@ class BodyBudget:
     async def reserve(self, tenant_id: str, size: int, *, within_s: float) -> AsyncIterator[None]:
         """Reserve `size` bytes for a body during a block; `size` is at most half of the limit.
 
-        Requests are served in order. A tenant that waits for its own share delays no other tenant.
+        Requests are served in order. A tenant that waits for its own share does not delay other tenants.
 
         errors:  Problem  no bytes became free in time
         """
@@ -47,7 +47,7 @@ class BodyBudget:
 
 
 class _ByteBudget:
-    """A number of free bytes with a first-in-first-out queue: the first request in the queue holds the lock."""
+    """A number of free bytes with a first-in, first-out queue; the first request in the queue has the lock."""
 
     def __init__(self, bytes_max: int) -> None:
         self._free = bytes_max

@@ -23,8 +23,8 @@ class ConcurrencyLimit:
     """The slots of one kind, counted by tenant.
 
     `doing` and `way_out` are parts of the refusing sentence, such as "wait here" and "ask without wait". Each slot also
-    takes one of the slots of `within`. With `closes`, a refusal closes the connection, so that refused callers hold no
-    connections that other callers need.
+    takes one of the slots of `within`. With `closes`, a refusal closes the connection, so that refused callers don't
+    occupy connections of other callers.
     """
 
     def __init__(

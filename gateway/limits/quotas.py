@@ -40,7 +40,7 @@ COUNT_SHARE = 0.05  # counts of one tenant take at most this share of the time
 STALE_S = 30.0  # a count that is older than this is not used
 TENANTS_MAX = 10_000
 HOUR_S = 3_600
-# The records of a tenant's changes are kept for 400 days: 3.5 million at most, some 1 GB.
+# The records of a tenant's changes are kept for 400 days: at most 3.5 million records, about 1 GB.
 AUDITED_PER_HOUR, AUDITED_AT_ONCE = 360, 2_000
 WAITERS_AGAIN_S = 1
 ENDPOINTS_AGAIN_S = 60
@@ -179,7 +179,7 @@ class Quotas:
             rates.give_back(tenant_id, usage.limits.rate_per_s, count, of=of)
 
     async def _await_count(self, usage: TenantUsage) -> bool:
-        """Wait for a count in progress, so that an old limit refuses nothing; False: no count is in progress."""
+        """Wait for a count in progress, so that no old limit refuses a request; False: no count is in progress."""
         if usage.tenant_id not in self._counts:
             return False
         with suppress(StoreUnavailable):
@@ -187,7 +187,7 @@ class Quotas:
         return True
 
     async def _recount(self, usage: TenantUsage) -> None:
-        """Count again before a refusal if a count is due, since timers may have fired, or if schedules are missing."""
+        """Count again before a refusal if a count is due, as timers may have fired, or if it lacks schedules."""
         for _ in range(2):  # a count that began earlier may lack the schedules
             if usage.is_due(self._clock()) or usage.lacks_schedules:
                 await self._refresh(usage)
@@ -252,7 +252,7 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # The limits were read just now, so Postgres is available, and only the count is slow. An older count is better
+        # The limits were just read, so Postgres is available, and only the count is slow. An older count is better
         # than a refusal of all of the tenant's requests.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None

@@ -12,7 +12,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.bucket import Bucket
 from shardclock_server.timers.refusal import shortened
 
-BURST_S = 2.0  # the burst: the writes of this time at the rate may come at once
+BURST_S = 2.0  # the burst: the writes of this time may come together
 DEBT_S = 60.0  # a request may use up the rate of at most this many seconds in advance
 TENANTS_MAX = 10_000
 
@@ -43,7 +43,7 @@ class RateLimits:
         self._buckets: dict[str, Bucket] = {}
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
-        """Take writes for a tenant; a full bucket also grants more than a burst at once.
+        """Take writes for a tenant; a full bucket also grants more than one burst.
 
         units:   `per_s` writes a second; None: without a limit
         errors:  Problem  the tenant has written too much; the problem says when to ask again

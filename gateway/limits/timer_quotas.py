@@ -28,7 +28,7 @@ class TimerReservation:
     is_open: bool = True
 
     def settle(self, outcome: Scheduled | Refused | None) -> None:
-        """Keep the quota if the timer was added, else give it back; None: the timer may have been added."""
+        """Keep the quota if the timer was added, otherwise return the quota; None: the timer may have been added."""
         if self.is_open:
             self.is_open = False
             self.usage.settle(self.reserved, self.size if outcome is None else _written(self, outcome))
@@ -162,7 +162,7 @@ def _written(taken: TimerReservation, outcome: Scheduled | Refused) -> Pending:
     """Return the usage that a written timer has added."""
     if isinstance(outcome, Refused) or outcome.replayed:
         return NOTHING
-    if outcome.outcome == "created":  # also true if the timer to be replaced has ended meanwhile
+    if outcome.outcome == "created":  # also true if the timer to replace has ended in the meantime
         return taken.size
     if outcome.outcome == "replaced":
         # The replaced timer came after `_existing_sizes`, so its size is unknown; it may be a plain timer. The next

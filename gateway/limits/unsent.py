@@ -64,7 +64,7 @@ class UnsentLimit:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; a long response is given to the connection only as fast as the client reads."""
+        """Serve a request; send a long response to the connection only as fast as the client reads it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

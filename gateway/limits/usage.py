@@ -30,7 +30,7 @@ class TenantUsage:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the record holds more than Postgres knows: waiting callers, or timers being written."""
+        """Whether the record has more than Postgres: waiting callers, or timers being written."""
         return self.waiting > 0 or self._in_flight != NOTHING
 
     @property

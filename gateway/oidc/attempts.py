@@ -1,4 +1,4 @@
-"""One attempt to sign in. The browser keeps its secret in a cookie; no gateway keeps anything.
+"""One attempt to sign in. The browser keeps the secret of the attempt in a cookie; gateways store nothing.
 
 State, nonce and code verifier are derived from the secret. A browser that has not begun the attempt has no cookie with
 this secret, so it can't finish the attempt: the state of its request would be wrong.

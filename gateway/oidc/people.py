@@ -14,7 +14,7 @@ GROUPS_MAX = 10_000
 
 
 def subject_of(claims: Mapping[str, Any]) -> str:
-    """Return the identifier that the provider gives to nobody else.
+    """Return the person's unique identifier at the provider.
 
     errors:  SignInRefused  it is missing, or can't be stored
     """
@@ -41,7 +41,7 @@ def person_of(claims: Mapping[str, Any], registration: ClientRegistration) -> Pe
 
 
 def lacks_claims(claims: Mapping[str, Any], registration: ClientRegistration) -> bool:
-    """Return whether the ID token lacks the groups or a name, which the provider may tell on request."""
+    """Return whether the ID token lacks the groups or a name; a request to the provider may return these."""
     return registration.groups_claim not in claims or next(_names_in(claims), None) is None
 
 

@@ -23,11 +23,11 @@ from shardclock_server.timers.refusal import shortened
 DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 5.0
 METADATA_S = 600.0
-KEYS_S = 60.0  # a key that the provider has withdrawn is trusted no longer than this
+KEYS_S = 60.0  # a key that the provider has withdrawn is trusted for at most this time
 NEWER_KEYS_S = 5.0  # tokens with unknown keys can't make the gateway request the keys more often
 FAILED_S = 1.0  # sign-ins that wait for one request share its failure
 BODY_BYTES_MAX = 1024 * 1024
-REQUESTS_MAX = 20  # at once: a flood of attempts can't take all sockets of the gateway
+REQUESTS_MAX = 20  # the limit of concurrent requests, so that a flood of attempts can't use all sockets of the gateway
 NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 OPTIONAL = ("userinfo_endpoint", "end_session_endpoint")
 JSON = {"Accept": "application/json"}

@@ -2,8 +2,8 @@
 
 
 class SignInRefused(Exception):
-    """The person may not sign in, or the answer of the browser or provider is not genuine; the message says why."""
+    """The person may not sign in, or an answer of the browser or provider is not genuine, for the stated reason."""
 
 
 class ProviderFailed(Exception):
-    """The identity provider does not answer, or not as OpenID Connect demands; the message says why."""
+    """The identity provider does not answer, or its answer violates OpenID Connect; the message has the reason."""

@@ -49,7 +49,7 @@ class SingleSignOn:
         return person_of(claims, self.registration)
 
     async def sign_out_url(self) -> str | None:
-        """Return the URL at which the person's session at the provider ends; None: there is none, or no answer."""
+        """Return the URL that ends the person's session at the provider; None: there is no URL, or no answer."""
         try:
             endpoint = (await self._provider.metadata()).end_session_endpoint
         except ProviderFailed as failure:

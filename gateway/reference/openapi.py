@@ -29,14 +29,15 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
         "name": TENANT_HEADER,
         "in": "header",
         "required": False,
-        "description": "the tenant that is meant, for callers that may act for more than one; if not given, default",
+        "description": "the tenant of the request, for callers that may act for several tenants; default: default",
         "schema": {"type": "string"},
     },
     "idempotency": {
         "name": HEADER,
         "in": "header",
         "required": False,
-        "description": "sent again with it within 24 h, a request gets its first answer again and does nothing twice",
+        "description": "a request that is repeated with this key within 24 h gets its first answer and "
+        "has no second effect",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARS_MAX},
         "example": "9d1c3a52-6c0e-4f0c-9c1b-0d6f3f0e2a11",
     },
@@ -44,7 +45,8 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
         "name": "If-Match",
         "in": "header",
         "required": False,
-        "description": "the ETag of the timer as you know it: if it is another now, the answer is 412",
+        "description": "the ETag of the timer as the caller knows it; the answer is 412 if the timer's "
+        "ETag differs now",
         "schema": {"type": "string"},
     },
 }
@@ -157,7 +159,7 @@ def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[s
         for content in part.get("content", {}).values():
             _complete_content(content, schemas, OWN.get(operation["operationId"], {}))
     answers["default"] = {
-        "description": "It was not done: a problem says why.",
+        "description": "The request was refused: the problem has the reason.",
         "content": {MEDIA_TYPE: {"schema": {"$ref": REFS.format(model="ProblemAnswer")}}},
     }
     if path not in WITHOUT_KEY:

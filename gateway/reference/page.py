@@ -36,7 +36,7 @@ HEADERS = {
 
 
 async def docs(request: Request) -> Response:
-    """Serve the reference, without a key, as for /openapi.json, because it contains no secret.
+    """Serve the reference without a key, like /openapi.json, because it contains no secret.
 
     The page is made at the first request, so that a start does not wait for it. The page takes a quarter of a second to
     make, so a thread makes it: on the event loop it would delay every other request.

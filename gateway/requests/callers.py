@@ -120,7 +120,7 @@ class Viewers(Protocol):
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:
         """Return the viewer of a page; None: a sign-in is needed.
 
-        errors:  Problem           a gateway without keys refuses the request of another web page
+        errors: Problem a gateway without keys refuses the request of another web page
                  StoreUnavailable  the session can't be read now
         """
 
@@ -210,7 +210,7 @@ class KeyHolders:
         return None if holder is None else _holder_of(holder, chosen)
 
     def _person_of(self, person: Person, chosen: str | None) -> Caller | None:
-        """Make the caller of a person; None: the settings now give the person's groups nothing."""
+        """Make the caller of a person; None: the present settings grant nothing to the person's groups."""
         registration = self._registration
         if registration is None or registration.issuer != person.issuer:
             return None
@@ -239,7 +239,7 @@ def _holder_of(key: ApiKey, named: str | None) -> Caller:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or an address can only mean this machine."""
+    """Return whether a name or an address always means this machine."""
     if host == "localhost":
         return True
     try:

@@ -2,7 +2,7 @@
 
 The response is stored in the transaction that makes the change. So a request that failed, or whose gateway died, leaves
 nothing behind and may be repeated. A refusal is not stored, and neither is the response that there was nothing to do.
-After these two, a repeated request is evaluated again.
+In both cases a repeated request is evaluated again.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ def request_of(
 ) -> IdempotentRequest | None:
     """Read a request's idempotency key, and hash the parts that make it the same request; None: the request has no key.
 
-    Of the body only the fields that were sent count: a newer release with more fields computes the same hash.
+    The hash has only the fields of the body that were sent, so a newer release with more fields computes the same hash.
 
     errors:  Problem  the key is not a text of 1 to 255 characters
     """

@@ -22,7 +22,7 @@ from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-# A gateway reads each key from Postgres once in this time, so a revoked key works at most this long.
+# A gateway reads each key from Postgres once in this time, so a revoked key works for at most this time.
 KNOWN_S = 2.0
 KNOWN_MAX = 10_000  # a limit for valid keys, and the same limit for unknown keys
 BATCH_KEYS = 500
@@ -106,7 +106,8 @@ class KeyLookups(Generic[Holder]):
                 for digest, asked in batch.items():
                     del self._asked[digest]
                     asked.found.set_exception(error)
-                    asked.found.exception()  # mark the error as retrieved: asyncio would warn if all requests have gone
+                    # mark the error as retrieved: otherwise asyncio would warn if all requests have ended
+                    asked.found.exception()
                 continue
             for (digest, asked), key in zip(batch.items(), found, strict=True):
                 del self._asked[digest]

@@ -15,7 +15,7 @@ PIECE_BYTES = 65_536
 
 
 class PiecewiseResponse(Response):
-    """A response with a body that is sent piece by piece. In one piece, the body would be in memory several times."""
+    """A response with a body that is sent piece by piece. A body in one piece would be in memory several times."""
 
     def __init__(self, pieces: Sequence[bytes | bytearray], media_type: str) -> None:
         super().__init__(media_type=media_type, headers={"Content-Length": str(sum(map(len, pieces)))})

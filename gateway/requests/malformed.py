@@ -1,4 +1,4 @@
-"""Explain why bytes are not an HTTP request: the parser's error names no header, and no way out."""
+"""Explain why bytes are not an HTTP request, because the parser's error lacks the header and the way out."""
 
 import re
 
@@ -24,6 +24,6 @@ def sentence_of(piece: bytes, reason: str) -> str:
         return "the path and the query have letters beyond ASCII; write them in UTF-8, as %XX"
     if found := BAD_VALUE.search(piece):
         name, is_nul = found[1].decode(), found[2] == b"\0"
-        return f"{name} {NUL if is_nul else 'holds a control character, which no header may; leave it out'}"
+        return f"{name} {NUL if is_nul else 'contains a control character, which no header may; leave it out'}"
     why = "".join(it if it.isprintable() else "?" for it in reason)
     return f"the request is not HTTP/1.1: {why[:1].lower()}{why[1:]}; send it as RFC 9112 has it"

@@ -78,7 +78,7 @@ def verb_of(method: str, path: str) -> str:
 
 
 def is_dry_run(request: Request) -> bool:
-    """Return whether a request is a dry run of a route that has one: it changes nothing and leaves no record."""
+    """Return whether a request is a dry run, which changes nothing and leaves no record."""
     return request.query_params.get("dry_run", "").lower() in TRUE and takes_query(request, "dry_run")
 
 

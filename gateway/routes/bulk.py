@@ -168,7 +168,7 @@ def _counts_of(bulk: BulkChange) -> dict[str, Any]:
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    # The choice for missed occurrences is left out, so that it can be made after the count: it selects no timers.
+    # The token leaves out the choice for missed occurrences, so that this choice can be made after the count.
     return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed'})}"
 
 
@@ -208,7 +208,7 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
     if asked.shift is None:
         raise InvalidTimer('shift is missing: say how far, such as {"shift":"PT1H"}')
     by = destination_of({"shift": asked.shift})
-    assert isinstance(by, Shift), "that is what a shift is read as"
+    assert isinstance(by, Shift), "the request model accepts only durations"
     return ChangeKind(RESCHEDULE, chosen, {"shift": by.text, "operation": operation})
 
 
@@ -250,7 +250,7 @@ class _CountToken:
 
 @dataclass(frozen=True, slots=True)
 class _MatchLimit:
-    """Stop a bulk change that finds more timers than were counted, before it changes one."""
+    """Stop a bulk change that finds more timers than were counted, before the first change."""
 
     timers: int
 

@@ -72,7 +72,8 @@ async def change_own(
         if expected is not None:
             timer = await find_own(session, which, caller)
             await _require(session, timer, caller, expected)
-            meant = TimerRef(timer.timer_key)  # found by its key, because another timer may get the name meanwhile
+            # found by its key, because another timer may get the name in the meantime
+            meant = TimerRef(timer.timer_key)
         elif which.timer_key is not None:  # a name is looked up within the caller's tenant anyway
             await find_own(session, which, caller)
         changed = await change_one(session, meant, change, outcomes)

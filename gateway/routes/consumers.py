@@ -116,7 +116,7 @@ async def lease(
             batch = await lease_batch(session, group, limit=asked.limit, lease_s=lease_s)
             if batch is None or batch.records:
                 return batch
-            with suppress(LeaseLost):  # another member has moved the group meanwhile
+            with suppress(LeaseLost):  # another member has moved the group in the meantime
                 await acknowledge_partition(session, batch.state, batch.state.horizon, worked=False, keep_s=None)
             return None
 

@@ -41,7 +41,7 @@ CREATE = {
     "parameters": [WAIT],
     "responses": {
         "201": {**WAITED, "description": "It is stored."},
-        "200": {**WAITED, "description": "It has taken the place of a timer of its name, or that one stays."},
+        "200": {**WAITED, "description": "It has replaced a timer of its name, or that timer stays."},
     },
     "security": [{"key": ["write"]}],
     **body_of(

@@ -258,7 +258,7 @@ async def send_resolution(
 async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
     """End some tokens of an instance, and begin others; all of these changes are made, or none.
 
-    The request is refused if the instance lacks one of these tokens or nodes now.
+    The request is refused if the instance does not have all of these tokens and nodes.
     """
     return await send_moves(request, caller, instance_key, await read_model(request, MoveTokensRequest))
 
@@ -292,7 +292,7 @@ class ShownInstance(NamedTuple):
 async def answer_at_end(
     gateway: Gateway, caller: Caller, do: Callable[[], Awaitable[ShownInstance]], *, wait_s: float | None
 ) -> Response:
-    """Call `do`, and show its instance: without `wait` at once, otherwise after its end or when the time is over.
+    """Call `do`, and show its instance: without `wait` immediately, otherwise after its end or when the time is over.
 
     The slot for the wait is taken before `do`, so that the request of a caller without a slot changes nothing.
     """

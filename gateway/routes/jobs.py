@@ -155,7 +155,7 @@ async def run_job(
         if wait is None:
             return StartedAnswer(timer_key=timer_key)
         run = None
-        with suppress(StoreUnavailable):  # the job was started: a client that got an error would start it twice
+        with suppress(StoreUnavailable):  # the job was started, and a client that gets an error would start it again
             read = partial(_ended_run, gateway, name, timer_key)
             run = await gateway.long_polls.find(read, request.receive, within_s=wait_s)
     return WaitedRunAnswer(timer_key=timer_key, run=None if run is None else RunAnswer.of(run))

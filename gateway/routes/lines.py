@@ -102,8 +102,8 @@ async def create_timers(request: Request, gateway: CurrentGateway, caller: Sched
 
     Blank lines are ignored. A refused line fails alone; a line over the tenant's quota, or with a name that another
     transaction has locked, is refused. A line with an `idempotency_key` is a separate request: if the line is repeated
-    within 24 hours, in another body or alone with that key, it gets its first outcome. A line without a key is
-    scheduled again, unless it has a name, with `on_conflict` `ignore`.
+    within 24 hours, in another body or alone with that key, it gets its first outcome. A repeated line without a key is
+    scheduled again, unless it has a name and `on_conflict` is `ignore`.
     """
     size, body_s = size_of_body(request, bytes_max=LINES_BYTES_MAX), gateway.settings.gateway_body_s
     async with gateway.body_budget.reserve(caller.tenant_id, size, within_s=body_s):
@@ -207,7 +207,7 @@ async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReserva
             [timer for _, timer in timers], [part.requests.get(number) for number, _ in timers]
         )
     except StoreUnavailable as error:
-        untried = Untried(f"it is not known now whether its tenant has room ({error}); send it again")
+        untried = Untried(f"the quota of its tenant can't be read now ({error}); send it again")
         part.outcomes.update((number, untried) for number, _ in timers)
         part.timers.clear()
         return
@@ -222,7 +222,7 @@ async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReserva
 def _line(number: int, outcome: Scheduled | Refused) -> bytes:
     if isinstance(outcome, Refused):
         return _not_done(number, "untried" if isinstance(outcome, Untried) else "refused", outcome)
-    # Formatted without a model: the model would take a tenth of a line's total time.
+    # This format is written without a model, because the model would take a tenth of a line's total time.
     due_date, replayed = moment_text(outcome.due_date), ',"replayed":true' if outcome.replayed else ""
     done = f'"outcome":"{outcome.outcome}","timer_key":{outcome.timer_key},"due_date":"{due_date}"'
     return f'{{"line":{number},{done}{replayed}}}\n'.encode()

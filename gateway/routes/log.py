@@ -133,7 +133,7 @@ async def _is_known(request: Request, gateway: Gateway) -> bool:
 
 
 async def _written(records: Iterable[LogRecord]) -> AsyncIterator[str]:
-    """Format records as events, in pieces: to format many at once would block the event loop."""
+    """Format records as events, in pieces, because formatting many records together would block the event loop."""
     events, size, yielder = list[str](), 0, Yielder()
     for record in records:
         events.append(_event(record))

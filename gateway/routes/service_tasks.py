@@ -95,7 +95,8 @@ async def activate_service_tasks(
 ) -> Response:
     """Lease service tasks of a type, for a program that completes them itself.
 
-    With `wait`, answer when there is a task, or when the time is over. The first of several waiting callers gets it.
+    With `wait`, answer when there is a task, or when the time is over. The first of several waiting callers gets the
+    task.
     """
     asked = await read_model(request, ActivateRequest)
     lease_s = seconds_of("lease", asked.lease)
@@ -190,7 +191,7 @@ async def fail_service_task(task_key: Key, request: Request, caller: Worker) -> 
     openapi_extra=body_of(ThrowErrorRequest, example={"claim": 1, "code": "OUT_OF_STOCK"}),
 )
 async def throw_service_task_error(task_key: Key, request: Request, caller: Worker) -> Response:
-    """End a service task with a BPMN error. An event of the model may catch it by its code."""
+    """End a service task with a BPMN error. An event of the model may catch the error by its code."""
     asked = await read_model(request, ThrowErrorRequest)
 
     async def do(session: Session) -> TaskStateAnswer:

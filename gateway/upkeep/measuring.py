@@ -57,5 +57,5 @@ async def _count_keys(measurements: Measurements, pool: Pool) -> float:
         async with pool.session(NO_TENANTS) as session:
             measurements.keys_expiring = await count_expiring(session, EXPIRES_SOON)
     except (StoreUnavailable, StatementRefused):
-        measurements.keys_expiring = None  # another alert reports that Postgres is away
+        measurements.keys_expiring = None  # another alert reports the outage of Postgres
     return KEYS_S

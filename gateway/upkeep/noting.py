@@ -9,7 +9,7 @@ from shardclock_server.sql.notify.events import note_events
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 
-NOTE_S = 1.0  # a refusal itself writes nothing, so that a tenant over its quota costs no statement for each request
+NOTE_S = 1.0  # a refusal writes nothing, so that the requests of a tenant over its quota cause no statements
 
 
 @asynccontextmanager

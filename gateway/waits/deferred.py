@@ -22,7 +22,7 @@ class Releasable(Protocol):
 
 
 class DeferredResponse(Response):
-    """A deferred response: `answer` makes the final one after the caller's wait. This object holds a slot until then.
+    """A deferred response: `answer` makes the final one after the caller's wait. This object has the slot until then.
 
     Headers and status that a route sets on this object are lost: the client gets the response that `answer` returns.
     """

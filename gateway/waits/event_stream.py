@@ -16,7 +16,7 @@ class EventStream(StreamingResponse):
     """A stream that holds a slot until its end; without a free slot the response is a problem."""
 
     def __init__(self, events: AsyncIterator[str], acquire_slot: AcquireSlot) -> None:
-        # A proxy must neither keep the stream nor collect its events.
+        # A proxy must not store the stream and must not buffer its events.
         super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._acquire_slot = acquire_slot
 

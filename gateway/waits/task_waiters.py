@@ -64,7 +64,7 @@ class TaskWaiters:
 
         with self._waits.one(lane, Wait(receive, within_s=within_s)) as wait:
             if self._is_first(lane, wait):
-                wait.wake()  # a task may have come since the first call of `read`
+                wait.wake()  # a task may have become due since the first call of `read`
             try:
                 return await wait.find(read_if_first)
             finally:

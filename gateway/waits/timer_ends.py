@@ -25,7 +25,7 @@ from shardclock_server.sql.session import Session, StatementRefused, StoreUnavai
 READ_MAX = 2_000
 CHECK_MAX = 500
 WHOLE_MAX = 50  # records with their payloads in one read: 3 MB at most
-CHECK_S = 2.0  # how long a wait that ends sooner still waits for its first check
+CHECK_S = 2.0  # the time for the first check of a shorter wait
 POLL_S = 0.05  # the time between two reads of the log, if no notification comes
 AWAY_S = 0.2  # the time between two retries while Postgres is away
 
@@ -49,7 +49,7 @@ class _Wait(Wait):
     def __init__(self, receive: Receive, *, within_s: float) -> None:
         super().__init__(receive, within_s=within_s)
         self.record: LogRecord | None = None
-        # An event would take up five times as much.
+        # An event would take five times as much memory.
         self.checked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def mark_checked(self) -> None:
@@ -95,7 +95,7 @@ class TimerEnds:
 
     @property
     def behind_s(self) -> float:
-        """Return for how long the log has not been read to its end; 0 without waits."""
+        """Return the time since the log was last read to its end; 0 without waits."""
         return time.monotonic() - self._read_at_s if self._waits else 0.0
 
     def stop(self) -> None:

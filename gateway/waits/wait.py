@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Hashable)
 class Wait:
     """A wait of one caller, until its deadline, until its client disconnects, or until `end`.
 
-    It runs in the caller's own task, so that thousands of waits need no further tasks.
+    The wait runs in the caller's own task, so that thousands of waits need no further tasks.
     """
 
     __slots__ = ("_is_woken", "_receive", "_timeout", "_until_s", "is_gone", "is_over")

@@ -135,9 +135,10 @@ class ReleaseForm(BaseModel):
     def require(self, found: Release) -> None:
         """Require the release that the page has shown: the same owners, and no number that is a tenth larger.
 
-        Timers fall due also while the viewer reads, so equal numbers would refuse each release of a busy database.
+        Timers also fall due while the viewer reads, so a check for equal numbers would refuse every release of a busy
+        database.
 
-        errors:  _NotAsShown  the release is another one now
+        errors: _NotAsShown the release would differ from the shown one
         """
         if found.released and not self._covers(ReleaseForm.of(found)):
             raise _NotAsShown(found)
@@ -149,7 +150,7 @@ class ReleaseForm(BaseModel):
 
 
 class _NotAsShown(Exception):
-    """The release is not the release that the page has shown; it carries the present one."""
+    """The release would differ from the release on the page; the error has the present one."""
 
     def __init__(self, found: Release) -> None:
         super().__init__("not as shown")

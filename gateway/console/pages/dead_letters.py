@@ -1,4 +1,4 @@
-"""Pages of dead letters: find them, show one, redrive or discard one or all of a filter."""
+"""Pages of dead letters: find them, show one, redrive or discard one letter or all letters of a filter."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,7 +49,7 @@ from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal
 
-# So many rows of both tables keep the page below 20 KiB.
+# With this number of rows in both tables, the page stays below 20 KiB.
 GROUPS_SHOWN, LETTERS = 10, 25
 PAGE_LETTERS = 1_000  # changed in one transaction
 REASON_LINKED_CHARS = 1_000  # a longer reason would make a URL that some proxies refuse
@@ -79,7 +79,7 @@ class LettersFilter(BaseModel):
 
 @router.get("/dead-letters")
 async def list_letters(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """List dead letters, the newest first; the first page of all, or of one target, also groups them by reason."""
+    """List dead letters, the newest first; a first page without other filters also groups them by reason."""
     asked = filter_of(request, LettersFilter)
     async with gateway.pool.session(caller.tenants) as session:
         targets = await targets_of(session, caller)
@@ -182,7 +182,7 @@ async def discard_letter(request: Request, timer_key: Key, caller: Manager) -> R
 
 
 async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, verb: str) -> Response:
-    """Show the dry run of a verb; its form names the present moment, so that it changes no letter that dies later."""
+    """Show the dry run of a verb; its form has the present moment, so that later dead letters are not changed."""
     asked = filter_of(request, LettersFilter)
     counted = before = None
     if asked.error is None:

@@ -217,7 +217,7 @@ async def test(name: Name, request: Request, gateway: CurrentGateway, caller: Ma
     key, rules = _key(name, caller), gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         endpoint = await use_cases.find_open(session, key, rules=rules)
-    # This call holds no session, because other requests need the sessions meanwhile.
+    # This call keeps no session, because other requests need the sessions during the test.
     tried = await use_cases.send_test(endpoint, key, rules=rules)
     outcome = "was accepted" if tried.delivered else "was not accepted"
     return _done(request, name, Done(f"the test {outcome}: {tried.answer}, after {tried.duration_s:.2f} s"))

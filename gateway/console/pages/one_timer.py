@@ -118,7 +118,7 @@ async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, 
 
 
 def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime | None]:
-    """Read the moment of a question; without a moment, or with a refused one, the question is about now."""
+    """Read the moment of the question; without a moment, or with an invalid one, the question is about now."""
     try:
         return wanted, None if wanted.model.at is None else moment_of("at", wanted.model.at)
     except InvalidTimer as refusal:
@@ -126,14 +126,14 @@ def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime |
 
 
 async def _firings(session: Session, timer: TimerState) -> Sequence[PastFiring]:
-    """Read the last firings of a schedule; a schedule without a name has no other records than its own."""
+    """Read the last firings of a schedule; a schedule without a name has only the records of its own key."""
     if timer.schedule is None or timer.name is None:
         return ()
     return (await read_firings(session, timer.tenant_id, [timer.name])).get(timer.name, ())
 
 
 async def _missed(gateway: Gateway, caller: Caller, timer: TimerState, timeline: Timeline) -> MissedCount | None:
-    """Count the occurrences that a paused schedule has missed; None: it is no paused schedule."""
+    """Count the occurrences that a paused schedule has missed; None: the timer is not a paused schedule."""
     if timer.state != "PAUSED" or timer.schedule is None or timeline.plan is None:
         return None
     work = partial(sum_missed, [timeline.plan], timeline.now, are_all=True)

@@ -8,7 +8,7 @@ from shardclock_server.timers.payload import read_json
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 
 WRONG = invalid("variables")
-# Texts that a person writes for a JSON value: as a text, each would change the course of the instance.
+# Texts that a person may write instead of a JSON value; taken as a text, each would change the path of the instance.
 CONSTANTS = frozenset({"true", "false", "yes", "no", "null", "none", "nil", "nan", "infinity", "undefined"})
 OPENING = ("{", "[", '"')
 
