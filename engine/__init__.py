@@ -10,7 +10,7 @@ outbox            the rows of the effects
 batch             the instances of one turn, in memory
 tenant_scheduler  the order of tenants by their used time
 usage_increase    the increase of a tenant's usage by a step
-tenant_quotas     hold tenants to their quotas
+tenant_quotas hold tenants to their quotas
 broadcast         send thrown signals to all their subscriptions
 definitions       a cache of compiled models
 runner            one turn: read, advance, write; a faulty signal fails alone

@@ -36,7 +36,7 @@ ACTOR_FIELDS = ("by", "key_prefix")  # a person or a role, and over HTTP its API
 
 @dataclass(slots=True)
 class StepBudget:
-    """The limit of one instance's work in one batch, so that others don't wait; later batches continue the work."""
+    """Limit one instance's work in one batch, so that other instances don't wait; later batches continue it."""
 
     nodes: int
     until_s: float
@@ -258,7 +258,8 @@ def _continue_step(done: Advanced, definition: Definition, now: datetime, budget
 def _close_late(done: Advanced, token: int, node_id: str | None) -> None:
     """Close the wait of a stale signal, so that the wait sends no further signal.
 
-    A schedule would send a signal at its next occurrence, and so may a task that was locked at the first close.
+    A schedule would send a signal at its next occurrence, and a task that was locked at the first close may send one,
+    too.
     """
     if token not in done.instance.tokens:
         done.outbox.close_late(token, None)

@@ -118,7 +118,7 @@ class StepBatch:
         return [[*keys[:middle]], [*keys[middle:]]]
 
     def unfinished(self) -> dict[str, set[int]]:
-        """Return by tenant the instances with signals that did not fit into the batch; a tenant's set may be empty."""
+        """Return, by tenant, the instances with signals that did not fit into the batch; a set may be empty."""
         found: defaultdict[str, set[int]] = defaultdict(set)
         for key, done in self.advanced.items():
             found[done.owner.tenant_id] |= {key} if len(done.signals) < len(self.read[key]) else set()
@@ -163,7 +163,7 @@ def advance_all(
     for signals in queue.in_turn(by_tenant(instances)):
         try:
             if cancels_start(signals[0]):
-                # The next turn reads the other signals as signals of an ended instance.
+                # The next turn reads these signals as signals of an ended instance.
                 chars += batch.add(signals[:1], canceled_start(signals[0]), NO_INCREASE)
             else:
                 definition_key, definition = _definition(signals[0], definitions)

@@ -1,4 +1,4 @@
-"""Log delayed signals: every refusal, but each reason to wait only once."""
+"""Log delayed signals: every refusal, and each reason for a delay only once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ NAMED_MAX = 10  # signals or instances in one line
 
 
 class DeferralLog:
-    """Log every refusal of a signal, but each reason to wait only once."""
+    """Log every refusal of a signal, and each reason for a delay only once."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log

@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
 NODES_KEPT_MAX = 100_000  # the limit of cached nodes of all definitions, each about 2 KB
-PAIRS_PER_NODE = 50  # this number of pairs of an inclusive gateway and a node before it takes the memory of one node
+PAIRS_PER_NODE = 50  # the number of pairs (an inclusive gateway, a node before it) that take the memory of one node
 
 
 class Missing(LookupError):

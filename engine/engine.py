@@ -153,7 +153,7 @@ class Engine(Keeper):
         self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))
 
     def stop(self) -> None:
-        """End the waits of the loops: the present batches are still written; other engines take all later signals."""
+        """End the waits of the loops; present batches are still written, other engines take later signals."""
         self._poll_soon()
         self._delivery_notifications.wake()
 

@@ -81,7 +81,7 @@ class FailedSignals:
         return bool(outcome)
 
     async def _begin_stopped(self, first: DueSignal, reason: str) -> bool:
-        """Begin an instance with an incident, because its start can't be written; False: the incident can't, either.
+        """Begin an instance with an incident, because its start can't be written; False: this can't be written, either.
 
         A called process gets no incident; its caller gets the error.
         """

@@ -45,7 +45,7 @@ END_KINDS = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CAN
 
 
 class Owner(NamedTuple):
-    """An instance with its tenant, process and callers. Its parent waits at `parent_token`; its root has no parent."""
+    """An instance with its tenant, process and callers. The parent waits at `parent_token`; the root has no parent."""
 
     instance_key: int
     tenant_id: str

@@ -14,7 +14,8 @@ TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
 SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so a slow statement is not a reason to give up
 TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # a newer engine may be able to take the signal
-TOO_NEW_TRIES_MAX = 2_885  # two days with SLOW's pauses, enough for an upgrade; then the instance has an incident
+# two days with the pauses of SLOW, enough for an upgrade; after them the instance has an incident
+TOO_NEW_TRIES_MAX = 2_885
 
 
 class FamilyIsFull(Exception):
@@ -38,7 +39,7 @@ class Deferral(NamedTuple):
 
 def deferral_after(error: Exception, attempts: int) -> Deferral:
     """Choose the delay by the error, after `attempts` earlier failures."""
-    if isinstance(error, TOO_NEW):  # first, because some of these errors are ValueErrors, too
+    if isinstance(error, TOO_NEW):  # this case comes first, because some of these errors are also ValueErrors
         return Deferral(str(error), SLOW.pause_s(attempts + 1), TOO_NEW_TRIES_MAX, needs_newer_release=True)
     if isinstance(error, FamilyIsFull):
         return Deferral(str(error), 0.0, 1, is_logged=False)

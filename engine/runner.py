@@ -72,8 +72,8 @@ class SignalRunner:
         self._definitions = Definitions()
         # Instances with several signals after a failure take one signal a turn, so that the faulty signal fails alone.
         self._one_by_one: set[int] = set()
-        # Instances with signals that did not fit into a batch, by tenant. These instances are skipped until a batch
-        # holds all of the tenant's signals.
+        # Instances with signals that did not fit into a batch, by tenant. These instances are skipped until all signals
+        # of the tenant fit into one batch.
         self._skipped: dict[str, set[int]] = {}
         self._queue = TenantScheduler()
         self._quotas = TenantQuotas(session)
@@ -93,7 +93,7 @@ class SignalRunner:
         except StoreUnavailable:
             # The answer may have been too large for the timeout, so the next batch is smaller.
             self._batch = max(1, self._batch // 2)
-            self._skipped.clear()  # reading past all signals of skipped instances may take too long
+            self._skipped.clear()  # passing all signals of skipped instances may take too long
             raise
         self._batch = min(self._batch_max, 2 * self._batch)
         return done
@@ -132,9 +132,10 @@ class SignalRunner:
         return done
 
     def _skip_unfinished(self, batch: StepBatch, tenants: Collection[str]) -> None:
-        """Skip instances with signals that did not fit into the batch, until a batch holds all signals of their tenant.
+        """Skip instances with signals that did not fit into the batch, until all signals of their tenant fit into one
+        batch.
 
-        While a tenant's lane is read from a cursor on, its instances stay skipped, because their earlier signals stand
+        While a tenant's lane is read from a cursor on, its instances stay skipped, because their earlier signals are
         before the cursor.
         """
         unfinished = batch.unfinished()
@@ -203,7 +204,7 @@ class SignalRunner:
     async def _write(self, batch: StepBatch, writes: Writes) -> int:
         """Write a batch; return the number of written instances.
 
-        After a failure the batch is divided, until the faulty instance stands alone.
+        After a failure the batch is divided, until the faulty instance is alone.
         """
         if not (keys := [row["instance_key"] for row in writes.steps]):
             return 0

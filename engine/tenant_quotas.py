@@ -67,7 +67,7 @@ class TenantQuotas:
         wanted = {key: need for key, need in increases.items() if need[1] is not NOTHING}
         totals = _totals(wanted.values())
         await self._read(set(totals), READ_S)
-        # The remaining quota may be larger by now, so an older reading must not delay a step.
+        # The remaining quota may be larger now, so an old reading must not delay a step.
         await self._read({tenant for tenant, total in totals.items() if self._exceeded_resource(tenant, total)}, 0.0)
         short = {tenant for tenant, total in totals.items() if self._exceeded_resource(tenant, total)}
         for tenant in totals.keys() - short:
@@ -118,7 +118,7 @@ def _totals(increases: Iterable[tuple[str, UsageIncrease]]) -> dict[str, UsageIn
 
 
 def _writes_since(before: Counter[datetime] | None, room: RemainingQuota) -> Counter[datetime]:
-    """Return the writes that the count of a reading may lack; a count that the call itself made lacks none."""
+    """Return the writes that the count of a reading may lack; a count that this call made itself is complete."""
     if before is None or room.counted_at is None:
         return Counter()
     return Counter({at: amount for at, amount in before.items() if at >= room.counted_at})

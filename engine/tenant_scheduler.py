@@ -12,7 +12,7 @@ AHEAD_MAX = 1_000  # tenants that are passed to one statement
 class TenantScheduler:
     """The used time of each tenant, and a virtual clock: the used time of the tenant in turn.
 
-    A tenant that comes back after a pause begins at the clock, because a pause is not credit for later.
+    A tenant that returns after a pause begins at the clock: a pause gives no credit.
 
     units:   seconds of work
     """
@@ -26,7 +26,7 @@ class TenantScheduler:
         self._used_s[tenant_id] = self._of(tenant_id) + seconds
 
     def ahead_s(self) -> dict[str, float]:
-        """Return, for each tenant that is ahead of the clock, the time by which it is ahead."""
+        """Return, for each tenant ahead of the clock, its difference from the clock."""
         self._used_s = {tenant: used for tenant, used in self._used_s.items() if used > self._clock_s}
         first = nlargest(AHEAD_MAX, self._used_s.items(), key=lambda it: it[1])
         return {tenant: used - self._clock_s for tenant, used in first}

@@ -1,8 +1,8 @@
 """Evaluate FEEL, the expression language of DMN 1.5 and of Camunda 8: a strict subset, compiled to closures.
 
 `compile_expression` refuses unsupported expressions with a message, before a process runs. `evaluate` returns null for
-an error within the expression, and raises `TooLong` at a bound, so no expression runs for ever. An evaluation reads no
-clock and draws no random number: the same variables and the same `now` give the same value.
+an error within the expression, and raises `TooLong` at a bound, so every evaluation ends. An evaluation reads no clock
+and draws no random number: the same variables and the same `now` give the same value.
 
 The modules, in the order of the work:
 

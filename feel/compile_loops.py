@@ -63,7 +63,7 @@ def compile_function(node: FunctionOf, compile_scope: CompileScope) -> Code:
 def compile_invocation(node: Invocation, compile_scope: CompileScope) -> Code:
     """Compile a call of a built-in function, or of a function that the text defines.
 
-    Only the evaluation knows whether a name that the text binds is a function. If the value is not a function, the
+    Only the evaluation shows whether a name that the text binds is a function. If the value is not a function, the
     built-in function of that name is called.
 
     errors:  NotFeel  there is no function of that name
@@ -96,7 +96,7 @@ def _builtin_call(node: Invocation, arguments: list[Code]) -> Code | None:
 
 def _called(node: Node, compile_scope: CompileScope) -> Code:
     if isinstance(node, Name):
-        name = node.name  # the text binds the name; a variable can't be called, because no JSON value is a function
+        name = node.name  # the text itself binds the name; a variable can't be called, because JSON has no functions
         return lambda scope: found(scope, name)
     return compile_scope.code(node)
 

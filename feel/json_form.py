@@ -25,7 +25,8 @@ NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
 UNCHANGED_TYPES = (bool, str, NoneType)
 PART_CHARS = 8  # characters that one part of a value counts in addition to its text
-UNUSED_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)  # a budget needs a moment, which the write of a value does not read
+# a budget needs a moment, but writing a value does not read the moment
+UNUSED_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def from_json(value: object, budget: Budget | None = None) -> FeelValue:

@@ -104,7 +104,8 @@ def _signed(source: Source) -> Node:
     while source.taken("-"):
         minus += 1
     node = parse_operand(source)
-    # Two minus signs differ from no sign: the first sign turns a text, which has no opposite, into null.
+    # Two minus signs are not the same as no sign: the first sign turns a text into null, because a text has no
+    # opposite.
     for _ in range(min(minus, 2 - minus % 2)):
         node = Negation(node)
     return node

@@ -83,7 +83,7 @@ class Time:
 class DateTime:
     """Hold a date and a time on the clock of a zone; make it with `at_local`, which handles skipped and repeated times.
 
-    shape:   `is_second`: the second of the two moments at which a named zone's clock shows the same time
+    shape: `is_second` marks the second of the two moments at which a named zone's clock shows the same time
     """
 
     date: Date

@@ -64,7 +64,7 @@ def parse_time(text: str) -> Time | None:
 def parse_date_time(text: str) -> DateTime | None:
     """Read a date, a T and a time; 24:00:00 is the next day's midnight. A date alone gives its midnight.
 
-    A zone may also stand in brackets, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the zone must have this offset at
+    A zone may also be in brackets, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the zone must have this offset at
     that time. A local time that the zone's clock skips moves forward. For a local time that comes twice, the offset
     selects the moment; without an offset, the first moment is taken.
     """

@@ -46,7 +46,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """Hold all values except one: the test `(!= 10)`."""
+    """Hold the test `(!= 10)`, which contains all values except one."""
 
     value: FeelValue
 
@@ -136,7 +136,7 @@ def order_key(value: FeelValue) -> tuple[object, Any] | None:
 def number_key(number: int | Decimal) -> str:
     """Return a text that is the same for equal numbers.
 
-    A number is not a safe key of a dict: an attacker can choose many numbers with the same hash.
+    Numbers are not safe as keys of a dict: an attacker can choose many numbers with the same hash.
     """
     return str(EXACT.normalize(Decimal(number)))
 

@@ -37,8 +37,8 @@ Check = Callable[[FlowNode, Definition], Iterator[str]]
 def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[ModelProblem]:
     """Find all faults of a definition, in the document's order.
 
-    For `unread` nodes, and for events attached to an `unread` node, only the flows and the surrounding events are
-    checked: an `unread` node has a fault in the list already.
+    An `unread` node already has a fault in the list. For such a node, and for events attached to it, only the flows and
+    the surrounding events are checked.
     """
     return [
         ModelProblem(node.node_id, sentence)

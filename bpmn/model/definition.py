@@ -14,7 +14,8 @@ PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 class NodeKind(StrEnum):
     """A node's behaviour; several elements of BPMN may have the same behaviour."""
 
-    __hash__ = str.__hash__  # faster than an Enum's own; a step looks up the kind of each node that a token enters
+    # faster than the hash of an Enum; a step looks up the kind of each node that a token enters
+    __hash__ = str.__hash__
 
     PROCESS = auto()
     START = auto()
@@ -101,7 +102,7 @@ Trigger = (
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A sequence flow. Without a condition it is always taken."""
+    """A sequence flow. A flow without a condition is always taken."""
 
     flow_id: str
     source: str
@@ -183,9 +184,9 @@ Work = ServiceWork | UserWork | ScriptWork | CallWork
 class FlowNode:
     """One element that a token can be at.
 
-    shape:   `scope_id` is the containing node, "" for the process. `incoming` holds ids of flows. A scope has `starts`,
-             its start events, `start`, the one at which a token begins, and `event_subprocesses`. An activity has
-             `boundaries`
+    shape:   `scope_id` is the containing node, "" for the process. `incoming` holds ids of flows. A scope has `starts`
+             (its start events), `start` (the start event at which a token begins), and `event_subprocesses`. An
+             activity has `boundaries`
     """
 
     node_id: str

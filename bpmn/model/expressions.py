@@ -15,7 +15,8 @@ from shardclock_server.feel import Expression, NotFeel, compile_expression
 from shardclock_server.timers.refusal import shortened
 
 EXPRESSION_CHARS_MAX = 10_000
-EXPRESSIONS_CHARS_MAX = 100_000  # in all expressions of a new model: the compiler takes up to 35 µs for a character
+# the limit for all expressions of a new model: the compiler takes up to 35 µs for a character
+EXPRESSIONS_CHARS_MAX = 100_000
 
 Text = str | Expression
 

@@ -52,7 +52,7 @@ def _source(mapping: Element) -> str:
 def _camunda_parameter(parameter: Element) -> Assignment:
     if len(parameter):
         raise InvalidValue(
-            f"{local_name(parameter)} {shortened(parameter.get('name', ''))} holds a script, a list or a map;"
+            f"{local_name(parameter)} {shortened(parameter.get('name', ''))} contains a script, a list or a map;"
             " write its value in FEEL, after an ="
         )
     name = read_name(required(parameter, "name"), f"{local_name(parameter)}'s name")

@@ -83,7 +83,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = list(_unread_beside(root))
     if not readings:
-        # Report the other faults as well, so that the author who marks the process does not get a second refusal.
+        # Report the other faults as well, so that an author who corrects this fault gets no second refusal.
         readings = [_Process(process, shared) for process in processes]
         problems.append(ModelProblem("", 'the model has no process with isExecutable="true"; mark what is to run'))
     definitions = tuple(reading.read() for reading in readings)
@@ -162,7 +162,7 @@ class _Process:
 
     def _read_details(self, element: Element, node: dict[str, Any]) -> None:
         if has_trigger(element):
-            # Until the trigger is read: otherwise other messages would report it as missing.
+            # This value is used until the trigger is read: otherwise other messages would report a missing trigger.
             node["trigger"] = UnknownTrigger()
         check_element(element, skipped=READ_ALONE if node["kind"] in SCOPES else frozenset())
         if node["kind"] not in SCOPES:
@@ -194,7 +194,7 @@ class _Process:
             self.unread.add(flow.source)  # otherwise another message would say that the flow has no condition
 
     def _flow_named(self, element: Element) -> str:
-        """Name a flow without an id, which BPMN allows. No id has blanks, so the name is unique."""
+        """Name a flow without an id, which BPMN allows. Ids have no blanks, so the name is unique."""
         name = f"({element.get('sourceRef', '')} to {element.get('targetRef', '')})"
         self.unnamed[name] += 1
         return name if self.unnamed[name] == 1 else f"{name} {self.unnamed[name]}"

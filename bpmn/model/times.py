@@ -47,7 +47,7 @@ def is_negative(duration: str) -> bool:
 
 
 def check_occurs(cycle: str) -> None:
-    """Refuse a cycle that never occurs. A cycle that has ended is accepted: such cycles only start no more instances.
+    """Refuse a cycle that never occurs. A cycle that has ended is accepted; it starts no more instances.
 
     errors:  InvalidValue  the cycle never occurs, or can't be read
     """

@@ -37,7 +37,7 @@ from shardclock_server.bpmn.step.tokens import CALLS_DEPTH_MAX, StepContext
 from shardclock_server.bpmn.step.variables import propagate
 from shardclock_server.feel import Json
 
-# More entries than this in one step are a cycle of nodes that do not wait.
+# A step with more entries than this has a cycle of nodes that do not wait.
 ENTRIES_MAX = 10_000
 ANSWERED = frozenset({NodeKind.SERVICE, NodeKind.USER, NodeKind.CALL})
 # The step calls this function before each node that a token enters, except the first, and passes the number of

@@ -47,7 +47,7 @@ class EvaluationBudget:
         return self._element
 
     def evaluate(self, expression: Expression, variables: Iterable[tuple[str, Json]], *, levels: int = 0) -> Json:
-        """Evaluate an expression; to read its variables and to write its value costs steps, too.
+        """Evaluate an expression; reading its variables and writing its value also cost steps.
 
         shape:   `levels` is the number of lists and contexts of the target variable around the value
         errors:  TooLong          the expression, or all expressions of the element together, exceed a limit

@@ -1,4 +1,4 @@
-"""Apply an event to the token that waits for it: a timer is due, a message or signal came, or an error was thrown."""
+"""Apply an event to the token that waits for it: a due timer, a message, a signal, or a thrown error."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -1,7 +1,7 @@
 """The state of an instance: its tokens, each at a node, and the variables of their scopes.
 
 The process itself is the first token. A token at a scope, such as a sub-process, contains the tokens inside it. A
-token's key is never used again, so a step recognizes an answer to a token that is gone.
+token's key is never used again, so a step recognizes an answer to an ended token.
 """
 
 import json
@@ -15,7 +15,8 @@ from shardclock_server.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
-# The version of the written state. Raise the version with each change that an older `read_state` would misread or lose.
+# The version of the written state. Raise the version with each change of the format that an older `read_state` would
+# misread or lose.
 # An engine of an older release then leaves the state to a newer engine.
 FORMAT = 1
 NO_VARIABLES: Mapping[str, Json] = MappingProxyType({})

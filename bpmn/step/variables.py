@@ -21,7 +21,7 @@ LOOKUPS_MAX = 3  # variables that one message names
 
 
 class EvaluationFailed(ValueError):
-    """An expression has no value that the node can use; the message becomes the incident's message."""
+    """An expression has no value that the node can use; the message becomes the message of the incident."""
 
 
 def evaluate_value(text: Text, instance: Instance, token: Token, budget: EvaluationBudget, *, levels: int = 0) -> Json:
@@ -184,7 +184,8 @@ def evaluate_inputs(
 def evaluate_outputs(
     outputs: Sequence[Assignment], instance: Instance, token: Token, budget: EvaluationBudget
 ) -> dict[str, Json]:
-    """Evaluate output mappings; each sees the results of earlier mappings. A path keeps the variable's other content.
+    """Evaluate output mappings; each sees the results of earlier mappings. A write at a path keeps the variable's other
+    content.
 
     errors:  EvaluationFailed  as `evaluate_value`
     """

@@ -18,6 +18,6 @@ def closed_by_end(token: Token, node: FlowNode) -> Iterator[WaitClosed]:
 
 
 def closed_by_interrupt(scope: Token, start_ids: Iterable[str]) -> Iterator[WaitClosed]:
-    """Close the waits for the other events that start event sub-processes, because one of these has interrupted."""
+    """Close the waits of a scope's other event sub-processes, because one event has interrupted the scope."""
     for node_id in start_ids:
         yield WaitClosed(scope.key, node_id)

@@ -109,7 +109,7 @@ def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> s
         parts, start, chars = [], 0, 0
         for match in pattern.finditer(text, timeout=left_s):
             budget.spend(1)
-            # Count before the text is made: each $0 in the replacement may stand for the whole text.
+            # Count before the text is made, because each $0 in the replacement may mean the whole text.
             chars += match.start() - start
             chars += sum(len(it) if isinstance(it, str) else match.end(it) - match.start(it) for it in pieces)
             if chars > TEXT_CHARS_MAX:

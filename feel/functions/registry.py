@@ -2,7 +2,7 @@
 
 A declaration reads `name: kind, …`. A kind with `?` may be null; `|` separates kinds; the last parameter may be
 `*name: kind`, which takes any number of arguments as a list. A function may have several declarations with different
-parameters. A call that fits no declaration gives null, even if only a null argument does not fit.
+parameters. A call that fits no declaration gives null, also if a null is the only argument that does not fit.
 """
 
 from __future__ import annotations
@@ -129,7 +129,8 @@ def _declaring(name: str, declaration: str, *, is_counted: bool) -> Callable[[Ma
     def declare(implementation: Made) -> Made:
         declared = FUNCTIONS.setdefault(name, [])
         declared.append(Builtin(name, parameters, takes_any_number, is_counted, implementation))
-        declared.sort(key=lambda one: one.takes_any_number)  # last, so that a list argument is not taken as one item
+        # this case comes last, so that a list argument is not taken as one item
+        declared.sort(key=lambda one: one.takes_any_number)
         return implementation
 
     return declare

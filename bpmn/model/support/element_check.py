@@ -1,6 +1,6 @@
 """Refuse the first attribute or child of an element that would be ignored silently.
 
-errors:  InvalidValue  an attribute or an element is refused, is unknown, or has no meaning at its parent element
+errors: InvalidValue an attribute or an element is refused, is unknown, or has no meaning at its parent element
 """
 
 from collections import Counter
