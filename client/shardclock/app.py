@@ -67,7 +67,7 @@ def handlers_of(module: ModuleType) -> dict[str, Handler]:
     """Return the handlers of a module, by target: its own handlers, the handlers of its submodules, and imported
     handlers.
 
-    A module below it counts if it is imported: a package's `__init__` imports the modules with its handlers.
+    A submodule counts if it is imported: a package's `__init__` imports the modules with its handlers.
 
     errors:  InvalidHandler  the module declares nothing, or another process could not find one of the handlers
     """

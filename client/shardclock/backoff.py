@@ -8,7 +8,7 @@ DOUBLINGS_MAX = 60  # the longest pause is reached long before; 2.0 ** 1024 woul
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Wait `first_s` after the first failure, twice as long after each further one in a row, and at most `max_s`."""
+    """Wait `first_s` after the first failure; double the wait after each further failure in a row, up to `max_s`."""
 
     first_s: float
     max_s: float

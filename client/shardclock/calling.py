@@ -1,9 +1,8 @@
 """Call handlers, and return how each attempt ended; workers and tests use the same functions.
 
 A timer's payload is JSON text as it was delivered, or None; the handler gets the parsed value. An exception of a
-handler never leaves this module, except a cancellation by the caller. Code in this process can't end some calls: a
-handler that never awaits, or one that catches its cancellation and goes on. To end these calls, the caller ends the
-process.
+handler never leaves this module, except a cancellation by the caller. Code in this process can't end every call: a
+handler may never await, or may catch its cancellation and continue. To end these calls, the caller ends the process.
 """
 
 import asyncio
@@ -88,7 +87,7 @@ def _run_plain(handler: Handler, argument: object) -> Ended:
 
 
 def _is_the_callers(error: BaseException) -> bool:
-    """Return whether the caller was cancelled: a handler may also await a task that was cancelled by itself."""
+    """Return whether the caller was cancelled; otherwise a task that the handler awaits was cancelled."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 

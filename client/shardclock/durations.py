@@ -20,7 +20,7 @@ def seconds_of(length: str | timedelta) -> float:
     """Convert a duration such as PT30S, P1DT12H, PT0.5S or timedelta(seconds=30) to seconds; a day has 24 hours.
 
     units:   seconds, exact to a microsecond
-    errors:  ValueError  not a duration of fixed length, or a negative one; the message begins with the value
+    errors: ValueError the value is negative or not a duration of fixed length; the message begins with the value
     """
     if isinstance(length, timedelta):
         if length < timedelta(0):

@@ -71,7 +71,7 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
     policy = Policy(
         max_attempts=whole("max_attempts", max_attempts, 1, 1_000),
         timeout_s=length("timeout", timeout, "PT0.01S", "P1D"),
-        # An immediate retry would meet the same fault.
+        # A retry without a pause would meet the same fault.
         retry_min_s=length("retry_min", retry_min, "PT0.1S", "P1D"),
         retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
         give_up_after_s=given(length, "give_up_after", give_up_after, "PT0.1S", "P365D"),

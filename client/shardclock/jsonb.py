@@ -13,10 +13,10 @@ from shardclock.refusal import shown
 
 DEPTH_MAX = 100
 TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels; flatten it"
-NUL = "holds a NUL character, which Postgres can't store; leave it out"
+NUL = "contains a NUL character, which Postgres can't store; leave it out"
 NOT_UTF8 = "is not valid UTF-8; encode the text as UTF-8"
-HALF_PAIR = "holds half of a surrogate pair, which UTF-8 can't say; write whole characters"
-UNREADABLE = "unreadable"  # the only key of the object that replaces an unreadable document
+HALF_PAIR = "contains half of a surrogate pair, which UTF-8 can't encode; write whole characters"
+UNREADABLE = "unreadable"  # the single key of the object that replaces an unreadable document
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 BRACKET = re.compile(r"[\[\]{}]")
@@ -39,12 +39,12 @@ def is_too_deep(text: str, levels: int = DEPTH_MAX) -> bool:
 
 
 def has_nul(text: str) -> bool:
-    """Return whether JSON text holds a NUL character, which jsonb can't store."""
+    """Return whether JSON text contains a NUL character, which jsonb can't store."""
     return "\\u0000" in text and ESCAPED_NUL.search(text) is not None
 
 
 def has_unstorable(text: str) -> bool:
-    """Return whether JSON of ASCII characters holds a NUL character or half of a surrogate pair."""
+    """Return whether JSON of ASCII characters contains a NUL character or half of a surrogate pair."""
     return ESCAPED.search(text) is not None
 
 

@@ -15,7 +15,7 @@ class Completed:
     note: str | None = None
 
 
-COMPLETED = Completed()  # one shared object, because most attempts end with it
+COMPLETED = Completed()  # one shared object, because most attempts have this outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class TookTooLong(Exception):
 
 def outcome_of(error: BaseException) -> Outcome:
     """Convert an exception of a handler to the end of its attempt."""
-    # A task group wraps the exception of its task, also a Discard.
+    # A task group wraps the exceptions of its tasks, including a Discard.
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     match error:

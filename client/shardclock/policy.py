@@ -100,5 +100,5 @@ def length(name: str, value: str | timedelta, least: str, most: str) -> float:
 def given(
     read: Callable[[str, Any, BoundT, BoundT], ReadT], name: str, value: object, least: BoundT, most: BoundT
 ) -> ReadT | None:
-    """Check a value if it is not None."""
+    """Check a value unless it is None."""
     return None if value is None else read(name, value, least, most)

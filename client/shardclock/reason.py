@@ -10,7 +10,7 @@ REASON_CHARS_MAX = 300
 TRACEBACK_CHARS_MAX = 4_000
 MISFITS_MAX = 3
 LEAVES_MAX = 3  # the limit of shown exceptions of an exception group
-FRAMES_MAX = 20  # the innermost ones; a recursion has a thousand
+FRAMES_MAX = 20  # the innermost frames; a recursion has a thousand frames
 GROUPS_SEEN_MAX = 100
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

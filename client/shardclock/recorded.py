@@ -64,7 +64,7 @@ def _is_huge(value: object) -> bool:
         part = left.pop()
         if not isinstance(part, str | bytes | bytearray | dict | list | tuple):
             continue
-        size += len(part) + 1  # an empty part counts as 1, so that a list that contains itself reaches the limit
+        size += len(part) + 1  # an empty part counts as 1, so that the count ends for a list that contains itself
         if size > WRITTEN_MAX or isinstance(part, str | bytes | bytearray):
             continue
         left.extend([*part, *part.values()] if isinstance(part, dict) else part)
@@ -79,13 +79,16 @@ def _formless(result: dict[Any, Any] | BaseModel) -> str:
         match part:
             case dict():
                 if odd := [key for key in part if not isinstance(key, str | int | float | bool | None)]:
-                    return f"has a key of type {type(odd[0]).__name__}, which JSON can't say; give names that are texts"
+                    return (
+                        f"has a key of type {type(odd[0]).__name__}, which JSON can't express; give "
+                        f"names that are texts"
+                    )
                 left += [(f"{where}.{key}" if where else f"{key}", value) for key, value in reversed(part.items())]
             case list() | tuple():
                 left += reversed([(f"{where}[{at}]", value) for at, value in enumerate(part)])
             case _ if not _has_form(part):
                 what, instead = _describe_value(part)
-                return f"has {what} at {shown(where)}, which JSON can't say; give {instead}"
+                return f"has {what} at {shown(where)}, which JSON can't express; give {instead}"
     return FORMLESS
 
 

@@ -16,7 +16,7 @@ GROUP, NAME = "shardclock.testing", "cluster"
 
 
 class SteppedCluster(Protocol):
-    """A cluster for one test; its clock stands still until `advance` moves it."""
+    """A cluster for one test, with a clock that only `advance` moves."""
 
     dsn: str
     url: str

@@ -72,7 +72,7 @@ async def acall(handler: Handler | FunctionOfTimer, payload: Any = None, **facts
 
 
 def call_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any], **facts: Any) -> list[Outcome]:
-    """Call a handler of batches with a timer for each payload; their keys count up from `timer_key`, or 1.
+    """Call a handler of batches with one timer for each payload; the keys count up from `timer_key`, or from 1.
 
     shape:   an outcome for each timer, in their order
     errors:  as in `call`

@@ -15,7 +15,7 @@ class Answer(BaseModel):
 class Record(Answer):
     """One record of the log: an event of a timer or of its delivery.
 
-    shape:   `position` only grows along the log; `intent` is the event, such as TRIGGERED or DELIVERED
+    shape: `position` grows along the log; `intent` is the event, such as TRIGGERED or DELIVERED
     """
 
     position: int
@@ -120,7 +120,7 @@ class Line(Answer):
     shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged or refused;
              unknown: the answer was lost, so the timer may be stored or not; untried: the timer was not stored, and may
              be sent again. `why` is the reason if the timer is not certainly stored, and `code` is the code of a
-             refusal. `replayed`: the line's idempotency key came before, and this is that line's answer
+             refusal. `replayed`: an earlier line had this idempotency key, and this is the answer to the earlier line
     """
 
     line: int

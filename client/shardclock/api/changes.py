@@ -1,6 +1,6 @@
 """The meaning of a timer's state after a verb: the verb was done, or the reason why not.
 
-A verb returns the timer's state after the call, also if the verb has changed nothing.
+A verb returns the timer's state after the call, even if the verb has changed nothing.
 """
 
 from collections.abc import Mapping

@@ -104,7 +104,7 @@ UNAVAILABLE = _general(
 )  # fmt: skip
 NO_RESPONSE = _general("no_answer", 0, NO_ANSWER, "No gateway has answered the client", "check the client's URL")
 WRONG_SCHEMA = _general("wrong_schema", 0, SCHEMA, "The schema has another version", "run `shardclock migrate`")
-# The codes that a gateway sends. The widest code of a status is the last one of the status.
+# The codes that a gateway sends. Among the codes with one status, the most general code comes last.
 GENERAL = (
     UNREADABLE, NO_KEY, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, TOO_LATE, NAME_TAKEN, IN_FLIGHT, MORE_MATCH,
     CONFLICT, STALE, TOO_LARGE, WRONG_MEDIA_TYPE, OTHER_REQUEST, REFUSED, TOO_MANY, OVER_QUOTA, UNAVAILABLE, BROKEN,

@@ -9,7 +9,7 @@ from shardclock.api.refusals import code_of
 
 UNKNOWN = "about:blank"  # RFC 9457: only the status is known
 OWN_MEMBERS = ("type", "title", "status", "detail")
-MAY_BE_DONE = "it may be done, so look before you ask for it again"
+MAY_BE_DONE = "it may have been done, so check before you repeat it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class New(Put, total=False):
 
 
 class NewLine(New, total=False):
-    """The fields of one of many new timers; a line with an idempotency key is done once within a day."""
+    """The fields of one timer among many; a line with an idempotency key is done once within a day."""
 
     idempotency_key: str
 
@@ -72,8 +72,7 @@ def require_one(timer_key: int | None, name: str | None) -> None:
 def json_of(fields: Mapping[str, object], *, ascii_only: bool = False) -> str:
     """Write fields as a JSON object; a field that is None is left out.
 
-    Moments and durations are written in ISO 8601, also in a payload; a moment without an offset is written without an
-    offset.
+    Moments and durations are written in ISO 8601, also in a payload; a moment without an offset gets none.
 
     errors:  ValueError  a value has no form in JSON, or JSON would change it; the message names the field, the place,
                          the rule and the way out
@@ -111,7 +110,7 @@ def _why_not(name: str, value: object) -> str | None:
         return f"{name} {refusal}"
     except (TypeError, ValueError, RecursionError) as error:
         return f"{name} {_no_form(value, error)}"
-    return f"{name} holds {constants[0]}, which is no JSON number; write None or a text" if constants else None
+    return f"{name} contains {constants[0]}, which is no JSON number; write None or a text" if constants else None
 
 
 def _no_form(value: object, error: Exception) -> str:

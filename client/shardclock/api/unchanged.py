@@ -48,11 +48,11 @@ def refuse_half_pairs(text: str) -> None:
 
 
 def why_changed(value: object) -> str | None:
-    """Return the reason why JSON would change a value, apart from its parts; None: JSON would not."""
+    """Return the reason why JSON would change a value, apart from its parts; None: the value stays the same."""
     if isinstance(value, float):
         no_number = NO_NUMBERS.get(repr(float(value)))
-        return no_number and f"holds {no_number}, which is no JSON number; write None or a text"
-    return next((f"holds {shown(value)}, {rule}" for types, rule in CHANGED if isinstance(value, types)), None)
+        return no_number and f"contains {no_number}, which is no JSON number; write None or a text"
+    return next((f"contains {shown(value)}, {rule}" for types, rule in CHANGED if isinstance(value, types)), None)
 
 
 def _changed_parts(path: str, value: object) -> Iterator[tuple[str, str]]:
@@ -61,7 +61,7 @@ def _changed_parts(path: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, part in value.items():
             if key is None or isinstance(key, bool | int | float):
-                yield path, f"holds the key {shown(key)}, and a key in JSON is a text; write {shown(_text_of(key))}"
+                yield path, f"contains the key {shown(key)}, and a key in JSON is a text; write {shown(_text_of(key))}"
             yield from _changed_parts(f"{path}.{key}", part)
     elif isinstance(value, list | tuple):
         for place, part in enumerate(value):

@@ -1,8 +1,8 @@
 """The process that imports an app and calls its functions: the executor of a handler, or of runs.
 
 This package is private: a user's code imports nothing from this package. A worker starts the process, and calls it over
-a socket. The process loads only this distribution, never the server: so the process stays small, and a module of the
-user can't collide with a module of the server.
+a socket. The process loads only this distribution, never the server, so the process stays small, and a user's module
+can't collide with a module of the server.
 
     handlers        calls of one handler
     runs            runs of an app's jobs, one at a time

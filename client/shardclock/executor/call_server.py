@@ -46,7 +46,7 @@ class CallServer:
 
 
 def socket_that(begin: Callable[[socket.socket], object]) -> socket.socket | None:
-    """Make a Unix socket, and call `begin` with the socket; None if a step fails."""
+    """Make a Unix socket, and call `begin` with the socket; return None if a step fails."""
     made: socket.socket | None = None
     try:
         made = socket.socket(socket.AF_UNIX)
@@ -88,7 +88,8 @@ class Serving(Messages):
         try:
             answer = await self._answer(body)
         except BaseException as error:
-            # A bug of ours, or a handler that has cancelled its own task. The caller gets the error, and does not wait.
+            # This is a bug of ours, or a handler has cancelled its own task. The caller gets the error, and does not
+            # wait.
             self.write(number, FAILED + reason_of(error).encode(errors="replace"))
             if not isinstance(error, Exception | asyncio.CancelledError):
                 raise

@@ -10,7 +10,7 @@ from typing import cast
 
 HEAD = struct.Struct("!QQ")
 FAILED = b"\0"  # the first byte of an error, sent in place of an answer; no pickle begins with it
-GREETING = 0  # the number of the executor's first message; calls have other numbers
+GREETING = 0  # the number of the executor's first message, which no call has
 LISTEN = FAILED + b"listen"  # the answer to this call is the address at which the executor listens for a worker; ""
 IS_ALIVE = b""  # an empty call and its empty answer show that the executor's event loop handles messages
 

@@ -52,7 +52,7 @@ class HandlerCalls:
                 if handler.is_async:
                     outcomes = await call_batch_async(handler, timers)
                 else:
-                    # In a thread: a plain function may run an event loop of its own.
+                    # A plain function is called in a thread, because it may run an event loop of its own.
                     outcomes = await in_a_thread(partial(_call_plain, handler, timers))
         took_s = time.perf_counter() - began_s
         return [None if outcome is COMPLETED else outcome for outcome in outcomes], took_s
@@ -68,7 +68,7 @@ class HandlerCalls:
                 self._room.release()
                 break
             calls.append(asyncio.create_task(self._call_one(timer)))
-        # Await one call after the other: most calls have ended when the first has ended, and `gather` would cost more.
+        # Await the calls in order: most calls have ended when the first call has ended, and `gather` would cost more.
         return [await call for call in calls]
 
     async def _call_one(self, timer: Timer[str | None]) -> Outcome:

@@ -10,7 +10,7 @@ from shardclock.executor.niceness import lower_priority
 
 def prepare_to_import(directory: str, *, priority: int) -> None:
     """Lower the priority of the process below shards and workers, and put the user's modules first."""
-    lower_priority(priority)  # first, because the import may take long, and start threads
+    lower_priority(priority)  # this comes first, because the import may take long and start threads
     search_first(directory)
 
 

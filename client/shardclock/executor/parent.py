@@ -1,7 +1,7 @@
 """End an executor together with the worker that started it, and before other processes if memory is short.
 
 On Linux the kernel kills the executor when its worker dies. A thread that watches the worker would need Python's global
-lock for that, which the user's code may hold. On other systems a thread watches the parent.
+lock, which the user's code may hold. On other systems a thread watches the parent.
 """
 
 import ctypes

@@ -75,7 +75,7 @@ class _CallThread:
                 self._leave()
 
     def _is_idle_again(self) -> bool:
-        """Make the next call, and return whether to wait for a further call, which may come once the result is set."""
+        """Make the next call; return whether to wait for another call, which the pool may add with the result."""
         self._is_called.acquire()
         tell = self._calls[0].make()
         if os.getpid() != self._process:
@@ -91,8 +91,8 @@ class _CallThread:
     def _leave(self) -> None:
         """End the thread without losing a call.
 
-        A function may send an exception to its thread. An exception that arrives after the end of the call ends the
-        thread.
+        A function may raise an exception in its thread from outside. An exception that arrives after the end of the
+        call ends the thread.
         """
         with _counting:
             if self in _idle:

@@ -46,8 +46,8 @@ class GatewayAddress:
 def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure: bool) -> GatewayAddress:
     """Read the URL, the key and the tenant; a value that is not given comes from the environment, or has its default.
 
-    errors:  ValueError  the URL is none of HTTP, the key or the tenant can't be sent, or the key would be sent
-                         unencrypted over a network; the message does not show the key
+    errors: ValueError the URL is not an HTTP URL, the key or the tenant can't be sent, or the key would be sent
+            unencrypted over a network; the message does not show the key
     """
     given, check = _chosen(url)
     parts = _split(given)

@@ -120,7 +120,7 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
         """Find timers: pending timers soonest first, paused timers by key, or ended timers newest first.
 
         With `order_by="change"`, pending and paused timers come by their last change, newest first. With
-        `name_contains`, they come in the order of their names.
+        `name_contains`, timers come in the order of their names.
 
         shape:   all matching timers, read page by page; `state` is pending, paused, triggered, canceled, skipped or
                  ended

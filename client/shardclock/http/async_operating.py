@@ -64,7 +64,7 @@ class AsyncOperating:
     ) -> DeadLettersChanged:
         """Deliver one dead letter again, or all that match, `per_s` a second; the request is never retried.
 
-        With `enable`, disabled endpoints are enabled first; without it, their dead letters stay.
+        With `enable`, disabled endpoints are enabled first; otherwise their dead letters stay.
 
         errors:  NotFound  the timer has no dead letter
                  Conflict  its endpoint is disabled or was removed

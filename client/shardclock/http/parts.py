@@ -32,7 +32,7 @@ class RequestPart:
     waiting: dict[int, bytes]
     repeatable: frozenset[int]
     outcomes: dict[int, Line] = field(default_factory=dict)
-    is_unsure: bool = False  # some of the waiting lines may be stored
+    is_unsure: bool = False  # some of the lines without an outcome may be stored
 
     @property
     def request(self) -> Request:
@@ -43,7 +43,7 @@ class RequestPart:
     def take(self, answer: Iterable[bytes]) -> ApiError | None:
         """Store the outcomes in a response, a line of JSON each.
 
-        shape:   the reason to send the waiting lines again; None: all lines have an outcome
+        shape: the reason to send the lines without an outcome again; None: all lines have an outcome
         errors:  ApiError  the response has lines that no gateway writes
         """
         numbers = list(self.waiting)
@@ -71,7 +71,7 @@ class RequestPart:
                 self._lose(number, error.detail)
 
     def give_up(self, error: ApiError) -> None:
-        """Give each line that still waits its last outcome: `unknown` or `untried`."""
+        """Give each line without an outcome its last outcome: `unknown` or `untried`."""
         outcome = "unknown" if self.is_unsure else "untried"
         for number in list(self.waiting):
             self._end(Line(line=number, outcome=outcome, why=error.detail, code=error.code))

@@ -13,7 +13,7 @@ from shardclock.http.retrying import retry_after_s_of
 from shardclock.reason import one_line
 
 CHECK = f"check the client's url, given or in {URL_VARIABLE}"
-# A proxy in front of a gateway sends 502 and 504 while the gateway is away.
+# A proxy in front of a gateway sends 502 and 504 while it can't reach the gateway.
 PASSING = frozenset({429, 502, 503, 504})
 FAILED = 500  # from this status on the outcome is unknown: the server has failed
 
@@ -67,7 +67,7 @@ def _object_of(body: bytes) -> dict[str, object]:
 
 
 def _is_about_a_certificate(error: BaseException | None) -> bool:
-    """Return whether a server's certificate is not trusted: a retry does not help then."""
+    """Return whether a server's certificate is not trusted, so that a retry can't help."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

@@ -94,7 +94,7 @@ def read(path: str, **query: object) -> Request:
 
 
 def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Request:
-    """Make a request that takes effect once, however often it is sent; without a key it gets a random key.
+    """Make a request that takes effect once even if it is sent several times; without a key it gets a random key.
 
     errors:  ValueError  the key can't be sent, or a value has no form in JSON
     """
@@ -102,7 +102,7 @@ def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: 
 
 
 def file(path: str, body: bytes, media_type: str, idempotency_key: str | None, **query: object) -> Request:
-    """Make a request with a file as its body; the request takes effect once, however often it is sent.
+    """Make a request with a file as its body; the request takes effect once even if it is sent several times.
 
     errors:  ValueError  the key can't be sent
     """
@@ -116,7 +116,7 @@ def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query
 
 
 def change(method: str, path: str, fields: Mapping[str, object] | None = None) -> Request:
-    """Make a request for a change that has the same effect however often it is sent."""
+    """Make a request for a change that has the same effect if it is sent several times."""
     return (
         Request(method, path) if fields is None else Request(method, path, {}, body_of(fields), {"Content-Type": JSON})
     )

@@ -1,4 +1,4 @@
-"""Decide whether and when a request is retried; nothing here sends, sleeps or reads a clock."""
+"""Decide whether and when a request is retried, without sending, sleeping or reading a clock."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -54,10 +54,10 @@ class Log:
     ) -> Iterator[Record]:
         """Work as a member of a consumer group, for ever: each record at least once, in order within its partition.
 
-        A record is done when the next one is requested. A loop that ends, also by an error, gives back the records that
-        are not done. The work on one record may take as long as the `lease`: after that another member may get the
-        record, too. A new group begins at the start of the log, with this number of `partitions`, or one. The key must
-        be for all tenants.
+        A record is done when the next one is requested. When the loop ends, also by an error, the records that are not
+        done are given back. The work on one record may take as long as the `lease`: after that another member may get
+        the record, too. A new group begins at the start of the log, with this number of `partitions`, or one. The key
+        must be for all tenants.
 
         shape:   `limit` is the number of records in one lease
         errors:  Conflict  the group has another number of partitions

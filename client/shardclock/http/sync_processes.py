@@ -36,8 +36,8 @@ PROCESSES, INSTANCES, INCIDENTS = "/v1/processes", "/v1/instances", "/v1/inciden
 class Processes:
     """The client's methods for processes, as `client.processes`.
 
-    Each call that changes something uses the given idempotency key, or a random key. So the client retries the request
-    until a gateway answers, and the change is made once.
+    Each call that changes something uses the given idempotency key, or a random key. So the client can retry the
+    request until a gateway answers, and the change is made once.
 
     errors:  ApiError  from each method, as the client's class describes it
     """
@@ -182,7 +182,7 @@ class Processes:
     ) -> CanceledInstances:
         """Cancel the unfinished instances with a business key, at most 1,000 with one call, the newest first.
 
-        shape:   no matching instance is not an error: the answer says so
+        shape: the answer, and not an error, reports that no instance matches
         """
         fields = {"business_key": business_key, "process_id": process_id, "limit": limit}
         request = ask.once("POST", f"{INSTANCES}/cancel", fields, idempotency_key)

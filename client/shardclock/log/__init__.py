@@ -6,7 +6,7 @@
 
     await consume(lambda: asyncpg.connect(DSN), "billing", bill)
 
-`bill` writes on the connection that it gets, so its writes take effect exactly once for each record.
+`bill` writes on the connection in its argument, so its writes take effect exactly once for each record.
 
     async def send(batch):
         for record in batch.records:

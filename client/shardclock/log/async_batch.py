@@ -41,7 +41,7 @@ class AsyncBatch:
         """
         left_s = self._until_s - time.monotonic()
         try:
-            # A member that was frozen beyond its lease still tries: perhaps no other member has taken the batch.
+            # A member that was frozen beyond its lease still tries to renew it, because the batch may still be free.
             async with limit(left_s if left_s > 0 else LAST_ASK_S):
                 await self._move(self.state.position, worked=False, keep_s=self.lease_s)
         except TimeoutError as error:

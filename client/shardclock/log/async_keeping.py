@@ -19,7 +19,8 @@ async def work_under_lease(log: GroupLog, work: AsyncLeasedWork, batch: AsyncBat
     keeping = asyncio.create_task(_keep(log, batch))
     both = {working, keeping}
     try:
-        # `await working` is wrong here: after we cancel `working`, the await would end as if the member were cancelled.
+        # A plain `await working` is wrong here: if this function cancels `working`, the await would end as if the
+        # member were cancelled.
         done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in both:

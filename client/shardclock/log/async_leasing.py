@@ -14,7 +14,7 @@ from shardclock.log.failures import LeaseLost, WorkFailed, error_text
 from shardclock.sql.async_timers import AsyncDriver
 
 LEASE_S = 30.0
-LEASE_S_MAX = 3_600.0  # a group with one partition waits this long if its member dies
+LEASE_S_MAX = 3_600.0  # a group with one partition waits for this time if its member dies
 
 
 async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: float = LEASE_S) -> AsyncBatch | None:
@@ -88,7 +88,7 @@ async def _leave_taken(batch: AsyncBatch | None) -> None:
 
 
 async def _leave(batch: AsyncBatch) -> None:
-    """Give back a held lease after the work has ended: otherwise the lease would expire, which counts as a failure."""
+    """Give back the lease after the work has ended, because an expired lease counts as a failure."""
     with suppress(Exception):
         async with limit(GIVE_BACK_S):
             await batch.give_back(batch.state.position, worked=False)

@@ -137,7 +137,7 @@ class AsyncLink:
         backend = json.loads(answer)["backend"]
         if driver.backend not in (None, backend):
             raise PoolerInBetween(
-                f"backend {driver.backend} was promised and {backend} answers: a consumer's session keeps settings and"
+                f"backend {driver.backend} is expected and {backend} answers: a consumer's session keeps settings and"
                 " locks, so let it connect to Postgres itself, not to a connection pooler"
             )
 

@@ -25,7 +25,7 @@ DATA_EXCEPTION = "22"  # the class of SQLSTATEs for an invalid value
 
 
 class AsyncMember:
-    """Do turns of a group's work until cancelled. A turn returns whether the next turn may find work at once."""
+    """Do turns of a group's work until cancelled. A turn returns whether to make the next turn without a pause."""
 
     def __init__(
         self, connect: Callable[[], Any], group: str, *, partitions: int | None = None, attempts: int | None = None
@@ -69,7 +69,7 @@ class AsyncMember:
                     if not is_passing(error) or (not self._is_open and is_unknown_host(error)):
                         raise
                     outages += 1
-                    self.pace.slow()  # a batch that is too large to be read in time would fail again
+                    self.pace.slow()  # a batch that was too large to be read in time would fail again
                     self.log.warning("Postgres does not answer", times=outages, error=error_text(error)[:500])
                     await sleep(RETRY.scattered_s(outages))
                     continue

@@ -1,4 +1,4 @@
-"""The failures of a consumer's work, and the errors of a driver that pass by themselves."""
+"""The failures of a consumer's work, and the temporary errors of a driver."""
 
 import re
 import socket
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from shardclock.log.partition import PartitionState
 from shardclock.log.record import LogRecord
 
-# Errors that pass: lost connections (08), rollbacks (40), a lack of resources (53), a stop by an operator (57), a lock
+# Temporary errors: lost connections (08), rollbacks (40), a lack of resources (53), a stop by an operator (57), a lock
 # or an idle transaction that took too long, and a server that became a replica.
 PASSING = ("08", "40", "53", "57", "55P03", "25P03", "25P04", "25006")
 # These errors end one statement; its connection stays usable.

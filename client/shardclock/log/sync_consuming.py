@@ -111,7 +111,7 @@ class Round:
             return None
         transaction, started_at = found.pop("transaction"), found.pop("started_at")
         self._state = state = PartitionState(group=self._group, **found)
-        # A record that has failed is retried alone, so that its failure does not undo the work on others.
+        # A record that has failed is retried alone, so that its failure does not undo the work on other records.
         size = 1 if state.attempts else self._size
         page = _read(driver, state, size)
         self._records = records = page.records
@@ -156,7 +156,7 @@ class Round:
 
 
 def _runs_since(link: Link, started_at: float) -> bool:
-    """Return whether the server that answers now started at this time, so was neither restarted nor replaced."""
+    """Return whether the server that answers now started at this time: it was not restarted and not replaced."""
     try:
         with limit(ANSWER_S):
             return read_start(link) == started_at

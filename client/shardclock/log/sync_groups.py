@@ -65,7 +65,7 @@ def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bo
 
 
 def set_record_aside(driver: Driver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
-    """Store the next record and its error in `records_aside`, and move the position behind the record.
+    """Store the next record and its error in `records_aside`, and move the position past the record.
 
     errors:  those of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql

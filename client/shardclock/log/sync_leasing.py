@@ -15,7 +15,7 @@ from shardclock.log.sync_timing import GIVE_BACK_S, STOPS, LeasedWork, finish, l
 from shardclock.sql.sync_timers import Driver
 
 LEASE_S = 30.0
-LEASE_S_MAX = 3_600.0  # a group with one partition waits this long if its member dies
+LEASE_S_MAX = 3_600.0  # a group with one partition waits for this time if its member dies
 
 
 def lease_batch(driver: Driver, group: str, *, limit: int, lease_s: float = LEASE_S) -> Batch | None:
@@ -89,7 +89,7 @@ def _leave_taken(batch: Batch | None) -> None:
 
 
 def _leave(batch: Batch) -> None:
-    """Give back a held lease after the work has ended: otherwise the lease would expire, which counts as a failure."""
+    """Give back the lease after the work has ended, because an expired lease counts as a failure."""
     with suppress(Exception):
         with limit(GIVE_BACK_S):
             batch.give_back(batch.state.position, worked=False)

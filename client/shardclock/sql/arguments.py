@@ -81,7 +81,7 @@ def move(which: TimerReference, to: Destination) -> str:
     _require_known(to, Destination)
     fields = _with_moment(to)
     if to.get("due_date") is not None:
-        fields.pop("zone", None)  # here `zone` is the zone of the local date, not a new zone of the timer
+        fields.pop("zone", None)  # in this case `zone` is the zone of the local date, and the timer keeps its zone
     return change("move", which, **fields)
 
 
@@ -109,7 +109,7 @@ def _moment_of(given: object) -> datetime:
     text = given if isinstance(given, str) else ""
     try:
         moment = datetime.fromisoformat(text)
-        # Python truncates finer digits; round up, because a timer must never fire early.
+        # Python truncates finer digits; these are rounded up, because a timer must never fire early.
         return moment + timedelta(microseconds=1) if FINER.search(text) else moment
     except (ValueError, OverflowError):
         raise invalid_field(
@@ -137,6 +137,6 @@ def written(fields: Mapping[str, object]) -> str:
     if has_unstorable(text):
         faulty = next(it for it in fields if has_unstorable(json_of({it: fields[it]}, ascii_only=True)))
         raise invalid_field(
-            faulty, "holds a NUL character or half of a surrogate pair, which Postgres can't store; leave it out"
+            faulty, "contains a NUL character or half of a surrogate pair, which Postgres can't store; leave it out"
         )
     return text

@@ -1,4 +1,4 @@
-"""Find the driver of a user's connection. A library is imported only if the connection is one of the library's."""
+"""Find the driver of a user's connection. A library is imported only if the connection belongs to the library."""
 
 from collections.abc import Callable, Iterator, Mapping
 from inspect import iscoroutinefunction

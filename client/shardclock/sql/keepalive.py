@@ -11,8 +11,8 @@ OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4, "TCP_USER_TI
 def keep_alive(connection: Any) -> None:
     """Make a driver's connection fail about ten seconds after the server's host has vanished.
 
-    Otherwise the operating system waits two hours for an answer, and a program without an event loop is blocked as
-    long.
+    Otherwise the operating system waits two hours for an answer and blocks a program without an event loop for this
+    time.
 
     shape:  a `connection` without `fileno`, or on a Unix socket, stays unchanged
     """

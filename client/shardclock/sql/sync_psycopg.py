@@ -14,7 +14,7 @@ from shardclock.sql.statement import Statement
 
 
 class Psycopg:
-    """Send each statement with a new cursor, so that the user's cursor and row factories don't matter."""
+    """Send each statement with a new cursor, so that the user's cursor and row factories have no effect."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection

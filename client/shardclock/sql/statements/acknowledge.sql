@@ -1,4 +1,4 @@
--- Moves the position of a leased partition behind the done records, and keeps or ends the lease.
+-- Moves the position of a leased partition past the done records, and keeps or ends the lease.
 --
 -- in:    :asked text, a JSON object of group_name, partition, lease, position, worked (false: no record was done, or
 --        none yet), and keep_s, the new time of the lease from now; without it the lease ends now

@@ -1,8 +1,9 @@
--- Records that the work on a partition's next records has failed, unless another member has done the work meanwhile.
+-- Records that the work on a partition's next records has failed, unless another member has done the work in the
+-- meantime.
 --
--- in:    :asked text, a JSON object of group_name, partition, position (before the first of these records), alone (true: the
---        work was on one record), error, wait_s (before the next attempt), and lease; without a lease the member worked
---        in a transaction, and another member's later lease is kept
+-- in:    :asked text, a JSON object of group_name, partition, position (before the first of these records), alone
+--        (true: the work was on one record), error, wait_s (before the next attempt), and lease; without a lease the
+--        member worked in a transaction, and another member's later lease is kept
 -- out:   answer text, a JSON object of attempts (on the next record alone); or no row: another member has the records,
 --        or has done the work
 -- locks: the partition's row
