@@ -28,8 +28,8 @@ begin
         return shown || ' is longer than 200 characters; write a shorter cron rule';
     end if;
     if given collate "C" ~ '[^ -~]' then
-        return shown || ' holds a character that cron has no use for; write ASCII letters, digits, signs and spaces on '
-            'one line';
+        return shown || ' contains a character that cron does not use; write ASCII letters, digits, signs and spaces '
+            'on one line';
     end if;
     words := regexp_split_to_array(upper(btrim(given, ' ')), ' +');
     if words[1] ^@ '@' then
