@@ -1,6 +1,6 @@
 """The calls that the demo's handler notes: one line for each call, in a file next to the demo's data directory.
 
-The command log has the end of each delivery. If a worker is killed, its last calls have no recorded end, and only the
+The command log has the end of each delivery. The last calls of a killed worker have no recorded end, and only the
 handler's notes show them.
 """
 
@@ -21,7 +21,7 @@ class Call(NamedTuple):
 
 
 def calls_file(data_dir: Path) -> Path:
-    """Return the file of the noted calls; the demo makes this file, and without the file no call is noted."""
+    """Return the file of the noted calls, which the demo makes; without this file no call is noted."""
     return data_dir.with_name("calls")
 
 

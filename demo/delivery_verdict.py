@@ -18,9 +18,9 @@ DYING_S = 1.0  # a killed worker's last calls may begin this long after the kill
 class DeliveryVerdict:
     """The outcome of every delivery. All numbers count deliveries, except `double`, which counts the surplus ends.
 
-    `retried` counts the delivered ones that needed more than one attempt. `called_again` counts the deliveries with an
-    attempt that was called a second time because a worker was killed (None: no worker was killed). `repeated` counts
-    the deliveries with an attempt that was called again for another reason.
+    `retried` counts the delivered timers that needed more than one attempt. `called_again` counts the deliveries with
+    an attempt whose call was repeated because a worker was killed (None: no worker was killed). `repeated` counts the
+    deliveries with an attempt that was called again for another reason.
     """
 
     promised: int
@@ -76,7 +76,8 @@ def judge_deliveries(
 
     shape:   `promised` counts the promised firings with a target; `records` is the complete log since the
              scheduling, in order; `calls` are in order
-    units:   `killed_s` is when a worker was killed, by the machine's monotonic clock; None: no worker was killed
+    units: `killed_s` is the moment when a worker was killed, by the machine's monotonic clock; None: no worker was
+           killed
     """
     fired = {it.timer_key: it for it in records if it.intent == "TRIGGERED" and it.target != "log"}
     every_end = [it for it in records if it.intent in ENDS]

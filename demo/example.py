@@ -13,7 +13,7 @@ TIMERS = 5_000
 SEED = 42
 DELAY_S = (3.0, 20.0)
 TENANTS = ("acme",) * 6 + ("globex",) * 3 + ("initech",)
-FIRST_INSTANCE = 2_251_799_813_685_249  # as large as the keys of process engines
+FIRST_INSTANCE = 2_251_799_813_685_249  # as long as the keys of process engines
 
 TARGET = "order.expire"
 ATTEMPTS_MAX = 3

@@ -145,7 +145,7 @@ class _Demo:
             await asyncio.sleep(TEND_S)
 
     async def _wait_for_shards(self) -> None:
-        """Wait only for the shards: workers start meanwhile, and deliveries wait for them if necessary."""
+        """Wait only for the shards: workers start in the meantime, and deliveries wait for workers if necessary."""
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             await self._look()

@@ -19,7 +19,7 @@ from shardclock_server.timers.occurrence import WITHOUT_END
 from shardclock_server.timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
-# A lease and a sweep take this long. Timers that are due later are not part of the takeover.
+# A lease and a sweep take this long. Timers with a later due date are not part of the takeover.
 TAKEOVER_MAX = timedelta(seconds=15)
 
 

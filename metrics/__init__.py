@@ -2,15 +2,15 @@
 
 Data goes in one direction. Each source (a shard, worker, engine, gateway or coordinator) counts its events since its
 start, and sends all counts once a second in one datagram to its node's exporter. The datagram goes to a Unix socket and
-gets no answer. The source never waits, so a missing exporter has no effect on firing. The exporter adds the increase
-since each source's last report to its totals, reads Postgres's tables, and serves both on one port.
+gets no answer. The source does not wait for the exporter, so a missing exporter has no effect on firing. The exporter
+adds the increase since each source's last report to its totals, reads Postgres's tables, and serves both on one port.
 
     family       the definition of a metric: its name, kind, labels and their possible values
     families     the metrics that the exporter reads in the tables; each kind of source declares its own metrics
     report       a source's report, and how it is sent
     buckets      the buckets of a histogram
     aggregator   the totals and present values of all reports, and the living sources
-    tables       the figures that the exporter reads in Postgres, which are right even if all shards are dead
+    tables the figures that the exporter reads in Postgres, which are correct even if all shards are dead
     jobs         the samples of jobs
     table_reader the last reading of the tables, shared by scrapes within a few seconds
     page         reports and tables in Prometheus's format

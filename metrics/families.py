@@ -11,7 +11,8 @@ AGE = Label("age", frozenset(["under_1s", "under_10s", "under_1m", "under_10m", 
 MINUTE = Label("minute", frozenset(f"{minute:02}" for minute in range(1, 16)))
 JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "terminating", "disabled", "withdrawn"]))
 RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
-# Users name groups, so this value is only an example, and no code checks it. A page has at most GROUPS_MAX groups.
+# Users choose the names of groups, so this value is only an example, which no code checks. A page has at most
+# GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
 # The tables that change often or grow. The other tables of the schema have a few rows, which change rarely.
 TABLE = Label(
@@ -31,62 +32,64 @@ VERSION = Label("version", frozenset([RELEASE]))
 
 # A shard reports this metric when it drains, and the coordinator reports it at the end of a shard.
 RELEASED = Family(
-    "timers_released", "counter", "Leased timers that a draining shard handed back, or that a dead one left.", (REASON,)
+    "timers_released", "counter", "Leased timers that a draining shard returned or a dead shard left.", (REASON,)
 )
 
 # The metrics that the exporter reads in the tables.
 READ = by_name(
     Family("store_up", "gauge", "1 if Postgres answered the last time the tables were read."),
-    Family("store_read_seconds", "gauge", "How long the last reading of the tables took."),
+    Family("store_read_seconds", "gauge", "Duration of the last reading of the tables."),
     Family(
         "store_readings_missing",
         "gauge",
         "Failed readings of the last round: their figures are absent.",
     ),
-    Family("pending_timers", "gauge", "Timers that have not fired yet, the paused ones included."),
+    Family("pending_timers", "gauge", "Unfinished timers, including paused timers."),
     Family("paused_timers", "gauge", "Timers that are paused."),
-    Family("overdue_timers", "gauge", "Timers that should have fired by now."),
-    Family("overdue_timers_by_age", "gauge", "Timers that should have fired by now, by how late they are.", (AGE,)),
+    Family("overdue_timers", "gauge", "Overdue timers."),
+    Family("overdue_timers_by_age", "gauge", "Overdue timers, by lateness.", (AGE,)),
     Family(
         "oldest_overdue_seconds",
         "gauge",
-        "How late the oldest overdue timer is, from when a client asked for it if that was later; 0 if there is none.",
+        "Lateness of the oldest overdue timer, from its due date or from the request for it if that was "
+        "later; 0 if no timer is overdue.",
     ),
     Family("left_by_outage_timers", "gauge", "Timers overdue by more than 10 s, which are fired at the ramp's rate."),
     Family(
         "ramp_timers_per_second",
         "gauge",
-        "How many timers left by an outage may fire each second; absent without a limit.",
+        "The firing rate per second for timers that an outage left overdue; absent without a limit.",
     ),
     Family("shards_wanted", "gauge", "Shards wanted."),
     Family("shards_alive", "gauge", "Shards that keep slots and gave a sign of life within 5 s."),
     Family(
         "holders_on_hold",
         "gauge",
-        "Living shards, workers and engines that may not work: an operator said so, or the database is not theirs.",
+        "Living shards, workers and engines on hold: by an operator, or because the database belongs to "
+        "another installation.",
     ),
     Family("operators_hold", "gauge", "1 while an operator has put the database on hold, else 0."),
     Family("shards_min", "gauge", "The smallest number of shards that the policy allows; absent without a policy."),
     Family("shards_max", "gauge", "The largest number of shards that the policy allows; absent without a policy."),
     Family("slots_assigned", "gauge", "Slots that a living shard keeps, of 840."),
-    Family("workers_wanted", "gauge", "Workers wanted; 0 if there is no target but the log, and no delivery."),
+    Family("workers_wanted", "gauge", "Wanted workers; 0 if the log is the only target and no delivery exists."),
     Family("workers_alive", "gauge", "Workers that keep slots and gave a sign of life within 5 s."),
     Family(
         "deliveries_waiting",
         "gauge",
-        "Deliveries that are due and that no worker has in hand; 10000 means 10000 or more.",
+        "Due deliveries that no worker has claimed; 10000 means 10000 or more.",
         (TARGET_NAME,),
     ),
     Family(
         "oldest_waiting_delivery_seconds",
         "gauge",
-        "How long ago the oldest delivery that waits became due; 0 if there is none.",
+        "Time since the oldest waiting delivery became due; 0 if no delivery waits.",
         (TARGET_NAME,),
     ),
     Family(
         "dead_letters",
         "gauge",
-        "Deliveries that were given up and are kept; 10000 means 10000 or more.",
+        "Dead letters; 10000 means 10000 or more.",
         (TARGET_NAME,),
     ),
     Family("engines_wanted", "gauge", "Engines wanted; 0 if no process was ever deployed."),
@@ -99,43 +102,44 @@ READ = by_name(
     Family(
         "oldest_waiting_signal_seconds",
         "gauge",
-        "How long ago the oldest signal that waits became due; 0 if there is none.",
+        "Time since the oldest waiting signal became due; 0 if no signal waits.",
     ),
     Family("incidents_open", "gauge", "Tokens that have stopped with an open incident; 10000 means 10000 or more."),
     Family("jobs", "gauge", "Jobs, by state.", (JOB_STATE,)),
-    Family("job_runs", "counter", "Runs of a job that have ended, by how.", (JOB_NAME, RUN_OUTCOME)),
+    Family("job_runs", "counter", "Ended runs of a job, by outcome.", (JOB_NAME, RUN_OUTCOME)),
     Family(
         "job_waiting_seconds",
         "gauge",
         "The age of a job's oldest due start without a call of its function; 0 if there is none.",
         (JOB_NAME,),
     ),
-    Family("job_start_lag_seconds", "gauge", "How long after its due date the last start of a job began.", (JOB_NAME,)),
-    Family("job_last_run_seconds", "gauge", "How long the last run of a job took.", (JOB_NAME,)),
+    Family("job_start_lag_seconds", "gauge", "Delay of the last start of a job, from its due date.", (JOB_NAME,)),
+    Family("job_last_run_seconds", "gauge", "Duration of the last run of a job.", (JOB_NAME,)),
     Family(
         "job_since_success_seconds",
         "gauge",
-        "How long ago a run of a job last succeeded, or the job was declared.",
+        "Time since the last success of a job, or since its declaration if no run has succeeded.",
         (JOB_NAME,),
     ),
     Family(
         "job_success_overdue_seconds",
         "gauge",
-        "How long ago the first start of a job was due that should have succeeded since; 0 if it has time.",
+        "Time since the due date of a job's first start that should have succeeded by now; 0 if no success is overdue.",
         (JOB_NAME,),
     ),
-    Family("job_max_runtime_seconds", "gauge", "How long a run of a job may take.", (JOB_NAME,)),
+    Family("job_max_runtime_seconds", "gauge", "The time limit of a job's run.", (JOB_NAME,)),
     Family("job_consecutive_failures", "gauge", "Runs of a job that failed or crashed, in a row.", (JOB_NAME,)),
     Family("job_consecutive_crashes", "gauge", "Runs of a job that crashed, in a row.", (JOB_NAME,)),
     Family(
         "jobs_last_tick_seconds",
         "gauge",
-        "How long ago a shard and a worker, which start jobs, have both given a sign of life; absent without both.",
+        "Time since the last moment at which both a shard and a worker, which start jobs together, were "
+        "alive; absent without both.",
     ),
     Family(
         "jobs_next_start_seconds",
         "gauge",
-        "Until the soonest next start of a job, negative if it is due; absent if nothing is scheduled.",
+        "Time until the next start of a job, negative if the start is due; absent if no start is scheduled.",
     ),
     Family("leader_alive", "gauge", "1 while a coordinator leads."),
     Family("forecast_timers", "gauge", "Timers that fall due in a coming minute.", (MINUTE,)),
@@ -151,14 +155,14 @@ READ = by_name(
     Family("timers_rescheduled", "counter", "Timers that clients moved."),
     Family("timers_paused", "counter", "Timers that clients paused."),
     Family("timers_resumed", "counter", "Timers that clients resumed."),
-    Family("consumer_lag_records", "gauge", "Records that a consumer group has not worked on yet.", (GROUP,)),
+    Family("consumer_lag_records", "gauge", "Records that a consumer group has not processed yet.", (GROUP,)),
     Family(
         "consumer_lag_seconds",
         "gauge",
-        "Age of the oldest record that a consumer group has not worked on yet; 0 if there is none.",
+        "Age of the oldest record that a consumer group has not processed yet; 0 if it has processed all records.",
         (GROUP,),
     ),
-    Family("consumer_failures", "counter", "Times that a consumer group's work has failed.", (GROUP,)),
+    Family("consumer_failures", "counter", "Failures of a consumer group's work.", (GROUP,)),
     Family("consumer_records_aside", "gauge", "Records that a consumer group has given up.", (GROUP,)),
     Family(
         "oldest_log_writer_seconds",
@@ -171,9 +175,13 @@ READ = by_name(
     Family(
         "replica_lag_bytes",
         "gauge",
-        "How many bytes the slowest replica or replication slot is behind; absent if there is none.",
+        "Lag of the slowest replica or replication slot in bytes; absent without replicas and slots.",
     ),
-    Family("replication_slots_inactive", "gauge", "Replication slots without a reader: their log is never used."),
+    Family(
+        "replication_slots_inactive",
+        "gauge",
+        "Replication slots without a reader: Postgres keeps their log although nothing reads it.",
+    ),
     Family(
         "wal_kept_bytes", "gauge", "Size of the write-ahead log on disk; absent if the role is no member of pg_monitor."
     ),
@@ -183,9 +191,7 @@ READ = by_name(
         "The largest size of the write-ahead log that the settings allow: max_wal_size or wal_keep_size.",
     ),
     Family("wal_bytes", "counter", "Write-ahead log written by the whole server."),
-    Family(
-        "log_partitions_ahead", "gauge", "Days, from today on, that have a partition of the log: 8 when all is well."
-    ),
+    Family("log_partitions_ahead", "gauge", "Days with a partition of the log, counted from today; 8 is normal."),
     Family("schema_version", "gauge", "The number of the schema's last migration."),
     Family("table_rows", "gauge", "Live rows, by Postgres's statistics.", (TABLE,)),
     Family("table_dead_rows", "gauge", "Dead rows that vacuum has not removed yet.", (TABLE,)),

@@ -33,7 +33,7 @@ def samples_of_jobs(measured: JobsMeasured, named: int = TARGETS_MAX) -> Iterato
     yield from _of_all(measured)
     groups: defaultdict[str, list[JobMeasures]] = defaultdict(list)
     for number, job in enumerate(measured.jobs):
-        # A job may have the name `other`, too; this job then joins the group of all others.
+        # A job may also have the name `other`; this job is then a part of the group `other`.
         groups[job.name if number < named else OTHER].append(job)
     for name, group in groups.items():
         yield from _of_group(name, group)

@@ -69,7 +69,7 @@ class Reporter:
 
     @property
     def is_due(self) -> bool:
-        """Say whether an exporter may listen, and the last report was at least `REPORT_S` ago."""
+        """Return whether an exporter may listen and the last report was at least `REPORT_S` ago."""
         return self._socket is not None and time.monotonic() >= self._due_at_s
 
     def send(self, report: MetricsReport) -> None:

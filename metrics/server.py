@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from shardclock_server.metrics.refusals import PortTaken
 
 TEXT = "text/plain; charset=utf-8"
-REQUEST_S = 10.0  # a silent client must not hold a thread for ever
+REQUEST_S = 10.0  # a silent client must not block a thread for ever
 CLOSE_S = 0.1  # the time between two checks for a stop
 
 
