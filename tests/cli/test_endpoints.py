@@ -212,7 +212,7 @@ def test_an_endpoint_that_is_the_target_of_pending_timers_is_ended_only_with_yes
     # Then the answer has their number, and nothing changes
     assert asked.code == NOT_DONE
     assert asked.err == (
-        "2 pending timers have the target webhook:billing, and each would be a dead letter whenever it fires; "
+        "2 pending timers have the target webhook:billing, and each would become a dead letter when it fires; "
         f"nothing was changed; add --yes to {verb} it\n"
     )
     assert (asked_json.code, asked_json.json) == (NOT_DONE, {"done": None, "pending_timers": 2})
@@ -261,7 +261,7 @@ def test_headers_and_the_rate_can_be_removed(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "say what is to change: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
+        ([], "nothing to change: give --url, --header, --concurrency, --rate, --timeout, --max-attempts, "),
         (["--header", "webhook-id: 1"], "set by the sender"),
         (["--header", "no-colon-of-7"], "has no colon"),
         (["--timeout", "60s"], "--timeout '60s' is refused"),

@@ -91,7 +91,7 @@ def test_a_file_with_bad_jobs_is_refused_whole_with_a_sentence_for_each(refresh:
 
     assert (refused.code, refused.out) == (BAD_INPUT, "")
     assert [line.partition(":")[2].split(" is refused")[0] for line in refused.err.splitlines()] == [
-        " line 2: name 'EU'", " line 3: priority 9", " nothing was written; mend these, and apply the file again"
+        " line 2: name 'EU'", " line 3: priority 9", " nothing was written; correct these, and apply the file again"
     ]  # fmt: skip
     said = applied(refresh, *bad, options=("--json",))
     assert (said.code, said.json["written"], [it["line"] for it in said.json["refused"]]) == (BAD_INPUT, False, [2, 3])

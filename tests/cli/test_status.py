@@ -164,7 +164,7 @@ def test_status_reports_silent_shards_and_shows_no_remaining_time(shell: Shell) 
     ramped = shell("ramp")
 
     assert re.search(r"shards +0 of 2 wanted, on 0 nodes; 1 silent", told.out)
-    assert "no shard gives a sign of life" in told.err
+    assert "no shard sends a heartbeat" in told.err
     for done in (told, ramped):
         assert "3 timers, waiting for a shard to run" in done.out
 
@@ -191,7 +191,7 @@ def test_status_beside_a_running_cluster_does_not_suggest_another_one(shell: She
     said = shell("status").err
 
     assert "the running cluster starts one within seconds for an endpoint" in said
-    assert "no engine is running, so instances stand still: the running cluster starts one within seconds" in said
+    assert "no engine is running, so no instance advances: the running cluster starts one within seconds" in said
     assert "shardclock up" not in said
 
 
@@ -208,7 +208,7 @@ def test_status_reports_missing_engines_and_waiting_signals(shell: Shell) -> Non
 
     assert "0 of 2 wanted" in dead.out
     assert "2, the oldest for" in dead.out
-    assert "no engine is running, so instances stand still: start one with `shardclock up`" in dead.err
+    assert "no engine is running, so no instance advances: start one with `shardclock up`" in dead.err
     assert (state["engines_wanted"], state["engines_alive"], state["signals_waiting"]) == (2, 0, 2)
     assert "1 of 2 wanted" in alive.out
     assert "no engine is running" not in alive.err

@@ -13,7 +13,7 @@ from tests.support.factories import BOUND_S
 from tests.support.program import PROGRAM, Shell
 
 SCHEDULE = ["schedule", "--in", "9h"]
-LOST = "the command has run, and its answer is lost: look before you repeat it"
+LOST = "the command has run, but its answer is lost: check the result before you repeat it"
 
 
 def _run(shell: Shell, words: list[str], redirection: str) -> tuple[int, str]:

@@ -14,7 +14,10 @@ from tests.support.program import Shell
 
 
 def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
-    assert shell("tenants").err == "no tenant has limits of its own; all have those of the gateways' settings\n"
+    assert (
+        shell("tenants").err
+        == "no tenant has limits of its own; all tenants have the limits of the gateways' settings\n"
+    )
 
     done = shell("tenants", "set", "acme", "--timers", 1_000, "--rate", 2.5)
     assert done.code == DONE
@@ -41,7 +44,7 @@ def test_a_tenant_s_usage_is_shown_beside_its_limits(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'", payload="'[1]'"))
 
     shown = shell("tenants", "show", "acme")
-    assert shown.err == "tenant 'acme' has no limits of its own: those of the gateways' settings hold\n"
+    assert shown.err == "tenant 'acme' has no limits of its own: the limits of the gateways' settings apply\n"
     assert shown.out.splitlines()[2].split()[:3] == ["has", "3", "9"]
     shell("tenants", "set", "acme", "--timers", 5)
     assert shell("tenants", "show", "acme").out.splitlines()[1].split()[:3] == ["may", "have", "5"]
@@ -69,7 +72,7 @@ def test_removing_limits_removes_nothing_else(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ([], "say which limit is set: give one of --timers, --payload-bytes, --waiters, --endpoints, --rate"),
+        ([], "no limit is given: give one of --timers, --payload-bytes, --waiters, --endpoints, --rate"),
         (["--timers", "many"], "--timers 'many' is refused: give a number, or off for no limit"),
         (["--timers", "1.5"], "--timers '1.5' is refused"),
         (["--timers", "-1"], "timers_max -1 is refused: it must be a whole number, 0 or more"),

@@ -70,7 +70,7 @@ async def test_a_payload_may_be_any_json_value(client: AsyncClient) -> None:
         assert found == (
             {"at": "2030-01-31T08:00:00Z", "order": {"order": 1}} if isinstance(payload, dict) else payload
         )
-    with pytest.raises(ValueError, match=r"^payload holds NaN, which is no JSON number"):
+    with pytest.raises(ValueError, match=r"^payload contains NaN, which is no JSON number"):
         await client.schedule(delay="PT1H", payload=float("nan"))
 
 

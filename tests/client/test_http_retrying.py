@@ -119,7 +119,7 @@ async def test_a_timer_without_a_name_exists_once_after_a_lost_answer(dsn: str, 
 async def test_a_job_is_not_started_twice_after_a_lost_answer(dsn: str, gateway: Api) -> None:
     await declare_jobs(dsn, job_spec("refresh", every_s=3600.0))
     async with losing(gateway.url, answers=1) as proxy, AsyncClient(proxy.url) as client:
-        with pytest.raises(NoAnswer, match="it may be done, so look before you ask for it again") as lost:
+        with pytest.raises(NoAnswer, match="it may have been done, so check before you repeat it") as lost:
             await client.run_job("refresh")
 
     assert lost.value.may_be_done
@@ -204,7 +204,7 @@ async def test_a_refused_request_is_not_retried() -> None:
 async def test_the_last_problem_is_raised_when_the_time_is_over() -> None:
     for answer, error in ((problem("unavailable", 503), Unavailable), (problem("in_flight", 409), InFlight)):
         async with answering(answer) as stub, AsyncClient(stub.url, retry_for="PT0.5S") as client:
-            with pytest.raises(error, match="it may be done"):
+            with pytest.raises(error, match="it may have been done"):
                 await client.schedule(delay="PT1H")
         assert len(stub.heads) > 1
 

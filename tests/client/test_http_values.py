@@ -33,18 +33,21 @@ class Ratio(BaseModel):
 @pytest.mark.parametrize(
     ("payload", "sentence"),
     [
-        (NAN, "payload holds NaN, which is no JSON number; write None or a text"),
-        ({"a": [1, INF, NAN]}, "payload holds Infinity, which is no JSON number; write None or a text"),
-        (Ratio(ratio=-INF), "payload holds -Infinity, which is no JSON number; write None or a text"),
-        ({1}, "payload holds {1}, and JSON has no set; write a list"),
+        (NAN, "payload contains NaN, which is no JSON number; write None or a text"),
+        ({"a": [1, INF, NAN]}, "payload contains Infinity, which is no JSON number; write None or a text"),
+        (Ratio(ratio=-INF), "payload contains -Infinity, which is no JSON number; write None or a text"),
+        ({1}, "payload contains {1}, and JSON has no set; write a list"),
         ({"a": [frozenset("b")]}, "payload holds frozenset({'b'}), and JSON has no set; write a list"),
-        ({"a": [1, INF]}, "payload holds Infinity, which is no JSON number; write None or a text, at payload.a[1]"),
-        ({1: 2}, "payload holds the key 1, and a key in JSON is a text; write '1'"),
-        ({1: 2, "b": 3}, "payload holds the key 1, and a key in JSON is a text; write '1'"),
-        ([{"a": {None: 2}}], "payload holds the key None, and a key in JSON is a text; write 'null', at payload[0].a"),
+        ({"a": [1, INF]}, "payload contains Infinity, which is no JSON number; write None or a text, at payload.a[1]"),
+        ({1: 2}, "payload contains the key 1, and a key in JSON is a text; write '1'"),
+        ({1: 2, "b": 3}, "payload contains the key 1, and a key in JSON is a text; write '1'"),
+        (
+            [{"a": {None: 2}}],
+            "payload contains the key None, and a key in JSON is a text; write 'null', at payload[0].a",
+        ),
         (
             {"a": {True: 2, 1.5: 3}},
-            "payload holds the key True, and a key in JSON is a text; write 'true', at payload.a",
+            "payload contains the key True, and a key in JSON is a text; write 'true', at payload.a",
         ),
         ({"a": b"x"}, "payload holds b'x', and JSON has no bytes; write a text, such as their base64, at payload.a"),
         ([Decimal("1.10")], "payload holds Decimal('1.10'), which would come back as a text; write a float or a text"),
@@ -64,19 +67,19 @@ async def test_a_value_without_a_json_form_is_refused(
     assert await pending_rows(dsn) == []
 
 
-HALF_PAIR = "half of a surrogate pair, which UTF-8 can't say; write whole characters"
+HALF_PAIR = "half of a surrogate pair, which UTF-8 can't encode; write whole characters"
 
 
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"payload": {"a": "\ud83d"}}, f"payload holds {HALF_PAIR}, at payload.a"),
-        ({"payload": ["a", ("\ude00b",)]}, f"payload holds {HALF_PAIR}, at payload[1][0]"),
-        ({"payload": {"a": {"\udfff": 1}}}, f"payload holds {HALF_PAIR}, at payload.a"),
-        ({"payload": Named.model_construct(name="\ud800")}, f"payload holds {HALF_PAIR}, at payload.name"),
-        ({"payload": "\ud83d\ude00"}, f"payload holds {HALF_PAIR}"),
-        ({"name": "n\ud83d"}, f"name holds {HALF_PAIR}"),
-        ({"target": "log\ud83d"}, f"target holds {HALF_PAIR}"),
+        ({"payload": {"a": "\ud83d"}}, f"payload contains {HALF_PAIR}, at payload.a"),
+        ({"payload": ["a", ("\ude00b",)]}, f"payload contains {HALF_PAIR}, at payload[1][0]"),
+        ({"payload": {"a": {"\udfff": 1}}}, f"payload contains {HALF_PAIR}, at payload.a"),
+        ({"payload": Named.model_construct(name="\ud800")}, f"payload contains {HALF_PAIR}, at payload.name"),
+        ({"payload": "\ud83d\ude00"}, f"payload contains {HALF_PAIR}"),
+        ({"name": "n\ud83d"}, f"name contains {HALF_PAIR}"),
+        ({"target": "log\ud83d"}, f"target contains {HALF_PAIR}"),
     ],
     ids=lambda it: ascii(it)[:40],
 )
@@ -97,7 +100,7 @@ async def test_a_name_with_half_of_a_surrogate_pair_is_refused_wherever_it_is_wr
         lambda: client.cancel(name="n\ud83d"),
         lambda: anext(client.list(name_prefix="n\ud83d")),
     ):
-        with pytest.raises(ValueError, match=rf"^name\w* '.*' is refused: it holds {HALF_PAIR}$"):
+        with pytest.raises(ValueError, match=rf"^name\w* '.*' is refused: it contains {HALF_PAIR}$"):
             await ask()
 
 

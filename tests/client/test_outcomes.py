@@ -100,8 +100,11 @@ def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:
         (timedelta(1), "is not recorded: it has no form in JSON"),
         (float("nan"), "the result nan is not recorded: it has no form in JSON"),
         ("\ud800", "is not recorded: it has no form in JSON"),
-        ("a\0b", r"the result 'a\x00b' is not recorded: it holds a NUL character, which Postgres can't store; leave"),
-        ({"a": [{"\0": 1}]}, "is not recorded: it holds a NUL character"),
+        (
+            "a\0b",
+            r"the result 'a\x00b' is not recorded: it contains a NUL character, which Postgres can't store; leave",
+        ),
+        ({"a": [{"\0": 1}]}, "is not recorded: it contains a NUL character"),
         ("x" * 16_383, "… is not recorded: it has 16,385 bytes as JSON, more than 16,384; store it, give its key"),
         (deep(101), "is not recorded: it is nested deeper than 100 levels; flatten it"),
         (deep(5_000), "is not recorded: it "),

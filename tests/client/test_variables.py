@@ -51,7 +51,7 @@ def test_a_service_task_may_return_an_object_or_none(declare: Declare) -> None:
     [
         (
             {"amount": Decimal(1)},
-            "it has a value of type Decimal at 'amount', which JSON can't say; give a text or a number",
+            "it has a value of type Decimal at 'amount', which JSON can't express; give a text or a number",
         ),
         (
             {"paid": [{"at": datetime(2026, 1, 1, tzinfo=UTC)}]},
@@ -59,13 +59,13 @@ def test_a_service_task_may_return_an_object_or_none(declare: Declare) -> None:
         ),
         (
             {"share": float("nan")},
-            "it has nan at 'share', which JSON can't say; give a finite number, a text or None",
+            "it has nan at 'share', which JSON can't express; give a finite number, a text or None",
         ),
-        ({"tags": {1}}, "it has a value of type set at 'tags', which JSON can't say; give a list"),
-        ({(1, 2): 3}, "it has a key of type tuple, which JSON can't say; give names that are texts"),
-        ({"of": Rows(rows=object())}, "it has a value of type Rows at 'of', which JSON can't say"),
-        ({"name": "\ud800"}, "it has a text with half of a surrogate pair at 'name', which JSON can't say"),
-        ({"name": "\0"}, "it holds a NUL character, which Postgres can't store; leave it out"),
+        ({"tags": {1}}, "it has a value of type set at 'tags', which JSON can't express; give a list"),
+        ({(1, 2): 3}, "it has a key of type tuple, which JSON can't express; give names that are texts"),
+        ({"of": Rows(rows=object())}, "it has a value of type Rows at 'of', which JSON can't express"),
+        ({"name": "\ud800"}, "it has a text with half of a surrogate pair at 'name', which JSON can't express"),
+        ({"name": "\0"}, "it contains a NUL character, which Postgres can't store; leave it out"),
         ({"rows": "x" * 20_000}, "it has 20,011 bytes as JSON, more than 16,384; store it, give its key"),
         ({"rows": "x" * 1_000_001}, "it has over 1,000,000 characters or parts"),
         ([1, 2], "it is of type list, and only an object has names; give a dict, a pydantic model or None"),
@@ -141,7 +141,7 @@ def test_the_variables_of_a_bpmn_error_are_kept_in_their_json_form(declare: Decl
 @pytest.mark.parametrize(
     ("variables", "why"),
     [
-        ({"missing": Decimal(12)}, "has a value of type Decimal at 'missing', which JSON can't say"),
+        ({"missing": Decimal(12)}, "has a value of type Decimal at 'missing', which JSON can't express"),
         ([12], "is of type list, and only an object has names; give a dict, a pydantic model or None"),
         ({"text": "x" * 20_000}, "has 20,011 bytes as JSON, more than 16,384"),
     ],

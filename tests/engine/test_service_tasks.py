@@ -240,7 +240,7 @@ async def test_an_invalid_result_is_an_incident_after_its_attempts() -> None:
         await it.advance("P1D")
         (incident,) = (await it.see(key)).waits["incident_list"]
         assert incident["sentence"] == (
-            "the result can't become variables: it has a value of type Decimal at 'amount', which JSON can't say;"
+            "the result can't become variables: it has a value of type Decimal at 'amount', which JSON can't express;"
             " give a text or a number (attempt 2 of 2)"
         )
 

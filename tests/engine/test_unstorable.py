@@ -33,9 +33,9 @@ async def sentence_of(it: Processes, key: int) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("expression", "why"),
     [
-        ("&quot;\\u0000&quot;", "holds a NUL character"),
-        ("[1, {a: &quot;x\\u0000&quot;}]", "holds a NUL character"),
-        ("{&quot;a\\u0000&quot;: 1}", "holds a NUL character"),
+        ("&quot;\\u0000&quot;", "contains a NUL character"),
+        ("[1, {a: &quot;x\\u0000&quot;}]", "contains a NUL character"),
+        ("{&quot;a\\u0000&quot;: 1}", "contains a NUL character"),
         ("for i in 1..100 return if i = 1 then [1] else [partial[-1]]", "is nested deeper than 100 levels"),
     ],
 )

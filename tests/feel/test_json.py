@@ -90,7 +90,7 @@ def test_a_value_that_is_too_deep_is_refused_in_both_directions() -> None:
     ],
 )
 def test_a_text_that_postgres_refuses_is_refused(value: FeelValue, why: str) -> None:
-    with pytest.raises(Unstorable, match=f"holds {why}"):
+    with pytest.raises(Unstorable, match=f"contains {why}"):
         to_json(value)
 
 

@@ -17,7 +17,7 @@ from tests.support.raw_http import Pairs, ask_raw, exchange
 SAID: dict[str, Any] = json.loads(REFERENCE.read_text(encoding="utf-8"))["paths"]
 OPERATIONS = [(method.upper(), path, said) for path, methods in SAID.items() for method, said in methods.items()]
 PAGES = ["/docs", "/openapi.json"]
-NUL, NOT_UTF8 = "holds a NUL character, which Postgres can't store; leave it out", "is not valid UTF-8"
+NUL, NOT_UTF8 = "contains a NUL character, which Postgres can't store; leave it out", "is not valid UTF-8"
 # A NUL; an invalid first byte; an overlong NUL; half of a surrogate pair; a truncated character.
 BAD_TEXTS = {"%00": NUL, "a%00b": NUL, "%ff": NOT_UTF8, "%C0%80": NOT_UTF8, "%ED%A0%80": NOT_UTF8, "a%E2%82": NOT_UTF8}
 MOMENTS = {"due_from", "due_before", "at", "since", "from"}
@@ -222,7 +222,7 @@ async def test_a_json_object_with_a_repeated_name_is_refused(api: Api) -> None:
             assert "'colour'" in line["why"]
 
 
-@pytest.mark.parametrize(("text", "words"), [("a\0b", NUL), ("\ud800", "holds half of a surrogate pair")])
+@pytest.mark.parametrize(("text", "words"), [("a\0b", NUL), ("\ud800", "contains half of a surrogate pair")])
 async def test_a_field_that_can_not_be_stored_is_refused_by_its_name(api: Api, text: str, words: str) -> None:
     for method, path, media_type, content in bodies():
         if media_type != "application/json":
@@ -245,7 +245,7 @@ async def test_a_line_with_a_field_that_can_not_be_stored_is_refused_by_its_name
     ("request_", "words"),
     [
         (b"GET / HTTP/1.1\r\nHost: a\r\nShardclock-Tenant: a\x00b\r\n\r\n", f"Shardclock-Tenant {NUL}"),
-        (b"GET / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: \x01\r\n\r\n", "Idempotency-Key holds a control character"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nIdempotency-Key: \x01\r\n\r\n", "Idempotency-Key contains a control character"),
         (
             b"GET /v1/timers?name=\xc3\xa4 HTTP/1.1\r\nHost: a\r\n\r\n",
             "letters beyond ASCII; write them in UTF-8, as %XX",

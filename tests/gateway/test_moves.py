@@ -60,8 +60,8 @@ EACH = (
 @pytest.mark.parametrize(
     ("loop", "terminated", "sentence"),
     [
-        ("", [3], "node 'in' is inside 'sub', whose token 3 ends with what is terminated; "),
-        (EACH, [], "node 'in' is inside 'sub', which goes on more than once (tokens "),
+        ("", [3], "node 'in' is inside 'sub', whose token 3 ends with a terminated token; "),
+        (EACH, [], "node 'in' is inside 'sub', which has several executions (tokens "),
     ],
 )
 async def test_a_move_that_the_engine_would_ignore_is_refused(loop: str, terminated: list[int], sentence: str) -> None:

@@ -95,9 +95,9 @@ async def test_variables_that_postgres_can_not_store_are_refused_before_they_are
         ("/v1/instances/7/variables", {}), ("/v1/tasks/7/complete", {}), ("/v1/service-tasks/7/complete", {"claim": 1}),
     ):  # fmt: skip
         refused = await api.post(path, body | {"variables": nul})
-        refused.assert_problem("refused", 422, "variables.a 'x\\x00' holds a NUL character, which Postgres can't")
+        refused.assert_problem("refused", 422, "variables.a 'x\\x00' contains a NUL character, which Postgres can't")
         refused = await api.post(path, body | {"variables": half})
-        refused.assert_problem("refused", 422, "variables.a.b '\\ud800' holds half of a surrogate pair")
+        refused.assert_problem("refused", 422, "variables.a.b '\\ud800' contains half of a surrogate pair")
 
 
 async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:

@@ -66,7 +66,7 @@ def test_each_field_has_its_meaning_from_the_decorator(monkeypatch: pytest.Monke
         (LEAST | {"max_retries": True}, "max_retries True is refused"),
         (LEAST | {"retry_period": "PT2H"}, "is longer than retry_max"),
         (LEAST | {"config": "x" * 70_000}, "is longer than 65,536 bytes; keep the document elsewhere"),
-        (LEAST | {"config": "a\0b"}, "holds a NUL character"),
+        (LEAST | {"config": "a\0b"}, "contains a NUL character"),
         (LEAST | {"disabled": "yes"}, "disabled 'yes' is refused: it must be true or false"),
     ],
     ids=lambda it: str(it)[:40],

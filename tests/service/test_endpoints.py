@@ -136,7 +136,7 @@ async def test_an_endpoint_that_is_the_target_of_a_timer_is_disabled_or_removed_
 
     assert disabled == removed == EndpointInUse(KEY, 1)
     assert disabled.sentence == (
-        "1 pending timer has the target webhook:billing, and it would be a dead letter whenever it fires;"
+        "1 pending timer has the target webhook:billing, and it would become a dead letter when it fires;"
         " nothing was changed"
     )
     assert (await stored(operator)).disabled_at is None
@@ -172,7 +172,7 @@ async def test_a_change_leaves_the_other_fields_and_is_checked_with_them(operato
 
     changed = await endpoints.change(operator, KEY, EndpointChange(policy={"concurrency": 5}), rules=RULES)
     for wrong, sentence in (
-        (EndpointChange(), "say what is to change"),
+        (EndpointChange(), "give a field to change"),
         (EndpointChange(policy={"retry_max_s": 1.0}), "policy is refused"),
         (EndpointChange(headers={"webhook-id": "1"}), "it is set by the sender"),
         (EndpointChange(url="", policy={"concurrency": 6}), "it must begin with https://"),

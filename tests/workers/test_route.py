@@ -84,7 +84,7 @@ def test_a_delivery_is_given_up_after_three_days_by_default() -> None:
         ({"policy": {"retry_min_s": 86_000}}, "retry_min (86000 s) is longer than retry_max"),
         ({"policy": []}, "policy an array is refused: it must be an object"),
         ({"policy": None}, "policy null is refused"),
-        ({"headers": []}, "they must be an object of texts, and are an array"),
+        ({"headers": []}, "they must be an object of texts, not an array"),
         ({"headers": {"x-a": 1}}, "header 'x-a' is refused: its value must be a text"),
         ({"secrets": (None,)}, "a secret is refused: it must be a text"),
         ({"secrets": ([SECRET],)}, "a secret is refused: it must be a text"),

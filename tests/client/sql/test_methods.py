@@ -157,12 +157,12 @@ async def test_a_refusal_by_the_client_leaves_the_transaction_usable(one: UserCo
         with pytest.raises(Refused, match=r"^due_date .*(not an ISO 8601 date-time|has no offset from UTC)"):
             await one.ask("schedule", due_date=due_date)
     for text in ("a\0b", "\ud83d", "\ude00", "\ude00\ud83d", "\\\0"):
-        with pytest.raises(Refused, match=r"^payload holds a NUL character or half of a surrogate pair"):
+        with pytest.raises(Refused, match=r"^payload contains a NUL character or half of a surrogate pair"):
             await one.ask("schedule", delay="PT1H", payload=[text])
     for text in ("\\u0000", "😀", "\\\\ud83d"):
         await one.ask("schedule", delay="PT1H", name=text, on_conflict="replace")
         await one.ask("cancel", name=text)
-    with pytest.raises(ValueError, match=r"^payload holds NaN, which is no JSON number"):
+    with pytest.raises(ValueError, match=r"^payload contains NaN, which is no JSON number"):
         await one.ask("schedule", delay="PT1H", payload=float("nan"))
     await one.commit()
 
