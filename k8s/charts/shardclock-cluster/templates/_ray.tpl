@@ -53,7 +53,7 @@
 {{- end -}}
 {{- end -}}
 {{- $_ := mergeOverwrite . $size -}}
-{{- if $part.zoneSpread -}}
+{{- if and $part.zoneSpread (not $part.topologySpreadConstraints) -}}
 {{- $zones := deepCopy (first .template.spec.topologySpreadConstraints) -}}
 {{- $_ := set $zones "topologyKey" "topology.kubernetes.io/zone" -}}
 {{- $_ := set .template.spec "topologySpreadConstraints" (append .template.spec.topologySpreadConstraints $zones) -}}

@@ -12,6 +12,7 @@
 {{/* Changes a pod's template in place: images and secrets, and the values of its part, for its first container. */}}
 {{- define "shardclock.pod" -}}
 {{- $values := .root.Values -}}{{- $spec := .template.spec -}}{{- $metadata := .template.metadata -}}
+{{- $own := default dict (default dict .part).dsnSecret -}}
 {{- $image := include "shardclock.image" .root -}}
 {{- $secrets := dict "shardclock-postgres-app" $values.postgres.secret.name "shardclock-ray-auth" (default dict $values.ray).authSecret -}}
 {{- range concat (default list $spec.initContainers) $spec.containers -}}
@@ -28,8 +29,9 @@
 {{- range $spec.volumes -}}
 {{- $secret := default dict .secret -}}
 {{- if eq (default "" $secret.secretName) "shardclock-postgres-app" -}}
-{{- $_ := set $secret "secretName" $values.postgres.secret.name -}}
-{{- $_ := set (first $secret.items) "key" $values.postgres.secret.key -}}
+{{- $dsn := ternary (merge (dict) $own (dict "key" "uri")) $values.postgres.secret (not (empty $own.name)) -}}
+{{- $_ := set $secret "secretName" $dsn.name -}}
+{{- $_ := set (first $secret.items) "key" $dsn.key -}}
 {{- else if eq (default "" $secret.secretName) "shardclock-postgres-ca" -}}
 {{- $_ := set $secret "secretName" $values.postgres.ca.name -}}
 {{- $_ := set (first $secret.items) "key" $values.postgres.ca.key -}}
@@ -42,9 +44,11 @@
 {{- $main := first $spec.containers -}}
 {{- with .resources -}}{{- $_ := set $main "resources" (mergeOverwrite (deepCopy $main.resources) .) -}}{{- end -}}
 {{- with .env -}}{{- $_ := set $main "env" (concat (default list $main.env) .) -}}{{- end -}}
+{{- with .volumeMounts -}}{{- $_ := set $main "volumeMounts" (concat (default list $main.volumeMounts) .) -}}{{- end -}}
+{{- with .volumes -}}{{- $_ := set $spec "volumes" (concat (default list $spec.volumes) .) -}}{{- end -}}
 {{- with .podLabels -}}{{- $_ := set $metadata "labels" (merge (deepCopy $metadata.labels) .) -}}{{- end -}}
 {{- with .podAnnotations -}}{{- $_ := set $metadata "annotations" (merge (default dict $metadata.annotations) .) -}}{{- end -}}
-{{- range $name := list "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" -}}
 {{- with get $.part $name -}}{{- $_ := set $spec $name . -}}{{- end -}}
 {{- end -}}
 {{- end -}}
