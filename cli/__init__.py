@@ -16,6 +16,7 @@ Postgres or Ray; 4 the schema needs `shardclock migrate`; 5 the command has run,
     streams    standard output and error; an answer that can't be written
     session    the database session of a command
     recording  the audit's record of each operator's command
+    postgres_programs  Postgres's own programs, such as pg_dump
 
 Each other module has a few commands (`run`, `schedule`, `verbs` …) or their shared parts (`single` for one timer,
 `bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints the

@@ -15,7 +15,7 @@ from rich.filesize import decimal
 
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
-from shardclock_server.cluster.database import named, open_database
+from shardclock_server.cluster.database import has_data, open_database
 from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.embedded.postmaster import EmbeddedPostgresError
 from shardclock_server.service.doctor import Finding, Installation, Level, check_database
@@ -142,7 +142,7 @@ def _end_of_certificate(host: str, port: int, context: ssl.SSLContext) -> dateti
 
 def _database(settings: Settings) -> list[Finding]:
     """Check the database; an embedded one that does not run is started, and stopped after the checks."""
-    if settings.find_dsn() is None and not (named(settings).is_there or _has_data(settings.data_dir)):
+    if not has_data(settings):
         return [
             Finding("postgres", Level.WARNING, f"{settings.data_dir} holds no database yet: `shardclock up` makes one")
         ]
@@ -157,7 +157,3 @@ def _database(settings: Settings) -> list[Finding]:
             return asyncio.run(check(database.dsn))
     except (EmbeddedPostgresError, StatementRefused) as error:
         return [Finding("postgres", Level.FAULT, str(error))]
-
-
-def _has_data(data_dir: Path) -> bool:
-    return (data_dir / "pgdata").exists()

@@ -60,6 +60,11 @@ def named(settings: Settings) -> Database:
     return Database(Dsn(embedded.dsn), embedded)
 
 
+def has_data(settings: Settings) -> bool:
+    """Return whether the settings name a Postgres, or the directory of the embedded Postgres has data."""
+    return settings.find_dsn() is not None or (settings.data_dir / "pgdata").exists()
+
+
 @contextmanager
 def open_database(settings: Settings, *, migrates: bool = True) -> Iterator[Database]:
     """Return the database of the settings; start and, with `migrates`, migrate an embedded database.

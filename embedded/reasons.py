@@ -7,7 +7,7 @@ import re
 FATAL = re.compile(
     r"(?:FATAL|PANIC):  (?!the database system is )(.+)"
 )  # the pattern excludes answers to clients, such as "the database system is starting up"
-ERROR = re.compile(r"^\w+: error: (.+)$", re.MULTILINE)
+ERROR = re.compile(r"^(?:\w+: error: |ERROR:  )(.+)$", re.MULTILINE)  # of a program, or of a server by psql
 # The first line with an error of the kernel is the cause; Postgres may panic after it.
 KERNEL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO))
 # This line names the failure. An earlier line has the cause, with the errno.

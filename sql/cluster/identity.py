@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from shardclock_server.sql.session import Session
+from shardclock_server.sql.statements import statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,14 @@ async def hold(session: Session, why: str) -> str | None:
     assert row is not None, "the identity row is written by a migration"
     before: str | None = row["before"]
     return before
+
+
+def hold_of_restore() -> str:
+    """Return the statement that puts a restored database on hold, for the script that restores it.
+
+    source:  sql/cluster/hold_restored.sql
+    """
+    return statement("hold_restored").text
 
 
 async def release(session: Session, identity: str) -> bool:

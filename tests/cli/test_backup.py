@@ -5,20 +5,31 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import stat
+import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from shardclock_server.cli.program import INTERRUPTED
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
-from tests.support.factories import add_timers, query
+from tests.support.factories import BOUND_S, add_timers, query
 from tests.support.memory import IN_MEMORY
-from tests.support.program import Shell, run
+from tests.support.program import PROGRAM, Shell, run, until
+from tests.support.roles import as_role
 
 TIMERS = "select count(*)::int from shardclock.timers"
+LOCK = b"begin; lock table shardclock.timers in access exclusive mode;\n"
+LOCKED = "select from pg_locks where mode = 'AccessExclusiveLock' and relation = 'shardclock.timers'::regclass"
+WAITS = "select from pg_stat_activity where application_name = 'pg_dump' and wait_event_type = 'Lock'"
+DUMPS = "select from pg_stat_activity where application_name = 'pg_dump'"
+GRANT = "do $$ begin execute format('grant create on database %I to shardclock_owner', current_database()); end $$"
+XMIN = "select distinct xmin::text from shardclock.{}"
 NO_DUMP = b"PGDMP, or not"
 
 
@@ -59,6 +70,35 @@ def test_a_restored_database_has_the_timers_and_is_on_hold(
     assert Shell(empty, capsys)("status").code == DONE
 
 
+def test_a_database_is_on_hold_from_the_transaction_that_restores_it_in_its_own_place(
+    dsn: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(dsn, capsys)
+    asyncio.run(add_timers(dsn, 2))
+    asyncio.run(query(dsn, "update shardclock.identity set origin = shardclock.origin()"))
+    shell("dump", file)
+    asyncio.run(query(dsn, "drop schema shardclock cascade"))
+    asyncio.run(query(dsn, GRANT))
+
+    restored = shell("restore", file, "--json")
+
+    assert (restored.code, restored.err) == (DONE, "")
+    assert restored.json["hold"] == "an operator said: restored from a dump"
+    assert asyncio.run(query(dsn, XMIN.format("identity"))) == asyncio.run(query(dsn, XMIN.format("timers")))
+    shell("migrate", "--roles")
+    assert shell("release", "--yes").code == DONE
+    assert shell("status", "--json").json["hold"] is None
+
+
+def test_a_restored_database_keeps_the_hold_of_the_dump(
+    dsn: str, empty: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Shell(dsn, capsys)("hold", "a move")
+    Shell(dsn, capsys)("dump", file)
+
+    assert Shell(empty, capsys)("restore", file, "--json").json["hold"] == "an operator said: a move"
+
+
 def test_only_the_owner_may_read_the_file(dsn: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = os.umask(0)
     try:
@@ -88,6 +128,75 @@ def test_a_failed_dump_leaves_no_file(
     assert done.code == NOT_DONE
     assert done.err.strip() == "shardclock: pg_dump: no matching schemas were found"
     assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_a_dump_on_a_full_disk_says_so_and_leaves_no_file(dsn: str, file: Path, form: list[str]) -> None:
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 1; "$@"', "bash", *PROGRAM, "dump", str(file), *form],
+        capture_output=True,
+        env=os.environ | {"SHARDCLOCK_DSN": as_role(dsn, "owner")},
+        timeout=2 * BOUND_S,
+        check=False,
+    )
+
+    (line,) = done.stderr.decode().splitlines()
+    assert done.returncode == NOT_DONE
+    assert f"{file} can't be written: File too large; free some space, or name a file on another disk" in line
+    assert list(file.parent.iterdir()) == []
+
+
+def test_a_file_of_a_killed_dump_is_named_with_its_way_out(
+    dsn: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = file.with_name("copy.dump.part")
+    part.write_text("begun")
+
+    done = Shell(dsn, capsys)("dump", file)
+
+    assert (done.code, part.read_text()) == (BAD_INPUT, "begun")
+    assert f"{part} exists: another dump writes it, or was killed; remove it if no dump runs" in done.err
+
+
+@contextmanager
+def locked(dsn: str) -> Iterator[None]:
+    """Lock the table of timers in another session."""
+    words = [*PROGRAM, "psql", "--quiet", "--no-psqlrc"]
+    environment = os.environ | {"SHARDCLOCK_DSN": as_role(dsn, "superuser")}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, env=environment) as locker:
+        assert locker.stdin is not None
+        locker.stdin.write(LOCK)
+        locker.stdin.flush()
+        until(lambda: asyncio.run(query(dsn, LOCKED)), "the lock")
+        yield
+        locker.stdin.close()  # psql ends, and with it the transaction
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_dump_leaves_no_file_and_no_program(dsn: str, file: Path, number: signal.Signals) -> None:
+    environment = os.environ | {"SHARDCLOCK_DSN": as_role(dsn, "owner")}
+    with locked(dsn), subprocess.Popen([*PROGRAM, "dump", str(file)], env=environment) as dump:
+        until(lambda: asyncio.run(query(dsn, WAITS)), "pg_dump to wait for the lock")
+
+        dump.send_signal(number)
+
+        assert dump.wait(BOUND_S) == INTERRUPTED
+        assert list(file.parent.iterdir()) == []
+        until(lambda: not asyncio.run(query(dsn, DUMPS)), "the end of pg_dump")
+
+
+def test_a_dump_waits_for_a_locked_table_for_a_limited_time(
+    dsn: str, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardclock_server.cli.backup.LOCK_WAIT_S", 0.1)
+    with locked(dsn):
+        done = Shell(dsn, capsys)("dump", file)
+
+    assert done.code == NOT_DONE
+    assert done.err.strip() == (
+        "shardclock: pg_dump: a table of shardclock was locked by another session for 0.1 s: find the session in"
+        " pg_locks (mode AccessExclusiveLock), let it end, and dump again"
+    )
 
 
 def test_a_database_with_a_schema_is_not_restored_over(
@@ -137,3 +246,25 @@ def test_an_embedded_database_is_copied_to_another_directory(file: Path) -> None
         shown = run("show", "--name", "kept", environment={"SHARDCLOCK_DATA_DIR": new})
 
     assert [it.code for it in (dumped, restored, shown)] == [DONE] * 3, dumped.err + restored.err + shown.err
+
+
+@pytest.mark.slow
+def test_a_dump_of_an_embedded_database_does_not_migrate_it(file: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
+        environment = {"SHARDCLOCK_DATA_DIR": place}
+        run("schedule", "--in", "P1D", environment=environment)
+        run("psql", "-c", "delete from shardclock.functions where name = 'origin'", environment=environment)
+        dumped = run("dump", str(file), environment=environment)
+        doctor = run("doctor", "--json", environment=environment)
+
+    assert dumped.code == DONE, dumped.err
+    assert {it["check"]: it["level"] for it in doctor.json["findings"]}["schema"] == "fault"
+
+
+def test_a_directory_without_a_database_is_not_dumped(tmp_path: Path, file: Path) -> None:
+    place = tmp_path / "none"
+
+    done = run("dump", str(file), environment={"SHARDCLOCK_DATA_DIR": str(place)})
+
+    assert (done.code, place.exists()) == (BAD_INPUT, False)
+    assert f"{place} holds no database: name one by SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR" in done.err

@@ -1,0 +1,77 @@
+"""Run Postgres's own programs during a command, such as pg_dump."""
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from shardclock_server.cli.database import DatabaseAccess
+from shardclock_server.embedded.postmaster import bundled
+from shardclock_server.embedded.reasons import cause_in
+from shardclock_server.timers.refusal import Refusal
+
+PIECE_BYTES = 1 << 20
+
+
+class ProgramFailed(Exception):
+    """Carries the name of a program of Postgres and the cause of its failure."""
+
+
+def program_of(name: str, server: int) -> str:
+    """Find a program that fits a server of this major version.
+
+    errors:  Refusal  the program is neither bundled nor on PATH
+    """
+    found = bundled(name, server) or shutil.which(name)
+    if found is None:
+        raise Refusal(
+            f"there is no {name}, neither beside the embedded Postgres nor on PATH: install postgresql-client"
+        )
+    return found
+
+
+@contextmanager
+def running(
+    words: Sequence[str], access: DatabaseAccess, *, stdin: IO[bytes] | int | None = None, stdout: int | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program during a block; an error in the block ends the program.
+
+    errors:  ProgramFailed  the program failed; the message has the cause from its output
+    """
+    with tempfile.TemporaryFile() as errors:
+        program = subprocess.Popen(words, env=dict(access.environment), stdin=stdin, stdout=stdout, stderr=errors)
+        try:
+            with suppress(BrokenPipeError):  # the program has ended early; its output has the cause
+                yield program
+        except BaseException:
+            program.terminate()
+            raise
+        finally:
+            for pipe in (program.stdin, program.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
+            code = program.wait()
+        if code != 0:
+            errors.seek(0)
+            raise ProgramFailed(f"{Path(words[0]).name}: {cause_in(errors.read().decode(errors='replace'))}")
+
+
+def pieces(source: IO[bytes]) -> Iterator[bytes]:
+    """Read a pipe to its end."""
+    while piece := source.read(PIECE_BYTES):
+        yield piece
+
+
+@contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C during a block, so that the block ends its programs and removes its files."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
