@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil
+from typing import NamedTuple
 
 from shardclock.api.codes import invalid
 from shardclock.api.refusals.deliveries import UNKNOWN_DEAD_LETTER
@@ -20,6 +21,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
     DeadLetterCursor,
     DeadLetterFilter,
     DeadLetterKey,
+    count_dead_letters,
     discard_dead_letters,
     find_dead_letter_keys,
     find_dead_letters,
@@ -56,6 +58,13 @@ async def page_of(session: Session, wanted: DeadLetterFilter, *, size: int, page
     return DeadLetterPage(found, next=_write_cursor(found[-1].cursor) if more else None)
 
 
+class CountedLetters(NamedTuple):
+    """The number of dead letters that a change would change, and a sentence about them."""
+
+    number: int
+    sentence: str
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetterChange:
     """One way to change dead letters, with its sentences.
@@ -89,11 +98,25 @@ class DeadLetterChange:
         return chosen
 
     def with_rest(self, changed: BulkResult[int], number_of: "Counter[tuple[str, str]]") -> BulkResult[int]:
-        """Continue the sentence with the numbers, per target, of letters that stay and of deliveries that wait."""
+        """Continue the result's sentence with the letters that stay and the deliveries that wait."""
+        return replace(changed, sentence=self.describe(len(changed.keys), changed.sentence, number_of))
+
+    def describe(self, number: int, sentence: str, number_of: "Counter[tuple[str, str]]") -> str:
+        """Continue a sentence about `number` letters with the numbers, per target, of other letters and deliveries."""
         said = "" if self.redriving is None else self.redriving.describe(number_of)
-        if not said:
-            return changed
-        return replace(changed, sentence=f"{changed.sentence if changed.keys else 'nothing was changed'}{said}")
+        return f"{sentence if number else 'nothing was changed'}{said}" if said else sentence
+
+    async def count(self, session: Session, wanted: DeadLetterFilter) -> CountedLetters:
+        """Count the dead letters of a filter that the change would change.
+
+        errors:  StoreUnavailable  no answer in time
+        """
+        counts = await count_dead_letters(session, wanted)
+        chosen = await self.open_among(wanted, list(counts), dry_run=True)
+        number = sum(counts[it] for it in chosen)
+        number_of = Counter({_lane(it): letters for it, letters in counts.items()})
+        sentence = self.wording_for(wanted).word_dry_run(number, chosen, more=False)
+        return CountedLetters(number, self.describe(number, sentence, number_of))
 
     def wording_for(self, wanted: DeadLetterFilter) -> BulkWording[DeadLetterKey, int]:
         """Return the bulk change of the filter's letters, with its sentences."""

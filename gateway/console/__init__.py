@@ -10,6 +10,7 @@ is sent back to a page with the message (303).
     signing_in   exchange an API key for a session; sign out; choose the tenant and the theme
     single_sign_on  sign in at the identity provider
     failures     the page that answers a refusal, a missing page or an error
+    compression  compress static files and shared pages
     caching      answer equal requests within a second with one rendered page
     live         tell open pages that something has changed, by server-sent events
     forms        read a form or a filter; redirect after a change

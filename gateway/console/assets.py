@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from shardclock.api.codes import NOT_FOUND
 from shardclock_server.gateway.console.addresses import ROOT, url_of
+from shardclock_server.gateway.console.compression import GZIP, accepts_gzip, compressed
 from shardclock_server.gateway.requests.problems import Problem
 
 FOLDER = Path(__file__).parent / "static"
@@ -26,13 +27,14 @@ class Asset:
     """A static file, and the hash of its content."""
 
     body: bytes
+    zipped: bytes
     digest: str
     media_type: str
 
 
 def _read(file: Path) -> Asset:
     body = file.read_bytes()
-    return Asset(body, hashlib.sha256(body).hexdigest()[:16], MEDIA_TYPES[file.suffix])
+    return Asset(body, compressed(body), hashlib.sha256(body).hexdigest()[:16], MEDIA_TYPES[file.suffix])
 
 
 ASSETS = {file.name: _read(file) for file in sorted(FOLDER.iterdir()) if file.suffix in MEDIA_TYPES}
@@ -49,12 +51,15 @@ async def get_asset(digest: str, name: str, request: Request) -> Response:
     asset = ASSETS.get(name)
     if asset is None:
         raise Problem(NOT_FOUND, f"there is no file {name[:100]} here")
-    etag = f'"{asset.digest}"'
+    etag = f'W/"{asset.digest}"'  # weak: the compressed file has the same
     headers = {
         "ETag": etag,
         "Cache-Control": KEPT if digest == asset.digest else CHECKED,
         "X-Content-Type-Options": "nosniff",
+        "Vary": "Accept-Encoding",
     }
     if request.headers.get("If-None-Match") == etag:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    if accepts_gzip(request):
+        return Response(asset.zipped, media_type=asset.media_type, headers=headers | GZIP)
     return Response(asset.body, media_type=asset.media_type, headers=headers)

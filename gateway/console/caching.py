@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from shardclock_server.gateway.console.access import require_own_page, signed_in
 from shardclock_server.gateway.console.addresses import ROOT
+from shardclock_server.gateway.console.compression import GZIP, accepts_gzip, compressed
 from shardclock_server.gateway.console.cookies import MESSAGE, theme_of
 from shardclock_server.gateway.console.shell import is_for_one_viewer
 from shardclock_server.gateway.requests.callers import Caller
@@ -28,11 +29,21 @@ class RenderedPage:
     """A rendered page."""
 
     body: bytes
+    zipped: bytes
     status: int
     headers: dict[str, str]
 
-    def response(self) -> Response:
-        """Make a response with this page."""
+    @classmethod
+    def of(cls, response: HTMLResponse) -> "RenderedPage":
+        """Keep a response, and compress its body once for all viewers."""
+        headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+        body = bytes(response.body)
+        return cls(body, compressed(body), response.status_code, headers)
+
+    def response(self, request: Request) -> Response:
+        """Make a response with this page, compressed if the browser accepts gzip."""
+        if accepts_gzip(request):
+            return HTMLResponse(self.zipped, self.status, self.headers | GZIP)
         return HTMLResponse(self.body, self.status, self.headers)
 
 
@@ -60,7 +71,7 @@ class PageCache:
         now_s = time.monotonic()
         known = self._pages.get(key)
         if known is not None and known[0] > now_s and (shared := await asyncio.shield(known[1])) is not None:
-            return shared.response()
+            return shared.response(request)
         rendered: asyncio.Future[RenderedPage | None] = asyncio.get_running_loop().create_future()
         self._pages[key] = (now_s + FRESH_S, rendered)
         self._pages.move_to_end(key)
@@ -73,9 +84,10 @@ class PageCache:
             raise
         if is_for_one_viewer(response) or not isinstance(response, HTMLResponse):
             self._drop(key, rendered)
-        else:
-            rendered.set_result(RenderedPage(bytes(response.body), response.status_code, dict(response.headers)))
-        return response
+            return response
+        shared = RenderedPage.of(response)
+        rendered.set_result(shared)
+        return shared.response(request)
 
     def forget(self, tenant_id: str | None) -> None:
         """Drop a tenant's pages after a change, including pages that are being rendered; None: all pages."""

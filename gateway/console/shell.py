@@ -32,7 +32,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # with no-referrer, browsers send `Origin: null` with each form
     "Cache-Control": "private, no-cache",
-    "Vary": "Cookie",
+    "Vary": "Cookie, Accept-Encoding",
 }
 
 

@@ -15,7 +15,7 @@ from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
-from shardclock_server.sql.clients.search import Page, find_timers
+from shardclock_server.sql.clients.search import Page, PageLimits, find_timers
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
@@ -49,7 +49,7 @@ async def list_timers(gateway: CurrentGateway, caller: Reader, wanted: Annotated
     return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
 
 
-async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery) -> Page:
+async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery, *, limits: PageLimits = TIMERS_PAGE) -> Page:
     """Find one page of the timers that the caller may see.
 
     errors:  InvalidTimer      a filter or the page is refused
@@ -69,6 +69,6 @@ async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery) -> Pa
             order_by=wanted.order_by,
             size=wanted.limit,
             page=wanted.after,
-            limits=TIMERS_PAGE,
+            limits=limits,
         )
     return replace(page, timers=[timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target)])

@@ -45,7 +45,7 @@ LONG = {
         "schedule_quotas second_wall serving shares stats task_waiters tasks timer_ends timers unreadable waiting"
     ),
     "gateway/console": (
-        "audit changes cluster dead_letters endpoints forged_sign_ins identity_provider instance_pages jobs "
+        "audit changes cluster dead_letters endpoints forged_sign_ins hold identity_provider instance_pages jobs "
         "schedule_pages shell sign_in tasks timer_pages"
     ),
     "k8s": "app apply chart_lookups charts docs image local network pods postgres run schemas secrets upgrade",

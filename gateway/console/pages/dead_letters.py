@@ -190,9 +190,7 @@ async def _confirm(request: Request, gateway: CurrentGateway, caller: Caller, ve
         async with gateway.pool.session(caller.tenants) as session:
             before = asked.model.died_before or await read_clock(session)
             wanted = replace(asked.model.filter_of(caller), died_before=before)
-            run = DeadLetterRun(actor_of(request, caller), change(session), wanted)
-            await run.run(session, NO_PROGRESS, dry_run=True)
-        counted = run.outcome(dry_run=True)
+            counted = await change(session).count(session, wanted)
     return page(
         request,
         caller,

@@ -18,7 +18,7 @@ from shardclock_server.gateway.console.pages.operations import begun
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
-from shardclock_server.gateway.requests.shared_fields import TimersFilter
+from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
 from shardclock_server.gateway.routes.bulk import (
     BEGUN_MAX,
     BulkChangeRequest,
@@ -35,6 +35,8 @@ from shardclock_server.timers.schedule import MissedChoice
 
 SHOWN_MAX = 50
 NO_TIMERS = Page([], next=None)
+# A search in sections ends with the section of a tenth of a second that passes this time; the page leads on.
+SEARCH_S = 0.1
 CHANGED = {"cancel": "cancelled", "pause": "paused", "resume": "resumed", "shift": "moved"}
 LABELS = {"cancel": "Cancel", "pause": "Pause", "resume": "Resume", "shift": "Move"}
 ORDERS = (("", "usual"), ("change", "last change"))
@@ -108,7 +110,9 @@ async def find_or_refuse(gateway: Gateway, caller: Caller, wanted: Filter[Wanted
     """
     if wanted.error is None:
         try:
-            return await find_page(gateway, caller, wanted.model), wanted
+            return await find_page(
+                gateway, caller, wanted.model, limits=TIMERS_PAGE._replace(within_s=SEARCH_S)
+            ), wanted
         except InvalidTimer as refusal:
             wanted = wanted.refused(refusal)
     return NO_TIMERS, wanted

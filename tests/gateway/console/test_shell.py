@@ -46,6 +46,19 @@ async def test_static_files_are_kept_for_ever_by_their_hash(browser: Browser) ->
     assert (await browser.get("/static/x/shell.py")).status == 404
 
 
+async def test_files_and_shared_pages_are_compressed_for_a_browser_that_accepts_gzip(browser: Browser) -> None:
+    static = re.findall(r'"/console(/static/[^"]*)"', (await browser.get("")).text)
+    for path in ("", "/timers", *static):
+        plain, zipped = [await browser.get(path, Accept_Encoding=it) for it in ("gzip;q=0, identity", "br, gzip")]
+        assert [it.headers.get("Content-Encoding") for it in (plain, zipped)] == [None, "gzip"], path
+        assert int(zipped.headers["Content-Length"]) < int(plain.headers["Content-Length"]) / 2
+        assert "Accept-Encoding" in plain.headers["Vary"]
+        assert path in ("", "/timers") or plain.text == zipped.text
+
+    mine = await browser.get("/account", Accept_Encoding="gzip")
+    assert "Content-Encoding" not in mine.headers, "the length of a page for one viewer tells nothing about it"
+
+
 def test_the_vendored_file_is_the_published_one() -> None:
     notice = (ROOT / "NOTICE").read_text()
     stated = re.search(r"sha256: (\w{64})", notice)
