@@ -21,7 +21,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
     DeadLetterCursor,
     DeadLetterFilter,
     DeadLetterKey,
-    count_dead_letters,
+    count_selected_letters,
     discard_dead_letters,
     find_dead_letter_keys,
     find_dead_letters,
@@ -111,7 +111,7 @@ class DeadLetterChange:
 
         errors:  StoreUnavailable  no answer in time
         """
-        counts = await count_dead_letters(session, wanted)
+        counts = await count_selected_letters(session, wanted)
         chosen = await self.open_among(wanted, list(counts), dry_run=True)
         number = sum(counts[it] for it in chosen)
         number_of = Counter({_lane(it): letters for it, letters in counts.items()})

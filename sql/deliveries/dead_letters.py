@@ -138,16 +138,16 @@ async def count_dead_letters_by_target(
     return {row["target"]: row["dead_letters"] for row in rows}
 
 
-async def count_dead_letters(session: Session, wanted: DeadLetterFilter) -> dict[DeadLetterKey, int]:
+async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> dict[DeadLetterKey, int]:
     """Count the dead letters of a filter by target and tenant; the filter names no single letter.
 
     shape:   the keys are one letter of each target and tenant, in any order
     errors:  StoreUnavailable  no answer in time
-    source:  sql/deliveries/count_dead_letters.sql
+    source:  sql/deliveries/count_selected_letters.sql
     """
     assert wanted.timer_key is None
     asked = {name: value for name, value in asdict(wanted).items() if name != "timer_key"}
-    rows = await session.rows("count_dead_letters", **asked)
+    rows = await session.rows("count_selected_letters", **asked)
     return {DeadLetterKey(*letter): number for *letter, number in rows}
 
 
