@@ -154,7 +154,7 @@ READ = by_name(
     Family("timers_canceled", "counter", "Timers that clients cancelled."),
     Family("timers_rescheduled", "counter", "Timers that clients moved."),
     Family("timers_paused", "counter", "Timers that clients paused."),
-    Family("timers_resumed", "counter", "Timers that clients resumed."),
+    Family("timers_resumed", "counter", "Timers that clients resumed, and pauses that ended."),
     Family("consumer_lag_records", "gauge", "Records that a consumer group has not processed yet.", (GROUP,)),
     Family(
         "consumer_lag_seconds",

@@ -15,8 +15,8 @@ fire loop empties this queue:
     notifications  gets notifications from gateways that a timer is due at once, and lets the next claim begin
     record_notifications    tells waiting consumers that timers have fired (`sql.notification_sender`)
     delivery_notifications  tells workers that there are deliveries, and engines that there are signals
-    hand_overs      connects to the workers of its machine, to pass on the deliveries that its firings claim for them
-                    (`hand_over`)
+    maintenance     connects to the workers of its machine, to pass on the deliveries that its firings claim for them
+                    (`hand_over`), and ends the pauses whose end has come (`maintenance`)
     reports  once a second, sends the counts of the timers' outcomes (`stats`) to the node's exporter, if there is one
              (`metrics.report`)
 

@@ -12,7 +12,7 @@ TARGET = Label("target", frozenset(["log", "handler", "webhook", "process"]))
 TIMER_TYPE = Label("timer_type", frozenset(kind.value for kind in TimerType))
 # `late`: the timer was overdue by more than a second when it was scheduled, moved or resumed.
 ASKED = Label("asked", frozenset(["ahead", "late"]))
-LOOPS = ("beats", "claims", "fires", "notifications", "record_notifications", "delivery_notifications", "hand_overs")
+LOOPS = ("beats", "claims", "fires", "notifications", "record_notifications", "delivery_notifications", "maintenance")
 
 FAMILIES = (
     Family(

@@ -21,6 +21,7 @@ from shardclock_server.shards.firing import (
 )
 from shardclock_server.shards.hand_over import HandOver
 from shardclock_server.shards.locked import LockedTimers
+from shardclock_server.shards.maintenance import ShardMaintenance
 from shardclock_server.shards.queue import TimerQueue
 from shardclock_server.shards.scan_planner import PlannedScan, ScanPlanner
 from shardclock_server.shards.settings import ShardSettings
@@ -73,18 +74,18 @@ class Shard(Keeper):
         self._notifications = registration.listener(DUE)
         self._record_notifications = registration.notification_sender(notify_of_records, to="consumers")
         self._delivery_notifications = registration.notification_sender(notify_of_deliveries, to="workers")
-        self._hand_over = HandOver(registration.session("releases", SETTLE_PLANS), self._delivery_notifications)
+        seldom = registration.session("maintenance", SETTLE_PLANS)
+        self._hand_over = HandOver(seldom, self._delivery_notifications)
         self._clock = clock or PostgresClock()
         self._queue = TimerQueue(gathers_starts=self.gathers_starts)
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
         self._planner = ScanPlanner(settings)
-        self._claim_soon = asyncio.Event()
-        self._claim_took_s = 0.0
+        self._claim_soon, self._claim_took_s = asyncio.Event(), 0.0
+        self._maintenance = ShardMaintenance(seldom, registration.heartbeat, self._hand_over, self._claim_soon)
         self._fire_batch = settings.fire_batch
         self._fire_overdue_from = 0.0
         self._answer_lost = False
-        self._registered = asyncio.Event()
-        self._is_prepared = False
+        self._registered, self._is_prepared = asyncio.Event(), False
 
     def __len__(self) -> int:
         """Count the timers held in memory."""
@@ -98,7 +99,7 @@ class Shard(Keeper):
             KeeperLoop("notifications", self.notification_turn),
             KeeperLoop("record_notifications", self._record_notifications.turn),
             KeeperLoop("delivery_notifications", self._delivery_notifications.turn),
-            KeeperLoop("hand_overs", self._hand_over.turn, self._hand_over.asked),
+            KeeperLoop("maintenance", self._maintenance.turn, self._hand_over.asked),
         ]
 
     def learn_beat(self, *, first: bool) -> None:

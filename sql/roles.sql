@@ -194,6 +194,7 @@ grant execute on function
     shardclock.delay_from_now, shardclock.later, shardclock.to_utc, shardclock.clock_of, shardclock.named_clock,
     shardclock.agreed_zone, shardclock.check_client_timer, shardclock.keys_of_clients, shardclock.target_of_client,
     shardclock.cancel_rows, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice,
+    shardclock.end_of_pause,
     shardclock.rule_refusal, shardclock.repeat_refusal, shardclock.cron_refusal, shardclock.period_refusal,
     shardclock.frequency_refusal, shardclock.never_occurs, shardclock.judged_moment, shardclock.at_sign_refusal, shardclock.brackets_refusal,
     shardclock.zone_refusal, shardclock.judged_duration, shardclock.shown, shardclock.cron_number,
@@ -290,6 +291,9 @@ grant insert, update, delete on shardclock.endpoint_attempts to shardclock_shard
 grant select, insert, update, delete on
     shardclock.event_subscriptions, shardclock.operator_events, shardclock.event_throttles
 to shardclock_shard;
+-- Shards end pauses.
+grant execute on function shardclock.end_pauses, shardclock.log_of to shardclock_shard;
+grant usage on sequence shardclock.resumed_seq to shardclock_shard;
 grant execute on function shardclock.send_events, shardclock.body_of_event to shardclock_shard;
 -- `dead-letters redrive`, `dead-letters discard`, `deliveries retry` and `deliveries cancel`.
 grant execute on function
@@ -317,13 +321,13 @@ grant execute on function shardclock.reset_group to shardclock_shard;
 
 -- `operate` changes the timers of jobs and processes with its caller's rights, so that the record names the caller.
 grant execute on function
-    shardclock.change_system_timer, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice, shardclock.move_timers,
-    shardclock.log_of, shardclock.pending_key, shardclock.check_one_timer, shardclock.ended_as,
+    shardclock.change_system_timer, shardclock.end_of_pause, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice, shardclock.move_timers,
+    shardclock.pending_key, shardclock.check_one_timer, shardclock.ended_as,
     shardclock.check_due_date, shardclock.delay_from_now, shardclock.parse_delay, shardclock.plain_length,
     shardclock.judged_duration, shardclock.shown,
     shardclock.shift_length, shardclock.later, shardclock.to_utc, shardclock.clock_of, shardclock.named_clock
 to shardclock_shard;
-grant usage on sequence shardclock.rescheduled_seq, shardclock.paused_seq, shardclock.resumed_seq
+grant usage on sequence shardclock.rescheduled_seq, shardclock.paused_seq
 to shardclock_shard;
 
 -- The rules of a row are checked with the rights of the role that writes the row.

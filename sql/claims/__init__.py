@@ -2,6 +2,7 @@
 
 claim        fire overdue timers and lease those due soon, in one scan; ask which timers are leased
 fire         fire leased timers, plan schedules that have no date yet, pause timers that can't be fired
+pauses       end the pauses whose end has come
 handed       the capacity that workers grant to a shard, and the deliveries that are handed over to these workers
 rows         the statements' results: leased timers, and lag histograms
 notifications        how a gateway tells shards that timers are due at once

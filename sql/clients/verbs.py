@@ -4,9 +4,10 @@ Each verb is a SQL function that clients may also call in their own transactions
 answer to a repeated call is true as well: for a timer that has ended, it says how the timer ended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from shardclock.api.changes import named
 from shardclock.api.codes import REFUSED
@@ -14,6 +15,8 @@ from shardclock_server.sql.session import NOT_ALLOWED, Session, StatementRefused
 from shardclock_server.timers.duration import Duration
 from shardclock_server.timers.refusal import InvalidTimer
 from shardclock_server.timers.schedule import MissedChoice
+
+T = TypeVar("T")
 
 # SQLSTATEs of errors that the request's values don't cause: a schedule has no date yet, or the role lacks a right.
 _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
@@ -58,13 +61,36 @@ async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None 
     return await _state(session, "cancel_timer", which, reason=reason)
 
 
-async def pause_timer(session: Session, which: TimerRef, *, reason: str | None = None) -> str:
-    """Keep a timer from firing until it is resumed; return PAUSED, or how the timer ended.
+async def end_of_pause(
+    session: Session, until: datetime | Duration | None, *, missed: str = MissedChoice.POLICY
+) -> datetime | None:
+    """Return the end of a pause by Postgres's clock; None: the pause has no end.
 
-    errors:  as `cancel_timer`
+    errors:  InvalidTimer      the end is not in the future, or an unknown rule for missed occurrences
+             StoreUnavailable  no answer in time: nothing was changed
+    source:  sql/functions/timers/end_of_pause.sql
+    """
+    given = {"until": until} if not isinstance(until, Duration) else {"delay": str(until)}
+    ends_at: datetime | None = await _called(session.call_one("end_of_pause", **given, missed=missed))
+    return ends_at
+
+
+async def pause_timer(
+    session: Session,
+    which: TimerRef,
+    *,
+    reason: str | None = None,
+    until: datetime | None = None,
+    missed: str = MissedChoice.POLICY,
+) -> str:
+    """Keep a timer from firing until it is resumed, or until a moment; return PAUSED, or how the timer ended.
+
+    `missed` is the rule for the occurrences that a schedule misses until then.
+
+    errors:  as `cancel_timer`, and InvalidTimer for an end that is not in the future, or an unknown rule
     source:  sql/functions/timers/pause_timer.sql
     """
-    return await _state(session, "pause_timer", which, reason=reason)
+    return await _state(session, "pause_timer", which, reason=reason, until=until, missed=missed)
 
 
 async def resume_timer(session: Session, which: TimerRef, *, missed: str = MissedChoice.POLICY) -> str:
@@ -119,13 +145,15 @@ async def change_system_timer(
     to: datetime | Duration | Shift | None,
     reason: str | None = None,
     missed: str = MissedChoice.POLICY,
+    until: datetime | None = None,
 ) -> str:
     """Change a timer of a job or a process; return PAUSED, PENDING or RESCHEDULED, or how the timer ended.
 
     errors:  as `reschedule_timer`, and StatementRefused for a timer of a client
     source:  sql/functions/timers/change_system_timer.sql
     """
-    return await _state(session, "change_system_timer", which, verb=verb, **_moment(to), reason=reason, missed=missed)
+    given = {"verb": verb, **_moment(to), "reason": reason, "missed": missed, "until": until}
+    return await _state(session, "change_system_timer", which, **given)
 
 
 async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
@@ -137,13 +165,21 @@ async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: 
     return await _changed(session, "cancel_timers", timer_keys, reason=reason)
 
 
-async def pause_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
-    """Pause the pending timers of the given keys, in one transaction; return their number.
+async def pause_timers(
+    session: Session,
+    timer_keys: Sequence[int],
+    *,
+    reason: str | None = None,
+    until: datetime | None = None,
+    missed: str = MissedChoice.POLICY,
+) -> int:
+    """Pause the timers of the given keys, or change the ends of their pauses, in one transaction; return their number.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
+             InvalidTimer      the end is not in the future, or an unknown rule for missed occurrences
     source:  sql/functions/timers/pause_timers.sql
     """
-    return await _changed(session, "pause_timers", timer_keys, reason=reason)
+    return await _changed(session, "pause_timers", timer_keys, reason=reason, until=until, missed=missed)
 
 
 async def resume_timers(session: Session, timer_keys: Sequence[int], *, missed: str = MissedChoice.POLICY) -> int:
@@ -185,17 +221,16 @@ def _moment(to: object) -> dict[str, object]:
 
 
 async def _state(session: Session, verb: str, which: TimerRef, /, **values: object) -> str:
-    try:
-        return str(await session.call_one(verb, **asdict(which), **values))
-    except StatementRefused as error:
-        if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
-            raise
-        raise InvalidTimer(str(error), code=error.code or REFUSED) from error
+    return str(await _called(session.call_one(verb, **asdict(which), **values)))
 
 
 async def _changed(session: Session, verb: str, timer_keys: Sequence[int], **values: object) -> int:
+    return len(await _called(session.call(verb, timer_keys=timer_keys, **values)))
+
+
+async def _called(call: Awaitable[T]) -> T:
     try:
-        return len(await session.call(verb, timer_keys=timer_keys, **values))
+        return await call
     except StatementRefused as error:
         if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
             raise

@@ -1,5 +1,6 @@
--- Finds the next due row: a timer, or the next attempt of a delivery. If the row is due at the given moment or earlier,
--- the statement sets the clock of tests to the row's due date. It reads all rows, because a test's database is small.
+-- Finds the next due row: a timer, the end of a pause, or the next attempt of a delivery. If the row is due at the given
+-- moment or earlier, the statement sets the clock of tests to the row's due date. It reads all rows, because a test's
+-- database is small.
 --
 -- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays
 -- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer that has not
@@ -38,6 +39,14 @@ from (
                 order by t.due_date, t.timer_key
                 limit 1
             ) f
+        )
+        union all
+        (
+            select t.resume_at, t.timer_key, t.name, t.target, 0, null::integer
+            from shardclock.timers t
+            where t.resume_at is not null
+            order by 1, 2
+            limit 1
         )
         union all
         (

@@ -52,15 +52,16 @@ sequences (name, rights) as (
         ('canceled_seq', '{select}'),
         ('rescheduled_seq', '{select}'),
         ('paused_seq', '{select}'),
-        ('resumed_seq', '{select}')
+        ('resumed_seq', '{select,usage}')
 ),
 functions (name) as (
     values
         ('adopt'), ('advance_keys'), ('body_of_event'), ('broken_rule'), ('cancel_start'), ('correlate_waiting'),
-        ('declare_job'), ('declare_jobs'), ('drop_job_timer'), ('drop_log_partition'), ('ensure_log_partitions'),
-        ('find_definition'), ('has_no_start'), ('has_quota_for_start'), ('has_old_timer'), ('has_targets'),
+        ('declare_job'), ('declare_jobs'), ('drop_job_timer'), ('drop_log_partition'), ('end_pauses'),
+        ('ensure_log_partitions'), ('find_definition'), ('has_no_start'), ('has_quota_for_start'), ('has_old_timer'), ('has_targets'),
         ('foreign_reason'), ('hold_reason'), ('is_free'), ('is_reserved_name'), ('is_too_deep'), ('kind_of_target'),
-        ('late_since'), ('lock_job_names'), ('lock_message'), ('log_horizon'), ('log_of_job'), ('repair_job_waits'),
+        ('late_since'), ('lock_job_names'), ('lock_message'), ('log_horizon'), ('log_of'), ('log_of_job'),
+        ('repair_job_waits'),
         ('named_target'), ('next_start'), ('on_service_task_ended'), ('origin'), ('out_of_range'), ('plan_job'),
         ('quota_of'), ('read_log'), ('read_log_page'), ('reserved'), ('reserved_rule'), ('rehome_log_default'),
         ('resume_job'), ('remaining_quota'), ('send_events'), ('send_signal'), ('stale_period'), ('stop_job'),

@@ -35,6 +35,10 @@ create table shardclock.timers (
     missed_once text,
     -- A paused timer keeps its due date here; its `due_date` is the end of time, which no shard ever reaches.
     paused_due_date timestamptz,
+    -- The end of a pause, and the choice for missed occurrences at this end. Null, which takes no space, unless the
+    -- pause has an end.
+    resume_at timestamptz,
+    resume_missed text,
     -- When a client last set the due date (moved, resumed or ran the timer); null if the timer was only scheduled. For a
     -- paused timer: when it was paused.
     changed_at timestamptz,
@@ -95,6 +99,10 @@ create index timers_by_change on shardclock.timers (tenant_id, changed_at, timer
 -- The index leaves out plain timers, so neither their creation nor their firing writes it.
 create index schedules_by_tenant on shardclock.timers (tenant_id) where schedule is not null;
 
+-- A shard reads the ends of pauses from this index each second. Without such pauses the index is empty, and neither
+-- creation, lease nor firing writes it: docs/decisions/0095-a-pause-has-an-end.md.
+create index timers_by_resume on shardclock.timers (resume_at) where resume_at is not null;
+
 comment on table shardclock.timers is
     'Pending and paused timers only; the records of timers that have ended are in shardclock.command_log.';
 comment on column shardclock.timers.timer_key is
@@ -132,6 +140,11 @@ comment on column shardclock.timers.missed_once is
     'after the resume follow the column missed. Null: all follow that column.';
 comment on column shardclock.timers.paused_due_date is
     'The due date of a paused timer; its due_date is the end of time. Null: the timer is not paused.';
+comment on column shardclock.timers.resume_at is
+    'The moment at which a shard resumes the paused timer. Null: the pause has no end, or the timer is not paused.';
+comment on column shardclock.timers.resume_missed is
+    'The rule for the occurrences that the pause will have missed at resume_at: fire_once, fire_all or skip; null: the '
+    'column missed.';
 comment on column shardclock.timers.changed_at is
     'The time at which a client last moved, resumed or ran this timer, or changed its rule; null: never. For a paused '
     'timer, the time of its pause.';
@@ -156,7 +169,7 @@ for each row when (new.period_us is null) execute function shardclock.check_time
 create trigger check_changed_timer
 after update of
     timer_key, process_instance_key, element_instance_key, due_date, created_at, anchor, anchor_occurrence,
-    paused_due_date, kept_due_date, period_us, changed_at, occurrence, repetitions, tenant_id, timer_type, target, zone, missed,
+    paused_due_date, resume_at, resume_missed, kept_due_date, period_us, changed_at, occurrence, repetitions, tenant_id, timer_type, target, zone, missed,
     missed_once, target_element_id, name, schedule, payload
 on shardclock.timers
 for each row execute function shardclock.check_timer();

@@ -57,6 +57,7 @@ comment on column shardclock.command_log.holder is
     'The holder that fired the timer; null if a client wrote the record.';
 comment on column shardclock.command_log.detail is
     'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. '
+    'PAUSED, RESUMED: until (the end of the pause; only the end of a pause by a shard has it in RESUMED), missed. '
     'RESCHEDULED: due_date, schedule, by. SKIPPED: count (occurrences that did not fire, from this one on), policy. '
     'DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by, worker (the program '
     'that did a service task). REDRIVEN: by. Beside by, over HTTP: key_prefix, the first characters of the API key.';
@@ -83,7 +84,7 @@ comment on sequence shardclock.paused_seq is 'The number of timers that clients 
 
 create sequence shardclock.resumed_seq as bigint;
 
-comment on sequence shardclock.resumed_seq is 'The number of timers that clients have resumed, for metrics.';
+comment on sequence shardclock.resumed_seq is 'The number of timers that clients have resumed, and of pauses that have ended, for metrics.';
 
 -- The open transactions that limit log_horizon.
 create view shardclock.log_writers as

@@ -381,3 +381,16 @@ async def test_each_cluster_has_a_database_of_its_own() -> None:
         await one.advance("PT1H")
 
         assert (len(await fired(one)), await fired(other)) == (1, [])
+
+
+async def test_a_pause_ends_at_its_moment(sc: SteppedCluster) -> None:
+    await sc.client.schedule(delay="P1D", name="once", target="stepped.noted")
+    await sc.client.schedule(schedule="0 12 * * *", name="daily")
+    await sc.advance("PT1H")
+    pause = "select shardclock.pause_timer(name => $1, until => $2, missed => 'skip')"
+    for name in ("once", "daily"):
+        assert await value(sc.dsn, pause, name, BEGIN + 3 * DAY) == "PAUSED"
+
+    await sc.advance("P3D")
+
+    assert sorted(await fired(sc)) == [("daily", BEGIN + 3 * DAY), ("once", BEGIN + 3 * DAY)]

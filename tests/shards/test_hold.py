@@ -53,11 +53,13 @@ async def test_a_shard_on_hold_fires_nothing_until_the_release_and_then_each_tim
         keys = await add_timers(dsn, 200, "now() - i * interval '1 s'")
         keys += await add_timers(dsn, 50, "now() + i * interval '20 ms'", tenant_id="'acme'")
         keys.append(await add_schedule(dsn, "R1/PT1H", repetitions="1"))
+        await pool.db.execute("select shardclock.pause_timer($1, until => now() + interval '50 ms')", keys[0])
         with capture_logs() as said:
             held = await start(pool, STAGING)
             await eventually(lambda: seen_for(pool, held, 2.0))  # the time of about twenty claims
             assert await pool.count_fired() == 0
             assert len(held) == 0
+            assert await pool.db.fetchval("select count(*) from shardclock.timers where resume_at < now()") == 1
 
             async with Session(as_role(dsn, "shard"), application="test") as session:
                 assert await release(session, STAGING)

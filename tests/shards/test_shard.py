@@ -11,7 +11,7 @@ import pytest
 
 from shardclock_server.sql.claims.notifications import notify_of_due_timers
 from shardclock_server.sql.session import Session
-from tests.support.factories import add_schedule, add_timers
+from tests.support.factories import BOUND_S, add_schedule, add_timers
 from tests.support.roles import as_role
 from tests.support.shard_pool import ShardPool, pool_of
 from tests.support.verdict import breaches
@@ -250,3 +250,17 @@ async def test_a_shard_sweeps_the_slots_of_a_missing_neighbour(pool: ShardPool) 
     assert sorted(lags) == keys
     assert all((lag >= timedelta(seconds=1.0)) == (key % 840 % 2 == 0) for key, lag in lags.items())
     assert await breaches(pool.db, keys) == {}
+
+
+async def test_a_pause_ends_at_its_moment_without_a_coordinator(pool: ShardPool) -> None:
+    shard = await pool.start()
+    await pool.until_ready(shard)
+    (key,) = await add_timers(pool.dsn, 1, "now() + interval '0.2 s'")
+    ends_at = await pool.db.fetchval("select now() + interval '1.5 s'")
+    assert await pool.db.fetchval("select shardclock.pause_timer($1, until => $2)", key, ends_at) == "PAUSED"
+
+    await pool.until_fired(1)
+
+    (fired,) = await pool.fired()
+    assert fired["timer_key"] == key
+    assert timedelta(0) <= fired["recorded_at"] - ends_at < timedelta(seconds=BOUND_S)

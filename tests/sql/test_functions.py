@@ -208,6 +208,14 @@ POISON: list[tuple[dict[str, str], str]] = [
         {"due_date": END_OF_TIME, "paused_due_date": "now()", "claimed_by": "1", "claimed_until": "now()"},
         "invalid_row",
     ),
+    *(
+        ({"due_date": END_OF_TIME, "paused_due_date": "now()", **it}, "invalid_row")
+        for it in (
+            {"resume_at": "'infinity'"}, {"resume_missed": "'skip'"},
+            {"resume_at": "now()", "resume_missed": "'policy'"},
+        )
+    ),
+    ({"resume_at": "now()"}, "invalid_row"),
     ({"timer_key": "0"}, "invalid_timer_key"),
     ({"timer_key": "-840"}, "invalid_timer_key"),
     ({"claimed_by": "1"}, "claim_is_whole"),

@@ -149,7 +149,9 @@ async def test_a_paused_start_and_a_rule_without_a_date_block_no_other_start(
     dsn: str, shard: HolderClient, workers: list[JobWorker]
 ) -> None:
     await value(dsn, ASK)
-    await query(dsn, "select shardclock.pause_rows(array(select timer_key from shardclock.timers), null, true)")
+    await query(
+        dsn, "select shardclock.pause_rows(array(select timer_key from shardclock.timers), null, true, null, null)"
+    )
     await query(
         dsn,
         "insert into shardclock.timers"

@@ -128,6 +128,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.disable_job",
     "execute on function shardclock.discard_dead_letters",
     "execute on function shardclock.enable_job",
+    "execute on function shardclock.end_of_pause",
     "execute on function shardclock.ended_as",
     "execute on function shardclock.find_keys",
     "execute on function shardclock.closed_target",
@@ -137,7 +138,6 @@ NOT_FOR_UP = {
     "execute on function shardclock.shown",
     "execute on function shardclock.later",
     "execute on function shardclock.lock_delivery",
-    "execute on function shardclock.log_of",
     "execute on function shardclock.move_timers",
     "execute on function shardclock.named_clock",
     "execute on function shardclock.change_system_timer",
@@ -170,7 +170,6 @@ NOT_FOR_UP = {
     "update on shardclock.tenants",
     "usage on sequence shardclock.paused_seq",
     "usage on sequence shardclock.rescheduled_seq",
-    "usage on sequence shardclock.resumed_seq",
 }
 GRANTED = """
     select lower(a.privilege_type) || ' on ' || case c.relkind when 'S' then 'sequence ' else '' end

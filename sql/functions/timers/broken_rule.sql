@@ -38,6 +38,19 @@ begin atomic
                 'a paused timer has its due date in paused_due_date, and no lease: pause it with '
                 'shardclock.pause_timer'
             ]
+        when num_nonnulls(t.resume_at, t.resume_missed) > 0
+            and (
+                t.paused_due_date is not null
+                and t.resume_at >= '0001-01-01 00:00:00+00' and t.resume_at < '9999-12-31 23:59:59.999998+00'
+                and coalesce(t.resume_missed, 'skip') in ('fire_once', 'fire_all', 'skip')
+            ) is not true
+            then array[
+                'invalid_row',
+                format(
+                    'resume_at %L is the end of a pause, in the years 1 to 9999, and resume_missed is its choice: pause the '
+                    'timer with shardclock.pause_timer', t.resume_at
+                )
+            ]
         when t.tenant_id <> 'default' and (length(t.tenant_id) not between 1 and 200 or t.tenant_id ~ '[[:cntrl:]]')
             then array[
                 'invalid_tenant_id',

@@ -1,5 +1,5 @@
 -- in:    verb text, timer_key bigint, name text, tenant_id text, due_date timestamptz, delay text, shift text, reason
---        text, missed text
+--        text, missed text, until timestamptz
 -- out:   text
 -- locks: the timer
 -- index: timers_pkey or timers_by_name_prefix
@@ -12,7 +12,8 @@ create or replace function shardclock.change_system_timer(
     delay text default null,
     shift text default null,
     reason text default null,
-    missed text default 'policy'
+    missed text default 'policy',
+    until timestamptz default null
 )
 returns text
 language plpgsql
@@ -22,6 +23,7 @@ as $$
 #variable_conflict use_variable
 declare
     choice constant text := shardclock.missed_choice(missed);
+    ends_at timestamptz;
     key bigint;
     t shardclock.timers;
 begin
@@ -35,9 +37,16 @@ begin
             quote_literal(verb), num_nonnulls(due_date, delay, shift)
             using errcode = 'invalid_parameter_value', constraint = 'invalid_verb';
     end if;
-    if verb <> 'resume' and choice is not null then
-        raise exception 'missed % is for resume; leave it out', quote_literal(choice)
+    if verb = 'reschedule' and choice is not null then
+        raise exception 'missed % is for pause and resume; leave it out', quote_literal(choice)
             using errcode = 'invalid_parameter_value', constraint = 'invalid_missed';
+    end if;
+    if verb <> 'pause' and until is not null then
+        raise exception 'until % is for pause; leave it out', quote_literal(until)
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_until';
+    end if;
+    if verb = 'pause' then
+        ends_at := shardclock.end_of_pause(until, missed => missed);
     end if;
     if due_date is not null then
         perform shardclock.check_due_date(due_date, 'due_date', due_date::text);
@@ -52,7 +61,7 @@ begin
                 using errcode = 'object_not_in_prerequisite_state', constraint = 'timer_of_client';
         end if;
         case verb
-            when 'pause' then perform shardclock.pause_rows(array[key], reason, true);
+            when 'pause' then perform shardclock.pause_rows(array[key], reason, true, ends_at, choice);
             when 'resume' then perform shardclock.resume_rows(array[key], true, choice);
             else perform shardclock.move_timers(
                 array[key],
@@ -88,7 +97,8 @@ due_date: for reschedule: the new due date. Give exactly one of due_date, delay 
 delay: for reschedule: an ISO 8601 duration from now
 shift: for reschedule: an ISO 8601 duration from the present due date, with a minus sign to move backwards
 reason: for pause: kept in the record
-missed: for resume: the rule for missed occurrences, as for resume_timer
+missed: for resume, and for pause with until: the rule for missed occurrences, as for resume_timer
+until: for pause: the end of the pause, as for pause_timer
 returns: PAUSED, PENDING or RESCHEDULED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
 errors: 22023 for a wrong argument, in a sentence that names the argument; 55000 for a timer of a client, and for a schedule that has no date yet
 example: select shardclock.change_system_timer('pause', name => 'job:nightly', reason => 'month-end close');

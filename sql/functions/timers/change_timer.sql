@@ -1,11 +1,19 @@
 -- Changes one timer, found by its key or its name. If the timer ended before the lock of its row, searches again. The
--- reason of a run is its operation, and the reason of a resume is its choice for missed occurrences, or null.
+-- reason of a run is its operation.
 --
--- in:    verb text, timer_key bigint, name text, tenant_id text, reason text
+-- in:    verb text, timer_key bigint, name text, tenant_id text, reason text, until timestamptz, missed text
 -- out:   text
 -- locks: the timer
 -- index: timers_pkey or timers_by_name_prefix; of a timer that has ended, as ended_as
-create or replace function shardclock.change_timer(verb text, timer_key bigint, name text, tenant_id text, reason text)
+create or replace function shardclock.change_timer(
+    verb text,
+    timer_key bigint,
+    name text,
+    tenant_id text,
+    reason text default null,
+    until timestamptz default null,
+    missed text default 'policy'
+)
 returns text
 language plpgsql
 set enable_seqscan = off
@@ -22,8 +30,8 @@ begin
         exit when key is null;
         case verb
             when 'cancel' then perform shardclock.cancel_timers(array[key], reason);
-            when 'pause' then perform shardclock.pause_timers(array[key], reason);
-            when 'resume' then perform shardclock.resume_timers(array[key], coalesce(reason, 'policy'));
+            when 'pause' then perform shardclock.pause_timers(array[key], reason, until, missed);
+            when 'resume' then perform shardclock.resume_timers(array[key], missed);
             when 'run' then perform shardclock.run_timers(array[key], reason);
         end case;
         if found then

@@ -29,8 +29,9 @@ begin
         end if;
     end if;
     if replaced.paused_due_date is not null then
-        perform shardclock.pause_timers(
-            array[replaced_by], format('timer %s was, which it replaces', replaced.timer_key)
+        perform shardclock.pause_rows(
+            array[replaced_by], format('timer %s was, which it replaces', replaced.timer_key), false,
+            replaced.resume_at, replaced.resume_missed
         );
     end if;
 end

@@ -1,23 +1,32 @@
--- in:    timer_key bigint, name text, tenant_id text, reason text
+-- in:    timer_key bigint, name text, tenant_id text, reason text, until timestamptz, missed
+--        text
 -- out:   text
 -- locks: the timer
 -- index: timers_pkey or timers_by_name_prefix
--- needs: change_timer
+-- needs: change_timer, end_of_pause
 create or replace function shardclock.pause_timer(
     timer_key bigint default null,
     name text default null,
     tenant_id text default 'default',
-    reason text default null
+    reason text default null,
+    until timestamptz default null,
+    missed text default 'policy'
 )
 returns text
 language sql
 begin atomic
-    select shardclock.change_timer('pause', timer_key, name, tenant_id, reason);
+    select shardclock.change_timer(
+        'pause', timer_key, name, tenant_id, reason, shardclock.end_of_pause(until, missed => missed), missed
+    );
 end;
 
-comment on function shardclock.pause_timer is $$Keeps a pending timer from firing until it is resumed.
+comment on function shardclock.pause_timer is $$Keeps a timer from firing until it is resumed, or until a moment. The
+pause of a paused timer changes its end.
 
 as: cancel_timer
+until: the end of the pause, a moment in the future; null: the pause has no end
+missed: with until: the rule for the occurrences that a schedule misses until then, as for resume_timer
 returns: PAUSED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
-example: select shardclock.pause_timer(name => 'nightly', reason => 'month-end close');
+errors: 22023 for neither key nor name, or both, for an end that is not in the future, and for an unknown choice; 55000 for a timer of a job or a process
+example: select shardclock.pause_timer(name => 'nightly', reason => 'month-end close', until => now() + interval '2 hours');
 $$;

@@ -1,19 +1,29 @@
--- in:    timer_keys bigint[], reason text
+-- in:    timer_keys bigint[], reason text, until timestamptz, missed text
 -- out:   setof bigint
 -- locks: the timers
 -- index: timers_pkey, one probe for each key
--- needs: pause_rows
-create or replace function shardclock.pause_timers(timer_keys bigint[], reason text default null)
+-- needs: end_of_pause, missed_choice, pause_rows
+create or replace function shardclock.pause_timers(
+    timer_keys bigint[],
+    reason text default null,
+    until timestamptz default null,
+    missed text default 'policy'
+)
 returns setof bigint
 language sql
 begin atomic
-    select p.timer_key from shardclock.pause_rows(timer_keys, reason, false) as p (timer_key);
+    select p.timer_key
+    from shardclock.pause_rows(
+        timer_keys, reason, false, shardclock.end_of_pause(until, missed => missed), shardclock.missed_choice(missed)
+    ) as p (timer_key);
 end;
 
-comment on function shardclock.pause_timers is $$Keeps the given timers that are pending from firing until they are
-resumed. Timers of jobs and processes stay unchanged.
+comment on function shardclock.pause_timers is $$Keeps the given timers from firing until they are resumed, or until
+a moment. Paused timers get the new end. Timers of jobs and processes stay unchanged.
 
-as: cancel_timers
-returns: the keys of the paused timers
+as: pause_timer
+timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
+returns: the keys of the paused timers; timers that had this pause already are missing
+errors: 22023 for an end that is not in the future, and for an unknown choice
 example: select shardclock.pause_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme')), 'month-end close');
 $$;

@@ -15,6 +15,8 @@ begin atomic
         update shardclock.timers t
         set due_date = t.paused_due_date,
             paused_due_date = null,
+            resume_at = null,
+            resume_missed = null,
             changed_at = clock_timestamp(),
             missed_once = case
                 when t.schedule is not null

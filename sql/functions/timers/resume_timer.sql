@@ -12,7 +12,9 @@ create or replace function shardclock.resume_timer(
 returns text
 language sql
 begin atomic
-    select shardclock.change_timer('resume', timer_key, name, tenant_id, shardclock.missed_choice(missed));
+    select shardclock.change_timer(
+        'resume', timer_key, name, tenant_id, missed => coalesce(shardclock.missed_choice(missed), 'policy')
+    );
 end;
 
 comment on function shardclock.resume_timer is $$Resumes a paused timer. If the timer fell due during the pause, it is due

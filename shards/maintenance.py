@@ -1,0 +1,45 @@
+"""A shard's work of each second: keep the connections to workers, and end pauses."""
+
+import asyncio
+import time
+
+from shardclock_server.keepers.heartbeat import Heartbeat
+from shardclock_server.shards.hand_over import HandOver
+from shardclock_server.sql.claims.pauses import end_pauses
+from shardclock_server.sql.session import Session
+
+PAUSES_S = 1.0  # between two searches: bounds the lag of an end that a client sets less than a second ahead
+ENDED_MAX = 1_000  # pauses that one statement ends: about 80 ms of work
+
+
+class ShardMaintenance:
+    """Keep the connections to workers, and end the pauses of all slots, so that no pause depends on one shard.
+
+    `claim_soon` is set when timers are pending again.
+    """
+
+    def __init__(self, session: Session, heartbeat: Heartbeat, hand_over: HandOver, claim_soon: asyncio.Event) -> None:
+        self._session, self._heartbeat = session, heartbeat
+        self._hand_over, self._claim_soon = hand_over, claim_soon
+        self._pauses_at_s = 0.0
+
+    async def turn(self) -> float:
+        """Make one turn.
+
+        units:   returns the seconds to wait before the next turn
+        errors:  StoreUnavailable  the next turn does the rest
+        """
+        wait_s = await self._hand_over.turn()
+        # Without slots the shard stands by, and during a hold no timer may become due in a copy of a database.
+        if self._heartbeat.last.part is None or self._heartbeat.last.hold_reason is not None:
+            return wait_s
+        if time.monotonic() >= self._pauses_at_s:
+            await self._end_pauses()
+        return min(wait_s, max(0.0, self._pauses_at_s - time.monotonic()))
+
+    async def _end_pauses(self) -> None:
+        found = await end_pauses(self._session, most=ENDED_MAX)
+        if found.ended:
+            self._claim_soon.set()
+        wait_s = PAUSES_S if found.next_s is None else min(PAUSES_S, found.next_s)
+        self._pauses_at_s = time.monotonic() + (wait_s if found.ended < ENDED_MAX else 0.0)
