@@ -1,6 +1,7 @@
 """The command that checks an installation: doctor."""
 
 import asyncio
+import os
 import shutil
 import socket
 import ssl
@@ -18,7 +19,8 @@ from shardclock_server.cli.output import DONE, Json, print_json, print_table
 from shardclock_server.cluster.database import has_data, open_database
 from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.embedded.postmaster import EmbeddedPostgresError
-from shardclock_server.service.doctor import Finding, Installation, Level, check_database
+from shardclock_server.service.doctor import Installation, check_database
+from shardclock_server.service.finding import Finding, Level
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.session import Session, StatementRefused
@@ -28,6 +30,7 @@ FREE_SHARE, FREE_BYTES = 0.1, 1 << 30
 CERTIFICATE_DAYS = 30
 SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # Postgres's protocol: a message of 8 bytes with the code 80877103
 POSTGRES_PORT = 5432
+VERIFIED_MODES = ("require", "verify-ca", "verify-full")  # with an authority, "require" verifies, too
 STYLES = {Level.OK: "ok", Level.UNKNOWN: "?", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
 
 
@@ -62,8 +65,9 @@ def _machine(settings: Settings) -> Iterator[Finding]:
     dsn = settings.find_dsn()
     if dsn is None:
         yield _disk(settings.data_dir)
-    elif certificate := _certificate(dsn):
-        yield certificate
+    else:
+        yield Finding("disk", Level.UNKNOWN, f"not checked: run `df` on the machine of Postgres at {dsn.place}")
+        yield _certificate(dsn)
 
 
 def _ray(settings: Settings) -> Finding:
@@ -104,22 +108,32 @@ def _disk(data_dir: Path) -> Finding:
     return Finding("disk", Level.OK, found)
 
 
-def _certificate(dsn: Dsn) -> Finding | None:
-    """Check the certificate of Postgres with the DSN's certificate authority; None: the DSN names no authority."""
+def _certificate(dsn: Dsn) -> Finding:
+    """Check the certificate of Postgres with the authority that the driver uses, of the DSN or the environment."""
     parts = urlsplit(dsn.reveal())
-    options = parse_qs(parts.query)
-    authority = options.get("sslrootcert", [""])[0]
-    if not authority or parts.hostname is None or options.get("sslmode") == ["disable"]:
-        return None
+    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    authority = options.get("sslrootcert") or os.environ.get("PGSSLROOTCERT")
+    mode = options.get("sslmode") or os.environ.get("PGSSLMODE", "prefer")
+    if parts.hostname is None:
+        return Finding("certificate", Level.UNKNOWN, "not checked: the DSN's URL names no host, as for a Unix socket")
+    if mode not in VERIFIED_MODES or not authority:
+        return Finding(
+            "certificate",
+            Level.UNKNOWN,
+            f"not checked: the sslmode is {mode}, so any server can pose as Postgres: set sslmode=verify-full and"
+            " sslrootcert in the DSN, or PGSSLMODE and PGSSLROOTCERT",
+        )
     try:
-        context = ssl.create_default_context(cafile=None if authority == "system" else authority)
-        context.check_hostname = options.get("sslmode") == ["verify-full"]
+        # As in asyncpg. From Python 3.13 on a default context also refuses certificates that the driver accepts.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = mode == "verify-full"
+        context.load_verify_locations(cafile=authority)
         ends = _end_of_certificate(parts.hostname, parts.port or POSTGRES_PORT, context)
     except (OSError, ssl.SSLError) as error:
         return Finding(
             "certificate",
             Level.FAULT,
-            f"the certificate of {dsn.place} is refused: {error}; renew it, or correct sslrootcert",
+            f"the certificate of {dsn.place} is refused: {error}; renew it, or correct sslrootcert ({authority})",
         )
     if (days := (ends - datetime.now(UTC)).days) < CERTIFICATE_DAYS:
         return Finding(

@@ -38,7 +38,9 @@ or raises. It does not print, does not parse options and knows no exit codes.
     filters                 read a filter of timers
     moves                   the new date or rule of a pending timer
     deployment              describe each process of a model for the database
-    doctor                  checks of an installation, each with its way out
+    doctor                  checks of the server and the schema of an installation
+    cluster_check           checks of the cluster: slots, leader, workers, engines, lag and ramp
+    finding                 the result of a check, with its way out
     processes               deploy models, start instances, find them, wait for their ends
     instance_cancellation   cancel all instances with one business key
     tasks                   the tasks of persons

@@ -1,13 +1,13 @@
-"""Check an installation: each finding names its value, the rule, and the way out."""
+"""Check the server and the schema of an installation, and then its cluster."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 
-from shardclock_server.service.hold import living_of, read_hold
+from shardclock_server.service.cluster_check import check_cluster
+from shardclock_server.service.finding import Finding, Level
+from shardclock_server.service.hold import read_hold
 from shardclock_server.service.wording import counted, span_of
-from shardclock_server.sql.cluster.holders import SHARD, list_holders
 from shardclock_server.sql.cluster.rights import LacksRights, require_rights
 from shardclock_server.sql.cluster.server import PostgresState, read_server
 from shardclock_server.sql.keys.keys import EXPIRES_SOON, count_expiring
@@ -21,24 +21,6 @@ CONNECTIONS_SHARE, QUOTA_SHARE = 0.9, 0.9
 SKEW_S = 1.0
 OLD_TRANSACTION_S = 900.0
 TENANTS_MAX = 100
-
-
-class Level(StrEnum):
-    """The weight of a finding; a fault makes the command fail."""
-
-    OK = "ok"
-    UNKNOWN = "unknown"
-    WARNING = "warning"
-    FAULT = "fault"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check."""
-
-    check: str
-    level: Level
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +54,10 @@ async def check_database(session: Session, its: Installation) -> list[Finding]:
             findings.append(await check(session, its))
         except StatementRefused as error:
             findings.append(Finding(name, Level.UNKNOWN, f"not checked: {error}"))
+    try:
+        findings += await check_cluster(session, silent_s=its.silent_s)
+    except StatementRefused as error:
+        findings.append(Finding("cluster", Level.UNKNOWN, f"not checked: {error}"))
     return findings
 
 
@@ -175,19 +161,6 @@ async def _hold(session: Session, its: Installation) -> Finding:
     return Finding("hold", Level.WARNING, hold.line)
 
 
-async def _keepers(session: Session, its: Installation) -> Finding:
-    shards = await list_holders(session, SHARD)
-    living = living_of(shards, its.silent_s)
-    serving = [it for it in living if it.part is not None]
-    if not serving:
-        return Finding("cluster", Level.FAULT, "no shard serves, so no timer fires: start one with `shardclock up`")
-    if silent := len(shards) - len(living):
-        return Finding(
-            "cluster", Level.WARNING, f"{counted(silent, 'shard')} gave no sign of life: see the log of its node"
-        )
-    return Finding("cluster", Level.OK, f"{counted(len(serving), 'shard')} serve all slots")
-
-
 async def _keys(session: Session, its: Installation) -> Finding:  # noqa: ARG001 - the shape of a check
     if expiring := await count_expiring(session, EXPIRES_SOON):
         return Finding(
@@ -200,24 +173,28 @@ async def _keys(session: Session, its: Installation) -> Finding:  # noqa: ARG001
 
 async def _quotas(session: Session, its: Installation) -> Finding:  # noqa: ARG001 - the shape of a check
     full = []
-    for tenant in await list_tenants(session, limit=TENANTS_MAX):
+    tenants = await list_tenants(session, limit=TENANTS_MAX)
+    for tenant in tenants:
         most = tenant.limits.timers_max
         if most and (await measure_pending(session, tenant.tenant_id, timers_max=most)).timers >= QUOTA_SHARE * most:
             full.append(tenant.tenant_id)
+    first = "first tenant by name was" if len(tenants) == 1 else f"first {len(tenants)} tenants by name were"
+    others = f"; only the {first} checked; `shardclock tenants show TENANT` checks one"
+    seen = others if len(tenants) == TENANTS_MAX else ""
     if not full:
-        return Finding("quotas", Level.OK, f"no tenant has used {QUOTA_SHARE:.0%} of its own limit of timers")
+        return Finding("quotas", Level.OK, f"no tenant has used {QUOTA_SHARE:.0%} of its own limit of timers{seen}")
     more = f" and {len(full) - 1} more" if len(full) > 1 else ""
     return Finding(
         "quotas",
         Level.WARNING,
-        f"tenant {shortened(full[0])}{more} used {QUOTA_SHARE:.0%} of its limit of timers: `shardclock tenants set`",
+        f"tenant {shortened(full[0])}{more} used {QUOTA_SHARE:.0%} of its limit of timers: raise it by"
+        f" `shardclock tenants set TENANT --timers N`{seen}",
     )
 
 
 CHECKS: dict[str, Check] = {
     "rights": _rights,
     "hold": _hold,
-    "cluster": _keepers,
     "keys": _keys,
     "quotas": _quotas,
 }

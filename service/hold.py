@@ -36,7 +36,7 @@ class Hold:
         """Describe the hold in one line."""
         if self.of_all:
             return f"ON HOLD: {self.why}; `shardclock release` lets it fire"
-        return f"ON HOLD: {', '.join(self.clusters)}: {self.why}; others fire"
+        return f"ON HOLD: {', '.join(self.clusters)}: {self.why}; others fire; is its SHARDCLOCK_DSN right?"
 
 
 @dataclass(frozen=True, slots=True)

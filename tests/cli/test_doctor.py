@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shardclock_server.cli import doctor
+from shardclock_server.sql.cluster.leadership import lead
+from shardclock_server.sql.session import Session
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE
-from tests.support.factories import add_holder, query
+from tests.support.deliveries import HANDLER, declare
+from tests.support.factories import BOUND_S, add_holder, add_timers, query
 from tests.support.program import Done, Shell, run
 from tests.support.tls import Authority, tls_before
 
@@ -23,26 +27,132 @@ def findings(done: Done) -> dict[str, dict[str, Any]]:
     return {it["check"]: it for it in done.json["findings"]}
 
 
+async def serve(dsn: str, *, shards: int = 1, of: int = 1) -> None:
+    """Make a leader, and the first shards of a number of shards."""
+    await query(dsn, "update shardclock.scale set wanted = $1 where role = 'shard'", of)
+    for part in range(shards):
+        await add_holder(dsn, part + 1, part, of)
+    async with Session(dsn, application="test") as session:
+        assert (await lead(session, 1, cluster_id="test", lease_s=BOUND_S, fresh=True)).leads
+
+
 def bad(done: Done) -> set[str]:
     """Return the checks that found a fault or a reason for a warning."""
     return {name for name, it in findings(done).items() if it["level"] in ("warning", "fault")} - UNSAFE
 
 
 def test_a_served_database_has_no_finding(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asyncio.run(add_holder(dsn, 1))
+    asyncio.run(serve(dsn))
 
     done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
 
     assert bad(done) == set(), done.out
-    assert {"packages", "ray", "postgres", "connections", "vacuum", "clock", "schema", "rights", "hold", "cluster",
-            "keys", "quotas"} <= findings(done).keys()  # fmt: skip
+    assert {"packages", "ray", "postgres", "connections", "vacuum", "clock", "schema", "rights", "hold", "shards",
+            "leader", "workers", "engines", "lag", "ramp", "keys", "quotas"} <= findings(done).keys()  # fmt: skip
+    assert findings(done)["shards"]["text"] == "1 shard serves all slots"
 
 
 def test_without_a_shard_nothing_fires_and_the_command_fails(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
 
-    assert (done.code, bad(done)) == (NOT_DONE, {"cluster"})
-    assert "`shardclock up`" in findings(done)["cluster"]["text"]
+    assert (done.code, bad(done)) == (NOT_DONE, {"shards", "leader"})
+    assert "`shardclock up`" in findings(done)["shards"]["text"]
+
+
+def test_slots_without_a_shard_are_a_fault(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(serve(dsn, shards=2, of=3))
+
+    done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
+
+    assert (done.code, bad(done)) == (NOT_DONE, {"shards"})
+    assert findings(done)["shards"]["text"] == (
+        "2 shards serve 560 of 840 slots, so timers of the others fire about 3 s late: see `shardclock status`, and the"
+        " log of `shardclock up`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "check", "text"),
+    [
+        (
+            "update shardclock.scale set wanted = 3 where role = 'shard'",
+            "shards",
+            "1 shard serves all slots, and 3 are wanted: see the log of `shardclock up`, or `shardclock scale 1`",
+        ),
+        (
+            "update shardclock.leadership set lease_until = now()",
+            "leader",
+            "no coordinator leads, so a lost shard is not replaced: start one with `shardclock up`",
+        ),
+        (
+            "update shardclock.coordination set ramp_per_s = 0",
+            "ramp",
+            "a ramp of 0 holds back all timers that an outage left: `shardclock ramp default` fires them",
+        ),
+        (
+            "update shardclock.scale set wanted = 2 where role = 'worker'",
+            "workers",
+            "no worker is running, and 2 are wanted: start a cluster with `shardclock up`, or see its log",
+        ),
+    ],
+)
+def test_a_state_of_the_cluster_is_reported_with_a_command(
+    state: str, check: str, text: str, dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def given() -> None:
+        await serve(dsn)
+        if check == "workers":
+            await declare(dsn, HANDLER)
+        await query(dsn, state)
+
+    asyncio.run(given())
+
+    done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
+
+    assert bad(done) == {check}
+    assert findings(done)[check]["text"] == text
+
+
+@pytest.mark.parametrize(("age", "level"), [("2 s", "warning"), ("1 min", "fault")])
+def test_an_overdue_timer_is_reported(age: str, level: str, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async def given() -> None:
+        await serve(dsn)
+        await add_timers(dsn, 1, f"now() - interval '{age}'")
+
+    asyncio.run(given())
+
+    done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
+
+    assert (bad(done), findings(done)["lag"]["level"]) == ({"lag"}, level)
+    assert "`shardclock explain KEY`" in findings(done)["lag"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("state", "way_out"),
+    [
+        (
+            "update shardclock.identity set held_why = 'a move'",
+            "the database is on hold, and `shardclock release --yes` lets it fire",
+        ),
+        (
+            "update shardclock.coordination set ramp_per_s = 0",
+            "a ramp of 0 holds it back, and `shardclock ramp default` lets it fire",
+        ),
+    ],
+)
+def test_an_overdue_timer_that_an_operator_holds_back_is_no_fault(
+    state: str, way_out: str, dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def given() -> None:
+        await serve(dsn)
+        await add_timers(dsn, 1, "now() - interval '1 hour'")
+        await query(dsn, state)
+
+    asyncio.run(given())
+
+    found = findings(Shell(dsn, capsys)("doctor", "--json"))["lag"]
+
+    assert (found["level"], found["text"].endswith(way_out)) == ("warning", True), found["text"]
 
 
 def test_settings_that_may_lose_commits_are_a_fault(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +168,7 @@ def test_an_edited_schema_is_a_fault_and_ends_the_checks(dsn: str, capsys: pytes
     done = Shell(dsn, capsys)("doctor", "--json")
 
     assert "shardclock migrate" in findings(done)["schema"]["text"]
-    assert "cluster" not in findings(done)
+    assert "shards" not in findings(done)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +181,26 @@ def test_an_edited_schema_is_a_fault_and_ends_the_checks(dsn: str, capsys: pytes
 def test_a_state_of_the_database_is_reported(
     statement: str, check: str, dsn: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asyncio.run(add_holder(dsn, 1))
+    asyncio.run(serve(dsn))
     asyncio.run(query(dsn, statement))
     asyncio.run(query(dsn, "select shardclock.schedule_timer(delay => 'P1D', tenant_id => 'full')"))
 
     done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
 
     assert bad(done) == {check}
+
+
+def test_the_row_of_the_quotas_says_that_tenants_were_left_out(
+    dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(query(dsn, "insert into shardclock.tenants (tenant_id, timers_max) values ('a', 10), ('b', 10)"))
+    monkeypatch.setattr("shardclock_server.service.doctor.TENANTS_MAX", 1)
+
+    found = findings(Shell(dsn, capsys)("doctor", "--json"))["quotas"]
+
+    assert found["text"].endswith(
+        "only the first tenant by name was checked; `shardclock tenants show TENANT` checks one"
+    )
 
 
 def test_a_postgres_that_does_not_answer_is_one_fault(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,3 +241,47 @@ def test_the_end_of_a_certificate_is_told(
         late = findings(Shell(secured, capsys)("doctor", "--json"))["certificate"]
 
     assert (soon["level"], wrong["certificate"]["level"], late["level"]) == ("warning", "fault", "ok")
+
+
+def test_the_certificate_is_checked_with_the_authority_of_the_environment(
+    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = Authority(tmp_path / "authority")
+    with tls_before(dsn, authority.certify("localhost")) as port:
+        shell = Shell(f"postgresql://postgres@localhost:{port}/none", capsys)
+        # As in the manifests.
+        found = findings(shell("doctor", "--json", PGSSLMODE="verify-full", PGSSLROOTCERT=str(authority.ca)))
+        without = findings(shell("doctor", "--json", PGSSLROOTCERT=""))["certificate"]
+
+    assert found["certificate"]["text"].startswith("the certificate of localhost")
+    assert (found["certificate"]["level"], without["level"]) == ("warning", "unknown")
+    assert "set sslmode=verify-full" in without["text"]
+
+
+def test_a_certificate_that_the_driver_accepts_is_not_refused(
+    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default = ssl.create_default_context
+
+    def strict(**options: Any) -> ssl.SSLContext:
+        """Make a default context as from Python 3.13 on."""
+        context = default(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    authority = Authority(tmp_path / "authority")
+    with tls_before(dsn, authority.certify("localhost")) as port:
+        secured = f"postgresql://postgres@localhost:{port}/none?sslmode=verify-full&sslrootcert={authority.ca}"
+        found = findings(Shell(secured, capsys)("doctor", "--json"))["certificate"]
+
+    assert found["level"] == "warning", found["text"]
+
+
+def test_the_disk_and_the_certificate_have_a_row_if_they_cannot_be_checked(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = findings(Shell(dsn, capsys)("doctor", "--json"))
+
+    assert (found["disk"]["level"], found["certificate"]["level"]) == ("unknown", "unknown")
+    assert "run `df` on the machine of Postgres" in found["disk"]["text"]

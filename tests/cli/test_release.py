@@ -103,7 +103,7 @@ def test_status_shows_the_hold_of_one_cluster_while_another_fires(shell: Shell) 
     start(shell, STAGING, holder=2)
 
     assert shell("status", "--json").json["hold"] == ANOTHERS
-    assert f"{WORDS}green: {ANOTHERS}; others fire" in shell("status").out.splitlines()
+    assert f"{WORDS}green: {ANOTHERS}; others fire; is its SHARDCLOCK_DSN right?" in shell("status").out.splitlines()
 
 
 def test_a_command_without_an_identity_reports_no_hold_of_another_installation(
