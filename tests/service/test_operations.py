@@ -13,38 +13,29 @@ from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.dead_letter_run import DeadLetterRun
 from shardclock_server.service.dead_letters import redriving
-from shardclock_server.service.deliveries import retry_many
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, change_keys
 from shardclock_server.service.operations import (
     NOW,
     cancel_operation,
     change_page,
     continue_operation,
-    find_operation,
-    page_of,
 )
 from shardclock_server.sql.clients.search import TimerFilter
 from shardclock_server.sql.deliveries.dead_letters import DeadLetterFilter
-from shardclock_server.sql.deliveries.find import DeliveryFilter
 from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.operations.operations import (
-    DueOperation,
-    Operation,
-    OperationFilter,
     claim_operation,
     find_due_operation,
-    forget_operations,
     take_page,
 )
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import add_timers, query, value
-from tests.support.operations import an_operator
+from tests.support.operations import EACH, an_operator, begun, counts, shown
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import session as opened
 
-EACH = OperationFilter()
 IN_A_DAY = "now() + interval '1 day'"
 
 
@@ -62,26 +53,6 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ADD_PAGE = "insert into shardclock.operation_pages (operation_id, page, role, keys) values ($1, -1, 'eve', $2)"
-
-
-async def begun(session: Session, verb: str = CANCEL, **parameters: object) -> DueOperation:
-    """Begin an operation over all timers, as the console does, and leave it to gateways."""
-    bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(verb, ("PENDING",), parameters))
-    await bulk.find(session, NO_PROGRESS)
-    await bulk.start(session, due_in_s=NOW)
-    due = await find_due_operation(session)
-    assert due is not None
-    assert due.operation_id == bulk.operation_id
-    return due
-
-
-async def shown(session: Session, due: DueOperation) -> Operation:
-    return await find_operation(session, EACH, due.operation_id)
-
-
-async def counts(session: Session, due: DueOperation) -> tuple[str, int, int, int]:
-    it = await shown(session, due)
-    return it.state, it.matched, it.changed, it.unchanged
 
 
 async def intents_of(dsn: str) -> dict[str, int]:
@@ -346,76 +317,3 @@ async def test_a_gateway_leaves_the_operations_of_another_login(dsn: str, sessio
     await continue_operation(operator, due)
 
     assert await counts(operator, due) == ("RUNNING", 3, 0, 0)
-
-
-async def test_a_begin_that_is_repeated_finds_its_operation(dsn: str, operator: Session) -> None:
-    await add_timers(dsn, 3, IN_A_DAY)
-    actor, numbers = an_operator(), []
-    for _ in range(2):
-        bulk = BulkChange(actor, TimerFilter(), ChangeKind(CANCEL, ("PENDING",)))
-        await bulk.find(operator, NO_PROGRESS)
-        await bulk.start(operator, due_in_s=NOW)
-        numbers.append(bulk.operation_id)
-
-    assert numbers[0] == numbers[1]
-    assert await value(dsn, "select count(*) from shardclock.operation_pages") == 2
-
-
-async def test_a_change_in_one_step_is_an_operation_that_has_ended(dsn: str, operator: Session) -> None:
-    await declare(dsn, HANDLER)
-    await bury(dsn, 3)
-    run = DeadLetterRun(an_operator(), redriving(operator), DeadLetterFilter())
-    await run.run(operator, NO_PROGRESS, dry_run=False)
-    await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 h'")
-
-    changed = await retry_many(operator, DeliveryFilter(HANDLER), dry_run=False, by=an_operator())
-    would = await retry_many(operator, DeliveryFilter(HANDLER), dry_run=True, by=an_operator())
-
-    assert would.operation_id is None
-    found = (await page_of(operator, EACH, size=10)).operations
-    assert [(it.operation_id, it.verb, it.state, it.changed) for it in found] == [
-        (changed.operation_id, "deliveries retry", "DONE", 3),
-        (run.operation_id, "dead-letters redrive", "DONE", 3),
-    ]
-    assert found[0].filter == f'{{"target": "{HANDLER}"}}'
-
-
-async def test_operations_are_found_by_their_verb_actor_and_state_page_by_page(dsn: str, operator: Session) -> None:
-    await add_timers(dsn, 3, IN_A_DAY)
-    first = await begun(operator, PAUSE)
-    await cancel_operation(operator, EACH, first.operation_id)
-    second = await begun(operator, CANCEL, reason="closed")
-
-    async def numbers(**wanted: Any) -> list[int]:
-        return [it.operation_id for it in (await page_of(operator, OperationFilter(**wanted), size=9)).operations]
-
-    role = (await shown(operator, first)).role
-    assert await numbers() == [second.operation_id, first.operation_id]
-    assert await numbers(verb="pause") == await numbers(state="CANCELED") == [first.operation_id]
-    assert await numbers(actor=role) == await numbers()
-    assert await numbers(actor=role, of_operators=False) == await numbers(tenant_id="x", of_all=False) == []
-    page = await page_of(operator, EACH, size=1)
-    rest = await page_of(operator, EACH, size=1, page=page.next)
-    assert [it.operation_id for it in rest.operations] == [first.operation_id]
-    assert (await shown(operator, second)).reason == "closed"
-    wrongs: list[tuple[dict[str, Any], str]] = [({"state": "x"}, "RUNNING"), ({}, "not from a list of operations")]
-    for wrong, words in wrongs:
-        with pytest.raises(Refusal, match=words):
-            await page_of(operator, OperationFilter(**wrong), size=1, page="x")
-
-
-async def test_an_operation_is_deleted_400_days_after_its_end(dsn: str) -> None:
-    async with opened(dsn, "gateway") as gateway:
-        await add_timers(dsn, 3, IN_A_DAY)
-        for days in (0, 399, 401):
-            due = await begun(gateway, PAUSE)
-            await cancel_operation(gateway, EACH, due.operation_id)
-            await query(
-                dsn,
-                "update shardclock.operations set ended_at = now() - $1 * interval '1 day' where operation_id = $2",
-                days,
-                due.operation_id,
-            )
-
-        assert await forget_operations(gateway) == 1
-    assert await value(dsn, "select count(*) from shardclock.operations") == 2

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from shardclock_server.service.operations import Actor
+from shardclock_server.service.bulk_change import BulkChange, ChangeKind
+from shardclock_server.service.bulk_run import NO_PROGRESS
+from shardclock_server.service.operation_verbs import CANCEL
+from shardclock_server.service.operations import NOW, Actor, find_operation
+from shardclock_server.sql.clients.search import TimerFilter
+from shardclock_server.sql.operations.operations import (
+    DueOperation,
+    Operation,
+    OperationFilter,
+    find_due_operation,
+)
+from shardclock_server.sql.session import Session
 from tests.support.factories import query, value
 from tests.support.waiting import eventually
+
+EACH = OperationFilter()
 
 
 def an_operator() -> Actor:
@@ -21,3 +34,25 @@ async def ends_of(dsn: str) -> list[tuple[str, str, int, int]]:
     await eventually(have_ended)
     asked = "select verb, state, matched, changed from shardclock.operations order by operation_id"
     return [(row["verb"], row["state"], row["matched"], row["changed"]) for row in await query(dsn, asked)]
+
+
+async def begun(session: Session, verb: str = CANCEL, **parameters: object) -> DueOperation:
+    """Begin an operation over all timers, as the console does, and leave it to gateways."""
+    bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(verb, ("PENDING",), parameters))
+    await bulk.find(session, NO_PROGRESS)
+    await bulk.start(session, due_in_s=NOW)
+    due = await find_due_operation(session)
+    assert due is not None
+    assert due.operation_id == bulk.operation_id
+    return due
+
+
+async def shown(session: Session, due: DueOperation) -> Operation:
+    """Read an operation."""
+    return await find_operation(session, EACH, due.operation_id)
+
+
+async def counts(session: Session, due: DueOperation) -> tuple[str, int, int, int]:
+    """Read an operation's state, and its numbers of found, changed and unchanged rows."""
+    it = await shown(session, due)
+    return it.state, it.matched, it.changed, it.unchanged
