@@ -1,9 +1,9 @@
 """The database layer: the schema, the statements, and the only code that talks to Postgres.
 
-`schema/` holds the tables, one step for each subject; `functions/` holds one function in each file. Each other folder
-is a subject: it holds the subject's modules and statements, one statement in each file. The header of a function or
-statement names its input, output, locks and indexes; `included/` holds text that statements share. A module has a typed
-Python function for each statement. Only this package imports the library that connects to Postgres:
+`schema/` has the tables, one step for each subject; `functions/` has one function in each file. Each other folder
+belongs to one subject and has the subject's modules and statements, one statement in each file. The header of a
+function or statement names its input, output, locks and indexes; `included/` has text that statements share. A module
+has a typed Python function for each statement. Only this package imports the library that connects to Postgres:
 
     audit/    the record of operators' acts
     claims/   a shard's changes of `timers`: claim, plan, fire

@@ -1,4 +1,4 @@
-"""Write many rows in one statement; write the rows that the database refuses one by one."""
+"""Write many rows in one statement, but each row that the database refuses in a separate statement."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -11,7 +11,7 @@ E = TypeVar("E", bound=Exception)
 
 
 def values_at_fault(error: Exception) -> StatementRefused | None:
-    """Return the error if it refuses a row's values; None for any other error, such as a missing right."""
+    """Return the error if the error refuses a row's values; None for any other error, such as a missing right."""
     return error if isinstance(error, StatementRefused) and error.are_values_at_fault else None
 
 
@@ -28,7 +28,8 @@ async def write_in_halves(
     fault_of: Callable[[Exception], E | None],
     parts_of: Callable[[Sequence[T]], Sequence[Sequence[T]]] = halves_of,
 ) -> list[R]:
-    """Write a batch. If it holds a refused row, divide the batch until a part has that row alone; call `alone` with it.
+    """Write a batch. If the batch has a refused row, divide the batch until a part has only that row; call `alone` with
+    the row.
 
     shape:   the results of `write` and `alone`, in the order of the batch's parts
     errors:  any error of `write` for which `fault_of` gives None, and any error of `alone`

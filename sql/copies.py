@@ -1,4 +1,4 @@
-"""Make a database as a copy of another: to copy a migrated database takes a few hundredths of a second."""
+"""Make a database as a copy of another; copying a migrated database takes a few hundredths of a second."""
 
 from shardclock_server.sql.session import Session
 

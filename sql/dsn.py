@@ -1,4 +1,4 @@
-"""The address and login of the database: never shown, never sent to another process, read again for each connection."""
+"""The address and login of the database, never shown or sent to another process, read for each connection."""
 
 from pathlib import Path
 from typing import NoReturn, Self
@@ -10,11 +10,11 @@ BYTES_MAX = 16_384  # the limit for reading the file; no DSN is longer
 
 
 class InvalidDsn(ValueError):
-    """A DSN is wrong. The message never shows the DSN, because it may hold a password."""
+    """A DSN is wrong. The message never shows the DSN, because the DSN may contain a password."""
 
 
 class Dsn:
-    """Hold a DSN, or the name of the file that holds it.
+    """Hold a DSN, or the name of the file with the DSN.
 
     The file may change while a process runs: the next connection uses the new content. A `passfile` that the DSN names
     may change too: asyncpg reads that file for each connection, as libpq does.
@@ -28,7 +28,7 @@ class Dsn:
 
     @classmethod
     def of(cls, dsn: Self | str) -> Self:
-        """Return a Dsn as it is, or make one of a text.
+        """Return a Dsn unchanged, or make a Dsn from a text.
 
         errors:  InvalidDsn  the text is not a DSN
         """
@@ -36,7 +36,7 @@ class Dsn:
 
     @property
     def file(self) -> Path | None:
-        """Return the file that holds the DSN; None if the DSN was given as text."""
+        """Return the file with the DSN; None if the DSN was given as text."""
         return self._file
 
     @property

@@ -33,7 +33,7 @@ OWNER = "shardclock_owner"  # the role that sql/roles.sql makes
 _SCHEMA = "create schema if not exists shardclock"
 _TABLES = "select to_regclass('shardclock.migrations') is not null, to_regclass('shardclock.functions') is not null"
 _STEPS = "select version, checksum from shardclock.migrations"
-# A function that was dropped, by removed.sql or by hand, counts as never made.
+# A function that was dropped, by removed.sql or by hand, is made again.
 _FUNCTIONS = """\
 select f.name, f.checksum, f.release,
     f.name = 'removed' or exists (
@@ -59,13 +59,13 @@ begin
     end if;
 end
 $$"""
-# The second lock keeps other transactions from dropping or renaming the log's partitions meanwhile: Postgres would
-# refuse to change the rights of such partitions.
+# The second lock prevents other transactions from dropping or renaming the log's partitions during this transaction:
+# Postgres would refuse to change the rights of such partitions.
 _LOCK = """\
 select pg_advisory_xact_lock(hashtext('shardclock.migrate'));
 select pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'))"""
-# Lock all tables at once and soon, or none. While we wait for a lock, later transactions, also of shards, wait behind
-# us. If we locked one table after another, a deadlock with a shard's statement would be possible, and Postgres might
+# Lock all tables in one short attempt, or lock no table. During a wait for a lock, later transactions, also of shards,
+# queue behind it. Locking one table after another could cause a deadlock with a shard's statement, and Postgres might
 # end the shard's statement.
 _LOCK_TABLES = """\
 do $$
@@ -115,7 +115,7 @@ class WrongSchema(Exception):
 
 
 class WrongEncoding(WrongSchema):
-    """The database's encoding can't hold all text; the message says how to make a database that can."""
+    """The database's encoding can't represent all text; the message shows how to make a suitable database."""
 
 
 @dataclass(frozen=True)

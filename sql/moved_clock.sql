@@ -1,4 +1,4 @@
--- Gives a test's database a clock that stands still until the test moves it. It runs before `migrate`, as a superuser,
+-- Gives a test's database a clock that only the test moves. It runs before `migrate`, as a superuser,
 -- and only `sql.clock.moved.install` sends it: docs/decisions/0052-a-clock-that-tests-move.md.
 --
 -- Each database has its own catalog of functions. So this script renames the clock functions of this database alone,
@@ -9,7 +9,7 @@ create schema shardclock_clock;
 
 -- Microseconds since 2000, as in a timestamptz. The clock is a sequence and not a table, because a claim reads the
 -- clock in each of 840 slots, and a sequence is read without a plan and without a scan. Also, each session sees a new
--- time at once, even within a transaction.
+-- time immediately, even within a transaction.
 create sequence shardclock_clock.moment minvalue -9223372036854775807;
 
 alter function pg_catalog.now() rename to real_now;

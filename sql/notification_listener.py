@@ -26,7 +26,8 @@ class NotificationListener:
         self._heard_at_s = 0.0
 
     def forget(self) -> frozenset[str]:
-        """Return the words of the notifications so far, and clear them; call it before a read, so that none is lost."""
+        """Return the words of the notifications so far, and clear them; call this before a read, so that no
+        notification is lost."""
         words, self._words = frozenset(self._words), set()
         self._heard.clear()
         return words
@@ -40,7 +41,7 @@ class NotificationListener:
             if connection is not self._on:
                 await connection.add_listener(self._channel, self._hear)
                 self._on, self._heard_at_s = connection, time.monotonic()
-                return True  # a notification may have come before we listened: the caller must read first
+                return True  # a notification may have come before this session listened, so the caller must read first
             if time.monotonic() > self._heard_at_s + SILENCE_S:
                 await connection.execute("select")
                 self._heard_at_s = time.monotonic()

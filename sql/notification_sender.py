@@ -20,7 +20,8 @@ Send = Callable[[Session], Awaitable[bool]]
 
 
 class NotificationSender:
-    """Send notifications on a connection of their own, which the first opens, so that no statement waits for them."""
+    """Send notifications on a separate connection, which the first notification opens, so that no statement waits for
+    them."""
 
     def __init__(self, dsn: Dsn | str, send: Send, *, of: str, timeout_s: float) -> None:
         self._send = send

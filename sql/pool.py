@@ -1,4 +1,4 @@
-"""A pool of sessions on one database: each session serves one caller at a time, and a caller's wait is short."""
+"""A pool of sessions on one database: each session serves one caller at a time, and callers wait only briefly."""
 
 import asyncio
 import time

@@ -19,7 +19,7 @@ begin
             execute format('create role %I nologin', wanted);
         exception
             when duplicate_object or unique_violation then
-                null; -- another database of this server made it at this moment
+                null; -- another database of this server made the role at this moment
         end;
     end loop;
 end
@@ -347,7 +347,7 @@ grant select on shardclock.command_log to shardclock_consumer;
 grant select on sequence shardclock.position_seq to shardclock_consumer;
 grant execute on function shardclock.log_horizon, shardclock.read_log, shardclock.read_log_page to shardclock_consumer;
 grant select, insert on shardclock.consumers, shardclock.records_aside to shardclock_consumer;
--- No update of the key's columns: a renamed group would lose its position, like a deleted one.
+-- There is no right to update the key's columns: a renamed group would lose its position, like a deleted group.
 grant update (
     position, worked_at, lease, leased_by, leased_until, leased_for, leased_records, attempts, failures, error,
     failed_at, not_before
@@ -357,7 +357,7 @@ grant update (set_aside_at, attempts, error) on shardclock.records_aside to shar
 grant execute on function shardclock.open_group to shardclock_consumer;
 
 -- Rights to serve the HTTP API. The gateway schedules timers for its callers, as a scheduler does for itself. So the
--- gateway has a scheduler's rights, and the rights that only the API needs. It may read API keys, and can't make any.
+-- gateway has a scheduler's rights, and the rights that only the API needs. It may read API keys, but can't make keys.
 do $$
 declare
     given record;

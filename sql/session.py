@@ -39,8 +39,8 @@ EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
 # For writes that need not survive a crash: their commits wait for no disk and no replica.
 UNSYNCED = {"synchronous_commit": "off"}
 
-# Select the given backends that wait at commit for a synchronous standby. Canceling one would end its wait, and
-# make its changes visible although no standby has them. A failover would undo such changes:
+# Select the given backends that wait at commit for a synchronous standby. Canceling such a backend would end its wait,
+# and make its changes visible although no standby has them. A failover would undo such changes:
 # docs/decisions/0027-a-commit-that-waits.md.
 WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
 
@@ -146,8 +146,8 @@ class Session:
     async def rows(self, statement_name: str, /, **values: object) -> list[Record]:
         """Run the statement `<subject>/<statement_name>.sql` with a value for each of its parameters.
 
-        errors:  StoreUnavailable  no answer in time, or the connection was lost: the outcome is unknown
-                 StatementRefused  the statement or its values are at fault
+        errors: StoreUnavailable no answer in time, or the connection was lost: the outcome is unknown StatementRefused
+                the statement or its values are at fault
         """
         return await self._fetch(statement(statement_name).with_values(values))
 
@@ -237,7 +237,7 @@ class Session:
                 try:
                     yield connection
                 except StoreUnavailable as error:
-                    lost = error  # a rollback on a lost connection fails, and its error would hide the reason
+                    lost = error  # a rollback on a lost connection fails, and this error would hide the reason
                     raise
                 finally:
                     self._in_transaction = around
@@ -278,7 +278,7 @@ class Session:
             raise StoreUnavailable(str(error)) from None
 
     async def _wait_for_dropped_commits(self, connection: Connection) -> None:
-        """Refuse while a commit of a dropped connection waits, so that each retry doesn't add a waiting backend."""
+        """Refuse while a commit of a dropped connection waits; otherwise each retry would add a waiting backend."""
         waiting = [row["pid"] for row in await connection.fetch(WAIT_FOR_STANDBY, list(self._left))]
         if waiting:
             raise StoreUnavailable(

@@ -1,8 +1,9 @@
 """The settings that each session sets for itself, so that the settings of a database, role or pooler have no effect.
 
-If a promise depends on a default, an operator breaks it by changing that default. Under `repeatable read` a statement
-takes its snapshot before it waits for a lock, and then one occurrence got two records. With `synchronous_commit = off`,
-a crash lost timers after the client had got its answer. docs/decisions/0037-pinned-semantics.md has all the reasons.
+If a promise depends on a default, an operator can break the promise by changing the default. Under `repeatable read` a
+statement takes its snapshot before it waits for a lock, and then one occurrence got two records. With
+`synchronous_commit = off`, a crash lost timers after the client had got its answer.
+docs/decisions/0037-pinned-semantics.md has all the reasons.
 """
 
 import os
@@ -47,7 +48,8 @@ def settings_of(
 ) -> dict[str, str]:
     """Return a session's settings, including its `plans`, without the settings in `inherits`: the role sets these."""
     # The server ends a statement shortly before the session's timeout: otherwise the server would work on a statement
-    # after its caller has left. And a frozen client must not keep due rows locked for longer than a statement may take.
+    # after its caller has left. Also, a frozen client must not keep due rows locked for longer than a statement may
+    # take.
     limit_ms = str(int(timeout_s * 900))
     return {
         "application_name": application,
@@ -94,7 +96,7 @@ async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) ->
     try:
         await _require_own_backend(connection, settings)
         if connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
-            # A little later than the other limits, which end a slow statement and keep its session.
+            # This limit is a little later than the other limits, which end a slow statement and keep its session.
             await connection.execute(f"set transaction_timeout = {int(timeout_s * 1000)}")
     except BaseException:
         connection.terminate()

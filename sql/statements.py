@@ -1,4 +1,4 @@
-"""The SQL statements, by name: each has a file in the folder of its subject, which also holds the Python module."""
+"""The SQL statements, by name: each has a file in the folder of its subject, which also has the Python module."""
 
 import re
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ class Yielder:
         self._until_s = time.perf_counter() + TURN_S
 
     async def yield_if_due(self) -> None:
-        """Let all other tasks run, if this one has run for long enough."""
+        """Let all other tasks run, if this task has run for long enough."""
         if time.perf_counter() >= self._until_s:
             await asyncio.sleep(0)
             self._until_s = time.perf_counter() + TURN_S

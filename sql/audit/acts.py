@@ -13,7 +13,7 @@ from shardclock_server.sql.session import Session
 class NewAuditRecord:
     """An operator's act, the interface that the operator used, and the operator as far as the program knows it.
 
-    shape:   `parameters` is bounded and holds no secret: service/audit.py ensures it; `key_name` is the name of a key
+    shape: `parameters` is bounded and contains no secret, as service/audit.py ensures; `key_name` is the name of a key
              or of a person, and `subject` identifies the person at the identity provider
     """
 

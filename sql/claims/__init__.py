@@ -6,5 +6,5 @@ pauses       end the pauses whose end has come
 handed       the capacity that workers grant to a shard, and the deliveries that are handed over to these workers
 rows         the statements' results: leased timers, and lag histograms
 notifications        how a gateway tells shards that timers are due at once
-scan_window  which slots a scan reads from their oldest row, past rows that have fired
+scan_window choose the slots that a scan reads from their oldest row, past rows that have fired
 """

@@ -27,8 +27,8 @@ class Scan:
     of an outage, with a fair share for every tenant.
 
     `floor_s`: skip timers that are overdue by more than `floor_s`. The tenant part of an outage scan takes only these
-    timers. A negative `horizon_s` skips timers that are overdue by less than its amount. With a `window` the scan of
-    most slots doesn't read past rows that have fired. With a `slot` that slot alone is scanned.
+    timers. With a negative `horizon_s`, timers that are overdue by less than its amount are skipped. With a `window`
+    the scan of most slots doesn't read past rows that have fired. With a `slot`, only that slot is scanned.
     """
 
     scope: Scope
@@ -45,8 +45,8 @@ class ScanResult:
     """The timers that one scan fired and leased, the number of its `deliveries`, and the deliveries it `handed` over.
 
     `skipped` counts the occurrences that will not fire, of the schedules that the scan fired. `saturated` says that
-    there may be more due timers. `ramp_per_s` is how many timers left by an outage this shard may take in a second
-    (None: no limit). `next_tenant` is the next scan's `after_tenant`; "" is the beginning.
+    there may be more due timers. `ramp_per_s` is the number of timers left by an outage that this shard may take in a
+    second (None: no limit). `next_tenant` is the next scan's `after_tenant`; "" is the beginning.
     """
 
     server_time: datetime
@@ -150,7 +150,7 @@ async def still_leased(session: Session, holder: int, timer_keys: Sequence[int])
 async def leased_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
     """Read which timers of its own slots the holder leases, after the answer to a claim was lost on its way.
 
-    shape:   without timers that have been due for longer than a lease: such timers are free again soon, and late anyway
+    shape: timers that have been due for longer than a lease are left out: they are late, and their leases end soon
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/claims/leased_by.sql
     """

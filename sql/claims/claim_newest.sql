@@ -1,4 +1,5 @@
--- Takes the timers of the holder's slots that fell due last, so that they don't wait behind a backlog of older timers.
+-- Takes the timers of the holder's slots with the latest due dates, so that a backlog of older timers does not delay
+-- them.
 --
 -- in:    :holder bigint, :horizon interval, :lease interval, :batch integer,
 --        :floor interval or null: skip timers that are overdue by more than this,
@@ -34,7 +35,7 @@ due as materialized (
             greatest(1, :batch::integer * me.part_count / 840) as share,
             greatest(coalesce(:now::timestamptz, now()) - :floor::interval, '-infinity') as since
         from generate_series(me.part, 839, me.part_count) as s (slot)
-        -- A batch smaller than the number of slots must not always come from the same slots.
+        -- A batch that is smaller than the number of slots must not always come from the same slots.
         order by case when :batch < 840 then random() end
     ) s
     cross join lateral (

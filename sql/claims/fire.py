@@ -15,7 +15,8 @@ from shardclock_server.timers.repeat import MICROSECOND
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One leased timer that is due, its schedule's next occurrence, and the number of occurrences skipped before that.
+    """One leased timer that is due, its schedule's next occurrence, and the number of occurrences that are skipped
+    before it.
 
     `period` is the schedule's fixed period: a claim computes the later occurrences from it, without the shard.
     """
@@ -65,7 +66,7 @@ async def fire_due(
 ) -> Fired:
     """Fire leased timers: delete each from `timers`, append its record, and write its next occurrence.
 
-    It is safe to send the same firings again: timers that fired are gone, and a fence protects each row.
+    The same firings can be sent again without harm: fired timers have no row, and a fence protects each row.
 
     shape:   the keys of the deleted timers; a timer with a missing key was fenced, cancelled, moved, paused, early, or
              locked
@@ -104,7 +105,7 @@ async def fire_due(
 
 
 async def prepare_to_fire(session: Session, holder: int) -> None:
-    """Open the session, and let Postgres plan the fire statement, so that the first firing is as quick as all others.
+    """Open the session, and let Postgres plan the fire statement, so that the first firing is as fast as later ones.
 
     errors:  StoreUnavailable  no answer in time: the first firing opens the session and plans the statement
     source:  sql/claims/fire_due.sql
@@ -113,7 +114,7 @@ async def prepare_to_fire(session: Session, holder: int) -> None:
 
 
 async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:
-    """Write the first due date of leased schedules; return the keys of the planned ones.
+    """Write the first due date of leased schedules; return the keys of the planned schedules.
 
     errors:  StoreUnavailable  the outcome is unknown: the next holder plans schedules that still have no date
     source:  sql/claims/plan_schedules.sql
@@ -134,7 +135,8 @@ async def plan_schedules(session: Session, holder: int, plannings: Sequence[Plan
 
 
 async def pause_faulty(session: Session, holder: int, timer: ClaimedTimer, *, why: str) -> bool:
-    """Pause a leased timer that can't be fired, and record why; False if the timer was changed, or the lease is lost.
+    """Pause a leased timer that can't be fired, and record the reason; False if the timer was changed, or the lease is
+    lost.
 
     errors:  StoreUnavailable  the outcome is unknown: the timer's lease runs out, and the next holder pauses the timer
     source:  sql/claims/pause_faulty.sql

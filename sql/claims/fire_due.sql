@@ -22,7 +22,8 @@
 --        between the reading and the delete
 -- index: timers_pkey, two probes for each row, three if the row is locked first; holders_pkey, one for each worker
 with patience as materialized (
-    -- This setting bounds the lock waits of this statement alone: Postgres evaluates it before it locks any row.
+    -- This setting bounds only the lock waits of this statement: Postgres evaluates the setting before it locks any
+    -- row.
     select set_config('lock_timeout', '100ms', true)
 ),
 mine as materialized (
@@ -41,7 +42,8 @@ mine as materialized (
     )
     cross join patience
     cross join lateral (
-        -- A transaction that locks a row leaves its number in the row's xmax, and the number stays after its end.
+        -- A transaction that locks a row writes its number into the row's xmax, and the number stays there after the
+        -- transaction's end.
         select t.timer_key, t.xmax <> '0' as needs_lock
         from shardclock.timers t
         where t.timer_key = s.timer_key
@@ -67,7 +69,7 @@ fired as (
     -- The fence must be a condition of the delete itself: a check in the read above would let a zombie's firing pass.
     -- The fence has two parts: the row version that was claimed (docs/decisions/0036-the-fence-is-a-row-version.md),
     -- and the holder. After a failover to a replica that was behind, a new transaction may have the number of an
-    -- earlier transaction, so the version alone is not enough. No index and no join fits these conditions, because the
+    -- earlier transaction, so the version alone is not enough. These conditions fit no index and no join, because the
     -- keys are an array and "is true" follows the other conditions. So the planner can only probe the key, with any
     -- estimate of the table's size (docs/decisions/0005-queue-plans.md).
     delete from shardclock.timers t

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-Row: TypeAlias = tuple[Any, ...]  # the fields of a ClaimedDelivery: the worker makes one from the row
+Row: TypeAlias = tuple[Any, ...]  # the fields of a ClaimedDelivery, which the worker makes from the row
 Handed: TypeAlias = dict[int, list[Row]]  # by worker; each worker's rows in the order of the due dates
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """How many deliveries of each target a statement may write as claims of each worker.
+    """The numbers of deliveries of each target that a statement may write as claims of each worker.
 
     units:   lease_s is the time that a claim lasts
     """
@@ -34,7 +34,7 @@ NO_GRANTS = Grants({})
 
 
 def handed_of(records: Sequence[Row] | None) -> Handed:
-    """Sort deliveries that were handed over by worker, which is the last field of each record."""
+    """Group handed-over deliveries by worker, which is the last field of each record."""
     handed: Handed = {}
     for record in records or ():
         handed.setdefault(record[-1], []).append(record[:-1])

@@ -1,4 +1,4 @@
-"""Notifications from gateways to shards that a timer is due at once. If one is lost, the next poll finds the timer."""
+"""Notifications from gateways to shards that a timer is due now. If one is lost, the next poll finds the timer."""
 
 from shardclock_server.sql.session import Session
 
@@ -8,7 +8,7 @@ DUE = "shardclock_due"  # the channel that shards hear
 async def notify_of_due_timers(session: Session) -> bool:
     """Tell shards to claim now.
 
-    Don't call it in the transaction of a client that schedules: NOTIFY would block other transactions' commits there.
+    Don't call this in the transaction of a client that schedules: NOTIFY would block the commits of other transactions.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/claims/notify_of_due_timers.sql

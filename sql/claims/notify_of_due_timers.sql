@@ -1,4 +1,4 @@
--- Tells shards that a timer is due at once, because it was scheduled, moved, resumed or run on request.
+-- Notifies shards that a timer is due now, because it was scheduled, moved, resumed or run on request.
 --
 -- in:    nothing
 -- out:   sent boolean

@@ -12,7 +12,7 @@ with unlocked as materialized (
     for update of t skip locked
 )
 update shardclock.timers t
--- The rule stays as the client wrote it, because a repeated call is recognized by the rule's text
+-- The rule's text is unchanged, because a repeated call is recognized by this text
 -- (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
     -- A run on request that is older than the plan fires first, as after run_timers.
@@ -30,7 +30,7 @@ from unnest(
 ) as s (timer_key, version, zone, due_date, anchor, anchor_occurrence, repetitions)
 where t.timer_key = any (array(select unlocked.timer_key from unlocked))
     and t.timer_key = s.timer_key
-    -- The fence, as in fire_due: the row was not changed since it was claimed.
+    -- The fence, as in fire_due, requires that the row was not changed since its claim.
     and t.claimed_by = :holder
     and t.xmin = s.version
 returning t.timer_key

@@ -12,9 +12,9 @@ from shardclock_server.timers.model import ClaimedTimer
 
 # The constraints that refuse a key that another timer, or another timer's delivery, has.
 KEYS = ("timers_pkey", "deliveries_pkey")
-TRIES = 3  # if a row was locked in the few critical milliseconds of this many tries, something is wrong: report it
-# Numbers the requests that a process sends on several connections. Postgres's clock can't order them: it may be set
-# back.
+TRIES = 3  # a row that was locked in the few critical milliseconds of all these tries indicates a bug: report it
+# Numbers the requests that a process sends on several connections. Postgres's clock can't order the requests, because
+# it may be set back.
 request_numbers = itertools.count(1)
 
 T = TypeVar("T")
@@ -51,7 +51,8 @@ async def retry_lost_races(session: Session, send: Callable[[], Awaitable[T]]) -
     """Send a statement that reads rows and then locks them, and send it again if it lost a race.
 
     A transaction may lock a row between the read and the lock: a second try sees the lock and leaves the row out. If
-    the sequence of keys was set back, the key of a next occurrence may be taken: then the sequence is moved forward.
+    the sequence of keys was set back, the key of a next occurrence may be taken; in this case the sequence is moved
+    forward.
     """
     for _ in range(TRIES - 1):
         try:

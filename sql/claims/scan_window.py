@@ -47,7 +47,7 @@ class RotatingScan:
     scheduled late or was leased may have fallen due before the window: the rotation finds it within `rotation_s`, or
     later if scans are slow.
 
-    There may be many rows that have fired and that vacuum can't remove yet. So after a scan that took longer than
+    There may be many fired rows that vacuum can't remove yet. So after a scan that took longer than
     `long_s`, or failed after that time, the next scan reads fewer slots in full. After a quicker scan, the next one
     may read twice as many slots in full, or as many as should fit in `long_s`.
 
@@ -87,7 +87,7 @@ class RotatingScan:
             self._full_count_max = min(SLOTS, math.ceil(growth * self._full_count))
 
     def fail(self, *, now_s: float) -> None:
-        """Record that the scan got no answer; a scan that failed at once does not show how long a scan takes."""
+        """Record that the scan got no answer; an immediate failure does not show how long a scan takes."""
         if now_s <= self._began_at_s + self.long_s:
             return
         if self._since_s is None or self._full_count == 1:

@@ -4,8 +4,8 @@
 -- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text,
 --        missed_before timestamptz or null (the moment of the resume that chose `missed`), anchor timestamptz,
 --        anchor_occurrence bigint, occurrence bigint, repetitions integer, starts_job boolean, tenant_id text or null
---        (of a schedule), version xid, locker text (the number of the last transaction that locked the row, still open
---        or not; rows with the same number were locked by the same transaction)
+--        (of a schedule), version xid, locker text (the number of the last transaction that locked the row, which may
+--        have ended; rows with the same number were locked by the same transaction)
 -- locks: nothing
 -- index: timers_pkey, one probe for each key
 select

@@ -21,7 +21,7 @@ with named as materialized (
     limit :names_max::integer
 ),
 matching as materialized (
-    -- Only the first matches: a common text would cost one probe for each of many names.
+    -- Only the first matches are probed, because a common text would cost one probe for each of many names.
     select n.name, n.place
     from named n
     where position(lower(:name_contains::text) in lower(n.name)) > 0

@@ -7,5 +7,5 @@
 select t.timer_key
 from shardclock.timers t
 where t.timer_key = any (:timer_keys::bigint[])
-    -- An expression instead of a column: with the column, the planner might read all timers of a target.
+    -- This is an expression, not the column itself: with the column, the planner might read all timers of a target.
     and shardclock.is_of_system(t.target) is true

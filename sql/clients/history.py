@@ -61,12 +61,12 @@ class UpcomingTimer:
 
     @property
     def is_unplanned(self) -> bool:
-        """Return whether no shard has planned this schedule yet: its due date is a placeholder."""
+        """Return whether the schedule's due date is a placeholder, because no shard has planned the schedule yet."""
         return self.schedule is not None and self.anchor_occurrence is None
 
 
 async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
-    """Find a timer; if several had the name, the pending one, or else the one that ended last.
+    """Find a timer; if several timers had the name, find the pending timer, or else the timer that ended last.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/clients/find_timer.sql

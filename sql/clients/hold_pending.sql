@@ -2,7 +2,7 @@
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint
--- locks: the timers' rows, until the transaction ends, which is soon
+-- locks: the timers' rows, until the transaction ends
 -- index: timers_pkey, one probe for each key
 select t.timer_key
 from shardclock.timers t

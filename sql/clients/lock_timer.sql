@@ -1,4 +1,4 @@
--- Locks a pending timer until this transaction ends: no other transaction changes, fires or cancels it meanwhile.
+-- Locks a pending timer until this transaction ends, so that no other transaction changes, fires or cancels it.
 --
 -- in:    :timer_key bigint
 -- out:   timer_key bigint; no row if the timer is not pending

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from shardclock_server.sql.session import Session
 
-LOOKED_MAX = 10_000  # a timer that was paused before so many other changes is not found
+LOOKED_MAX = 10_000  # a timer is not found if this number of other timers have later changes
 
 
 @dataclass(frozen=True, slots=True)

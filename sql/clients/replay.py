@@ -37,7 +37,7 @@ def _outcome_of(request: IdempotentRequest, before: Stored | InFlight | OtherPar
 def answers_to_store(
     planned: Sequence[PlannedTimer], outcomes: Mapping[int, Scheduled | Refused]
 ) -> Iterator[tuple[IdempotentRequest, Stored]]:
-    """Yield the requests with written timers, with their answers; a refusal is not stored: it may be tried again."""
+    """Yield the requests with written timers, with their answers; a refused request may be repeated."""
     for plan in planned:
         outcome = outcomes[plan.key]
         if plan.request is not None and isinstance(outcome, Scheduled):

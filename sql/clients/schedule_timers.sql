@@ -36,7 +36,7 @@ insert into shardclock.timers (
 )
 select
     s.timer_key,
-    -- Key and created_at together identify a timer, so the statement recognizes a timer of an earlier attempt.
+    -- The key and created_at together identify a timer, so the statement recognizes a timer of an earlier attempt.
     :drawn_at::timestamptz,
     coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
     s.anchor, coalesce(s.anchor_occurrence, 0), coalesce(s.repetitions, 1),

@@ -4,8 +4,8 @@ If the connection is lost during a commit, the outcome is unknown. So keys are d
 `schedule_timers` may be called again with the same keys: it adds the missing timers and reports on all. `ScheduleBatch`
 draws the keys and writes the timers, and draws a new key for a timer if its first key belongs to another timer.
 
-A timer may come with its idempotent request (`IdempotentRequest`). Then the transaction that writes the timer also
-stores the request. If the same request is sent again within a day, the caller gets the same answer.
+A timer may come with its idempotent request (`IdempotentRequest`). In this case the transaction that writes the timer
+also stores the request. If the same request is sent again within a day, the caller gets the same answer.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from shardclock_server.timers.refusal import InvalidTimer
 # The limit of draws for one timer. After a draw of a taken key the sequence moves forward: a second draw is rare, and a
 # third very rare.
 DRAWS = 5
-NOT_TRIED = KeyTaken("")  # stands for a timer that needs a key
+NOT_TRIED = KeyTaken("")  # the mark of a timer that needs a key
 
 
 @dataclass(slots=True)
@@ -91,8 +91,8 @@ async def schedule_timers(
 ) -> list[Scheduled | Refused]:
     """Write timers under keys that were drawn before. A faulty timer is refused; the others are written.
 
-    shape:   one outcome for each timer, in their order; `requests` is empty, or has one entry for each timer; without
-             `patience` none is `Locked`
+    shape: one outcome for each timer, in their order; `requests` is empty, or has one entry for each timer; without
+           `patience` no outcome is `Locked`
     errors:  StoreUnavailable  the outcome is unknown: send the same keys and timers again
     source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-key-and-moment.md
     """

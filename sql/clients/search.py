@@ -1,7 +1,7 @@
 """Find timers by a filter, page by page.
 
-Most searches are one statement. A search of the log, and a search for a text within names, read section after section:
-no index finds their few matches among many rows.
+Most searches are one statement. A search of the log, and a search for a text within names, read section after section,
+because no index finds their few matches among many rows.
 """
 
 import math
@@ -78,9 +78,9 @@ async def find_timers(
     """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
 
     With `order_by` "change", PENDING and PAUSED timers come by their last change, newest first. With `name_contains`,
-    they come in the order of their names, and ended timers still newest first. Both this search and the search for
-    ended timers, in the log of all tenants, read section after section. If that takes longer than its limit, the page
-    ends at the place that the search has reached. This page is short or empty, and is not the last one.
+    they come in the order of their names; ended timers come newest first. Both this search and the search for ended
+    timers, in the log of all tenants, read section after section. If that takes longer than its limit, the page ends at
+    the place that the search has reached. This page is short or empty, and is not the last one.
 
     shape:   at most `size` timers; `size` is at most 10,000
     errors:  StoreUnavailable  no answer in time
@@ -107,7 +107,7 @@ async def find_timers(
 
 
 def _check_names(wanted: TimerFilter, name: str | None, order_by: str | None, *, of_ended: bool) -> None:
-    """Check that one filter is for names, and that a search within names has its tenant and its order."""
+    """Check that only one filter is for names, and that a search within names has its tenant and its order."""
     if sum(it is not None for it in (name, wanted.name_prefix, wanted.name_contains)) > 1:
         raise InvalidTimer.of(NEEDS_ONE_NAME)
     if wanted.name_contains is None:
@@ -139,7 +139,7 @@ class _Sections(Protocol):
     """Rows that are read section after section."""
 
     async def read(self, place: str, length: int, limits: Mapping[str, object]) -> tuple[list[Record], str | None]:
-        """Read one section from a cursor on; return its rows, and the next section's cursor (None: it was the last)."""
+        """Read one section from a cursor on; return its rows, and the cursor of the next section, if any."""
 
 
 class _Log(NamedTuple):
@@ -196,7 +196,7 @@ class _Steps:
         self.length = STEP_LEAST
 
     async def timed(self, look: Awaitable[T]) -> T:
-        """Run one statement, and adapt the number for the next one."""
+        """Run one statement, and adapt the number for the next statement."""
         began_s = time.monotonic()
         found = await look
         is_quick = time.monotonic() - began_s < STEP_S

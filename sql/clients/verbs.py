@@ -1,7 +1,7 @@
 """Change pending timers: one by its key or name, or many by their keys.
 
-Each verb is a SQL function that clients may also call in their own transactions. All verbs are safe to repeat. The
-answer to a repeated call is true as well: for a timer that has ended, it says how the timer ended.
+Each verb is a SQL function that clients may also call in their own transactions. All verbs are safe to repeat. A
+repeated call gets a correct answer, too: for an ended timer, the answer says how the timer ended.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -54,8 +54,7 @@ class NewRule:
 async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None = None) -> str:
     """Cancel a timer, and return its state: CANCELED, TRIGGERED, SKIPPED or UNKNOWN.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
-             InvalidTimer      neither key nor name, or both
+    errors: StoreUnavailable the outcome is unknown: call again InvalidTimer neither key nor name, or both
     source:  sql/functions/timers/cancel_timer.sql
     """
     return await _state(session, "cancel_timer", which, reason=reason)
@@ -105,7 +104,8 @@ async def resume_timer(session: Session, which: TimerRef, *, missed: str = Misse
 
 
 async def run_timer(session: Session, which: TimerRef, *, operation: str | None = None) -> str:
-    """Make a timer due now; return RESCHEDULED, PENDING (it was due already), PAUSED (it stays so), or how it ended.
+    """Make a timer due now; return RESCHEDULED, PENDING (it was due already), PAUSED (it stays paused), or how it
+    ended.
 
     A schedule fires one more time, and its later due dates don't change. PENDING leaves no record: if the same
     operation is sent again after the timer has fired, that call runs the schedule's next occurrence.

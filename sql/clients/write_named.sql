@@ -1,4 +1,4 @@
--- Handles timers with names that are taken: on_conflict decides whether the statement leaves out a timer, or replaces
+-- Writes timers with names that may be taken: on_conflict decides whether the statement leaves out a timer, or replaces
 -- the pending timer of that name.
 --
 -- in:    as schedule_timers, also with empty arrays: :timer_keys bigint[], :due_dates timestamptz[], :delays text[],

@@ -33,8 +33,8 @@ class LockPatience(NamedTuple):
 class Drawn(NamedTuple):
     """Keys for timers that are not written yet, and the moment from which their schedules are planned.
 
-    A sequence that was set back draws a key a second time, but at another moment: only key and moment together identify
-    a timer.
+    A sequence that was set back draws a key a second time, but at another moment. So only key and moment together
+    identify a timer.
     """
 
     keys: Sequence[int]
@@ -55,7 +55,8 @@ def _refusal_of(error: Exception) -> Exception | None:
 class WriteAttempt:
     """One attempt to write a batch: the batch is divided in halves until each faulty timer is alone.
 
-    All parts take the same lock: an earlier attempt, with a lost answer, may have divided the batch at other timers.
+    All parts take the same lock, because an earlier attempt with a lost answer may have divided the batch at other
+    timers.
     """
 
     session: Session
@@ -83,7 +84,7 @@ class WriteAttempt:
         try:
             return await write_whole(self.session, planned, self.drawn, wait_ms)
         except StoreLocked as error:
-            # A timer without a name never waits for another timer's row: so this lock is on the whole table.
+            # A timer without a name never waits for another timer's row, so this lock is on the whole table.
             if self.patience is None or all(plan.timer.name is None for plan in planned):
                 raise
             raise _NameLocked from error
@@ -129,8 +130,9 @@ async def write_whole(
 async def _write_locked(
     connection: Connection, planned: Sequence[PlannedTimer], at: datetime
 ) -> dict[int, Scheduled | Refused]:
-    # The first statement locks the timers of an earlier attempt. So the second one finds each of them, pending or with
-    # the record of its end. Without the locks, a timer that ended during the second statement would be written again.
+    # The first statement locks the timers of an earlier attempt. So the second statement finds each of these timers,
+    # pending or with the record of its end. Without the locks, a timer that ended during the second statement would be
+    # written again.
     keys = [plan.key for plan in planned]
     await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
     added = await connection.fetch(*statement("schedule_timers").with_values(columns_of(planned, at)))

@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it, in a database of that test.
+"""A clock that only a test moves, in the test's own database.
 
 The schema `shardclock_clock` marks a database with a moved clock. Every process that serves a cluster refuses this
 database. docs/decisions/0052-a-clock-that-tests-move.md.
@@ -35,7 +35,7 @@ class NextDue:
 
 
 async def install(session: Session) -> None:
-    """Give an empty database a clock that stands still at the present moment; call this before `migrate`.
+    """Give an empty database a clock that stops at the present moment; call this before `migrate`.
 
     errors:  StatementRefused  the role is not a superuser
              StoreUnavailable  no answer in time

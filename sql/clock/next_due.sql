@@ -11,7 +11,8 @@
 -- index: none
 select
     first.due_at, first.timer_key, first.name, first.target, first.claims, first.slot,
-    -- Sets the clock as shardclock_clock.move_to does. In a database with Postgres's own clock, nothing is set.
+    -- Sets the clock as shardclock_clock.move_to does. In a database with Postgres's own clock, the statement sets no
+    -- clock.
     case
         when first.due_at > now() and first.due_at <= :until::timestamptz then
             setval(
@@ -63,7 +64,7 @@ from (
                 or d.target like 'webhook:%'
                 or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
             )
-            -- A signal waits behind a deferred signal of its instance, as in read_due_signals.sql.
+            -- A signal waits for an earlier deferred signal of its instance, as in read_due_signals.sql.
             and not (
                 d.target = 'process:instance'
                 and d.payload ->> 'kind' is distinct from 'cancel'

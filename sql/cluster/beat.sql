@@ -23,13 +23,15 @@ beaten as (
     set seen_at = greatest(now(), b.seen_at + interval '1 microsecond'), held = :held
     where exists (select from living)
         and b.holder = :holder
-        -- ">=" and not "=": an earlier beat with a lost answer may have written a newer row while this beat waited.
+        -- This is ">=" and not "=", because an earlier beat with a lost answer may have written a newer row while this
+        -- beat waited.
         and b.seen_at >= (
             select n.seen_at from shardclock.beats n where n.holder = :holder order by n.seen_at desc limit 1
         )
     returning b.holder
 )
--- The holder's own row shows whether the holder has ended. A beat that wrote nothing does not prove the end.
+-- The holder's own row shows whether the holder has ended. A beat that wrote nothing does not prove that the holder has
+-- ended.
 select
     clock_timestamp() as server_time, l.part, l.part_count, l.hold_reason,
     array(

@@ -52,7 +52,8 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: Postgres's time, the holder's part of the slots, if any, and why it may not fire.
+    """The answer to a heartbeat: Postgres's time, the holder's part of the slots, if any, and the reason if it may not
+    fire.
 
     The answer to a shard also names the workers on the shard's machine. `is_own` is False on a copy of the database and
     on a database of another installation; during an operator's hold it is True.
@@ -68,7 +69,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class EndedHolder:
-    """A holder that was ended, how many claims it held, and how long it was silent until others could take these."""
+    """A holder that was ended, the number of its claims, and its silence until other holders could take them."""
 
     holder: int
     held: int
@@ -126,7 +127,7 @@ async def assign(
     part_count: int,
     suspended: Collection[int] = (),
 ) -> bool:
-    """Give each holder its part of the slots (or none), all in one transaction; False if the caller no longer leads.
+    """Give each holder its part of the slots (or none), in one transaction; False if the caller no longer leads.
 
     Other shards may take the claims of `suspended` holders, and of no other holders.
 
@@ -147,7 +148,8 @@ async def assign(
 
 
 async def cut_off(session: Session, holders: Sequence[int]) -> int:
-    """End the sessions in which holders work, so that the sessions' locks are released; return how many were ended.
+    """End the sessions in which holders work, so that the sessions' locks are released; return the number of ended
+    sessions.
 
     A living holder opens new sessions. Its heartbeats use another session, which is not ended.
 

@@ -11,7 +11,8 @@ class Identity:
     """The identity row, as seen by a cluster that is configured for some installation.
 
     Without a `name` no named installation owns the database. Without an `origin` no cluster has run on the database.
-    `hold_reason` says why the cluster may not fire, `foreign_reason` why the database is not the cluster's.
+    `hold_reason` is the reason if the cluster may not fire, `foreign_reason` the reason if the database is not the
+    cluster's.
     """
 
     name: str | None
@@ -64,7 +65,7 @@ def hold_of_restore() -> str:
 
 
 async def release(session: Session, identity: str) -> bool:
-    """End an operator's hold, and make the installation the owner of the database if it is not yet.
+    """End an operator's hold, and make the installation the owner of the database if it is not the owner already.
 
     Logical replication copies no sequence, so the sequence of keys is moved beyond the keys that a subscriber has.
 

@@ -20,7 +20,7 @@ with taken as (
         cluster_id = :cluster_id,
         node_id = :node_id,
         lease_until = clock_timestamp() + :lease
-    -- ">=" and not "=": if two calls come at once, the second call waits for the first, and Postgres checks all
+    -- This is ">=" and not "=": of two concurrent calls, the second call waits for the first, and Postgres checks all
     -- conditions below on the row that the first call wrote. If that row is the coordinator's own renewal, with a lost
     -- answer, the coordinator still leads.
     where c.renewed_at >= (select n.renewed_at from shardclock.leadership n order by n.renewed_at desc limit 1)

@@ -1,4 +1,4 @@
-"""Which coordinator leads, in which term, and how many keepers of each role an operator or a policy wants."""
+"""The leading coordinator, its term, and the number of keepers of each role that an operator or a policy wants."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class RampRate:
-    """The rate limit for timers left by an outage (None: no limit), and since when shards fire (None: no shard)."""
+    """The rate limit for timers left by an outage (None: no limit), and the start of firing (None: no shard)."""
 
     per_s: int | None
     served_since: datetime | None
@@ -32,7 +32,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class ScalingPolicy:
-    """How many keepers of a role are wanted, and the bounds for this number if the forecast may change it."""
+    """The wanted number of keepers of a role, and the bounds for this number if the forecast may change it."""
 
     wanted: int
     wanted_min: int | None
@@ -85,7 +85,7 @@ async def lead(
 
 
 async def read_leading(session: Session) -> tuple[str, int] | None:
-    """Read which cluster leads, or has just been given the lead, and in which term; None: no cluster leads.
+    """Read the cluster that leads, or to which the lead was just given, with its term; None: no cluster leads.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_leading.sql
@@ -113,7 +113,7 @@ async def resign(session: Session, leader: int) -> None:
 
 
 async def scale(session: Session, role: str, wanted: int) -> tuple[int, int]:
-    """Set how many keepers of a role are wanted, and end any policy; return the number before and the number now.
+    """Set the wanted number of keepers of a role, and end any policy; return the number before and the number now.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/scale.sql
@@ -137,7 +137,7 @@ async def read_policy(session: Session, role: str) -> ScalingPolicy:
 async def set_policy(
     session: Session, role: str, *, wanted_min: int | None, wanted_max: int | None, target_per_s: int | None
 ) -> None:
-    """Let the forecast decide how many keepers are wanted, between two numbers; None leaves a value as it was.
+    """Let the forecast choose the wanted number of keepers, between two bounds; None leaves a value unchanged.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  wanted_min would be more than wanted_max
@@ -147,7 +147,7 @@ async def set_policy(
 
 
 async def follow_forecast(session: Session, leader: int, role: str, *, term: int, wanted: int) -> bool:
-    """Set, as the leader, how many keepers of a role are wanted; False without the lead, or after a change of policy.
+    """Set, as the leader, the wanted number of keepers of a role; False without the lead, or after a change of policy.
 
     errors:  StoreUnavailable  the outcome is unknown: read and decide again
     source:  sql/cluster/follow_forecast.sql
@@ -185,7 +185,7 @@ async def read_ramp(session: Session, *, silent_s: float) -> RampRate:
 
 
 async def set_ramp(session: Session, ramp_per_s: int | None) -> tuple[int | None, int | None]:
-    """Set how many timers left overdue by an outage are fired in a second (None: no limit); return before and now.
+    """Set the firing rate per second for timers left by an outage (None: no limit); return the rates before and now.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/set_ramp.sql

@@ -1,4 +1,4 @@
--- Reads a role's policy, how many of its keepers are alive, and how many records the log has.
+-- Reads a role's policy, the number of its living keepers, and the number of the log's records.
 --
 -- in:    :role text
 -- out:   one row: wanted integer, wanted_min integer and wanted_max integer (nulls: no policy), target_per_s integer,

@@ -1,4 +1,4 @@
--- Reads what an installation must know of its Postgres server.
+-- Reads the facts about its Postgres server that an installation needs.
 --
 -- in:    nothing
 -- out:   one row: major integer (15 to 18), role text (the current role), has_schema boolean (whether the schema

@@ -31,7 +31,8 @@ recorded as (
     select greatest(max(c.position), (select max(l.position) from shardclock.command_log l)) as position
     from shardclock.consumers c
 ),
--- Logical replication copies rows but no sequences: without this, the next positions would be below the copied records.
+-- Logical replication copies rows but no sequences: without this step, the next positions would be below the copied
+-- records.
 gone_on as (
     select setval('shardclock.position_seq', r.position)
     from recorded r
@@ -40,4 +41,4 @@ gone_on as (
 )
 select r.name, r.origin
 from released r
-where (select count(*) from gone_on) >= 0 -- always true; Postgres runs gone_on only because this reads it
+where (select count(*) from gone_on) >= 0 -- always true; Postgres executes gone_on only because this condition reads it

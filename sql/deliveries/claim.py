@@ -23,7 +23,7 @@ class Lane(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A position in a lane: right behind the delivery with this due date and this key."""
+    """A position in a lane: just after the delivery with this due date and this key."""
 
     next_attempt_at: datetime
     timer_key: int
@@ -112,7 +112,7 @@ class DeliveryScan:
 class DeliveryScanResult:
     """The result of one scan; `saturated`: more deliveries may be due; `next` is the next scan's `after`.
 
-    `is_empty` says that a search of all lanes found no delivery at all, not even one that is not due yet.
+    `is_empty` says that a search of all lanes found no delivery, including deliveries that are not due yet.
     """
 
     server_time: datetime
@@ -171,7 +171,7 @@ async def find_due_lanes(
 ) -> DueLanes:
     """Find the endpoints of deliveries that have become due since `behind`; without it, within the last five seconds.
 
-    shape:   at most `deliveries` are read, and `each` endpoints of one tenant returned
+    shape: at most `deliveries` deliveries are read, and at most `each` endpoints of one tenant are returned
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/deliveries/find_due_lanes.sql
     """
@@ -210,10 +210,11 @@ def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] |
 
 
 class Renewal(NamedTuple):
-    """The claims that are still the holder's; all other claims of the call are lost.
+    """The claims that the holder still has; all other claims of the call are lost.
 
     A claim in `locked` was not renewed, because a transaction has locked the delivery: the lease's end did not move.
-    While that lock lasts, no worker can claim the delivery. After it, the first call claims the delivery or renews it.
+    While that lock lasts, no worker can claim the delivery. After the lock, the first call claims the delivery or
+    renews its lease.
     """
 
     renewed: frozenset[Claim] = frozenset()

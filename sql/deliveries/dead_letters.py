@@ -72,7 +72,7 @@ class DeadLetterFilter:
 async def find_dead_letters(
     session: Session, wanted: DeadLetterFilter, *, limit: int, after: DeadLetterCursor | None = None
 ) -> tuple[list[DeadLetter], bool]:
-    """Find dead letters, the one that was given up last first; say whether there are more.
+    """Find dead letters, the latest first; return also whether there are more.
 
     shape:   at most `limit`, after the cursor `after`; the page ends once its dead letters have `PAGE_BYTES`
     errors:  StoreUnavailable  no answer in time
@@ -190,7 +190,7 @@ async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, r
 
 
 class ClosedTarget(NamedTuple):
-    """A target of a tenant that would not be called for a redriven dead letter, and the reason.
+    """A target that would not be called for a tenant's redriven dead letter, and the reason.
 
     `waits`: a redriven delivery would wait for an app; without `waits` it would be given up again. `disabled`: the
     target is an endpoint that can be enabled.

@@ -83,7 +83,7 @@ class DeliveryFilter:
 
 
 async def find_delivery(session: Session, timer_key: int) -> DeliveryState | None:
-    """Find the delivery of a timer; None if the timer has none, or if the delivery has ended: then only the log has it.
+    """Find the delivery of a timer; None if the timer has none, or if the delivery has ended and only the log has it.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_delivery.sql

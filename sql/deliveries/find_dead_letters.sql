@@ -9,7 +9,7 @@
 -- locks: nothing
 -- index: dead_letters_pkey, dead_letters_by_target, or the whole table, which operators should keep small
 with found as (
-    -- This part reads no JSON: otherwise Postgres would write the JSON of all dead letters as text and sort it.
+    -- This part reads no JSON, because Postgres would otherwise write and sort the JSON of all dead letters as text.
     select d.*
     from shardclock.dead_letters d
     where (:timer_key::bigint is null or d.timer_key = :timer_key)

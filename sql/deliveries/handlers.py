@@ -8,7 +8,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class DeclaredHandler:
-    """One handler: its target, where its function is (`module:function`), and its policy as JSON."""
+    """One handler: its target, the place of its function (`module:function`), and its policy as JSON."""
 
     target: str
     reference: str

@@ -19,7 +19,7 @@ async def notify_of_deliveries(session: Session) -> bool:
 async def notify_of_signals(session: Session) -> bool:
     """Tell engines that a client has sent signals.
 
-    Don't call it in the client's transaction: NOTIFY would block other transactions' commits there.
+    Don't call this in the client's transaction: NOTIFY would block the commits of other transactions.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/deliveries/notify_of_signals.sql

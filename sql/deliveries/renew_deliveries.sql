@@ -27,7 +27,8 @@ renewed as (
 select r.timer_key, r.claims, false as is_locked
 from renewed r
 union all
--- The result may include a delivery that another worker claimed at this moment. The next call no longer returns it.
+-- The result may include a delivery that another worker claimed at this moment. The next call no longer returns this
+-- delivery.
 select d.timer_key, d.claims, true
 from shardclock.deliveries d
 where d.timer_key = any (

@@ -16,7 +16,7 @@ ValueT = TypeVar("ValueT")
 
 
 class DeliveryEnding(StrEnum):
-    """How a delivery ends, as its record says."""
+    """The end of a delivery, as in its record."""
 
     DELIVERED = "DELIVERED"
     DISCARDED = "DISCARDED"
@@ -61,7 +61,7 @@ async def settle_deliveries(
 ) -> Unsettled:
     """Settle attempts in one statement; return the claims that it did not settle.
 
-    It is safe to send the same settlements again: a settled delivery is gone, or has another claim.
+    The same settlements can be sent again without harm: a settled delivery has no row, or has another claim.
 
     shape:   each claim at most once; with `leaves_locked`, locked deliveries are not settled, and are returned
     errors:  StoreLocked       a transaction has locked a delivery: send the same settlements with `leaves_locked`
@@ -92,5 +92,5 @@ def _delay_of(settlement: Settlement) -> timedelta | None:
 
 
 def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:
-    """Return the values, or no values if all are the usual one: to encode an array costs more than to check it."""
+    """Return the values, or nothing if all are the usual value: encoding an array costs more than this check."""
     return [] if values.count(usual) == len(values) else values

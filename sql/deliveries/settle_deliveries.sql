@@ -58,7 +58,7 @@ gone as (
 ended as materialized (
     select
         g.*, a.intent, a.reason, a.result, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
-        -- Most attempts succeed without a result: this shorter expression makes their record.
+        -- Most attempts succeed without a result; this shorter expression makes their record.
         case
             when a.reason is null and a.result is null
                 then jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms)
@@ -126,7 +126,8 @@ again as (
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null and a.is_free))
         and a.timer_key = d.timer_key
         and a.claims = d.claims
-        -- An older claim of the delivery may be in this call too: then that claim failed, and this claim ended it.
+        -- An older claim of the delivery may also be in this call; in that case the older claim failed, and this claim
+        -- ended the delivery.
         and a.intent is null
         and d.claimed_by = :holder
     returning d.timer_key, d.claims

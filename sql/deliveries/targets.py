@@ -11,7 +11,7 @@ class Target:
     """One target, the tenant that may name it, and its open deliveries.
 
     `tenant_id` is None if all tenants may name the target. Since `closed_at` no new timer may name it. `waiting` and
-    `dead_letters` are counted up to 1,000, only for one tenant if the call names a tenant.
+    `dead_letters` are counted up to 1,000; if the call names a tenant, only for this tenant.
     """
 
     target: str

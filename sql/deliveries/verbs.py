@@ -1,7 +1,7 @@
 """Change open deliveries: end one, or make next attempts due now.
 
-All verbs are safe to repeat. The answer to a repeated call is true as well: for a delivery that has ended, it says how
-the delivery ended.
+All verbs are safe to repeat. A repeated call gets a correct answer, too: for an ended delivery, the answer says how the
+delivery ended.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,7 @@ from shardclock_server.sql.session import Session
 async def cancel_delivery(session: Session, timer_key: int, *, reason: str | None = None) -> str:
     """End an unclaimed delivery, and return its state: DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
-             StatementRefused  the delivery is a start of a job
+    errors: StoreUnavailable the outcome is unknown: call again StatementRefused the delivery is a start of a job
     source:  sql/functions/deliveries/cancel_delivery.sql
     """
     return str(await session.call_one("cancel_delivery", timer_key=timer_key, reason=reason))

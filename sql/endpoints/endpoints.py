@@ -10,8 +10,8 @@ from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
 WEBHOOK = "webhook:"  # the prefix of targets that are endpoints
-# The prefix of the targets of events for operators. These deliveries have lanes of their own, so they don't wait behind
-# an endpoint's other deliveries. An endpoint's name contains no slash.
+# The prefix of the targets of events for operators. These deliveries have lanes of their own, so an endpoint's other
+# deliveries don't delay them. An endpoint's name contains no slash.
 NOTIFY = f"{WEBHOOK}notify/"
 COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
 
@@ -115,7 +115,7 @@ async def list_endpoints(
     after_name: str | None = None,
     limit: int,
 ) -> list[ListedEndpoint]:
-    """List endpoints by tenant and name: all, one tenant's, all with one name, or those with a name after another.
+    """List endpoints by tenant and name: all endpoints, one tenant's, all with one name, or all after a name.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
@@ -149,7 +149,7 @@ async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int 
     """
     async with session.transaction() as connection:
         if most is not None:
-            # A separate statement takes the lock, so that the next statement sees the commits made during the wait.
+            # A separate statement takes the lock, so that the next statement sees commits during the wait.
             await connection.execute(*statement("lock_endpoints_of").with_values({"tenant_id": endpoint.tenant_id}))
             if await count_endpoints(session, endpoint.tenant_id) >= most:
                 raise EndpointsFull
@@ -197,7 +197,7 @@ async def change_endpoint(
 ) -> bool:
     """Change an endpoint; False if there is nothing to change, or no such endpoint.
 
-    A None leaves the value as it is; `headers` are the complete new headers; `policy` changes only the given keys.
+    None leaves a value unchanged; `headers` are the complete new headers; `policy` changes only the given keys.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/change_endpoint.sql

@@ -22,7 +22,7 @@ kept as (
         a.tenant_id, a.name, a.timer_key, a.attempt, clock_timestamp() - a.age, a.status, a.duration_ms, a.failure,
         a.body
     from attempt a
-    -- Without a foreign key: its check would wait for an operator's lock on the endpoint.
+    -- The table has no foreign key, because the key's check would wait for an operator's lock on the endpoint.
     where exists (select from shardclock.endpoints e where e.tenant_id = a.tenant_id and e.name = a.name)
     on conflict do nothing
 ),

@@ -30,7 +30,7 @@ freed as materialized (
     -- holders, including the holders that ended long ago.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
     union all
-    -- The claiming shard may itself be suspended. Then it doesn't take its own claims, because it works again.
+    -- The claiming shard itself may be suspended. In this case it doesn't take its own claims, because it works again.
     select h.holder
     from shardclock.holders h
     where h.suspended_at is not null and h.ended_at is null and h.holder <> :holder

@@ -46,7 +46,7 @@ handed as (
         payload::text as payload, attempts_max, claimed_by
 ),
 delivering as (
-    -- A firing with the target log leaves only its record, and no delivery.
+    -- A firing with the target log writes only its record, and no delivery.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
         tenant_id, timer_type, target, target_element_id, name, schedule, payload

@@ -1,6 +1,6 @@
 -- Fires or leases the rows of `due`.
 fired as (
-    -- No index fits the condition, because the keys are an array and "is true" follows the due date: so the planner can
+    -- No index fits the condition, because the keys are an array and "is true" follows the due date. So the planner can
     -- only probe the key, with any estimate of the table's size (docs/decisions/0005-queue-plans.md). All conditions of
     -- the read are repeated here, because a row may have changed since the read: only these conditions see its newest
     -- version.
@@ -12,7 +12,7 @@ fired as (
             t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
             array(select freed.holder from freed)
         )
-        -- A lease that was taken after the read stands: its holder may have been suspended then, and works again.
+        -- A lease that was taken after the read stays valid: its holder may have been suspended, and works again.
         and (
             t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
             and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
@@ -45,7 +45,7 @@ claimed as (
             t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
             array(select freed.holder from freed)
         )
-        -- A lease that was taken after the read stands: its holder may have been suspended then, and works again.
+        -- A lease that was taken after the read stays valid: its holder may have been suspended, and works again.
         and (
             t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
             and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease

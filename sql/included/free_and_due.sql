@@ -1,4 +1,4 @@
--- Restricts the timers `t` to the free ones of the slot `s` that are due before the horizon.
+-- Restricts the timers `t` to the free timers of the slot `s` that are due before the horizon.
 where t.slot = s.slot
     -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at the horizon.
     and t.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval

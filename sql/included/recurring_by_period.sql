@@ -21,7 +21,7 @@ cross join lateral (
                     )
                 )
             -- Postgres multiplies an interval as a floating-point number. So this product has hours and microseconds,
-            -- which a floating-point number holds exactly.
+            -- which a floating-point number represents exactly.
             then f.anchor
                 + (l.last_number + 1 - f.anchor_occurrence) * f.period_us / 3600000000 * interval '1 hour'
                 + (l.last_number + 1 - f.anchor_occurrence) * f.period_us % 3600000000 * interval '1 microsecond'
@@ -31,7 +31,7 @@ cross join lateral (
     from (
         select
             p.fires,
-            -- The last occurrence that is due by now; with `skip`, the last one that is too late to fire.
+            -- The last occurrence that is due by now; with `skip`, the last occurrence that is too late to fire.
             case
                 when f.missed = 'fire_all' or (p.fires and f.repetitions <> -1 and f.occurrence >= f.repetitions)
                 then f.occurrence

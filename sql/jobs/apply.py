@@ -41,7 +41,7 @@ async def apply_jobs(session: Session, entries: Sequence[JobEntry]) -> dict[str,
              StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/apply_jobs.sql
     """
-    # All callers use one order: two calls with the same jobs wait for each other without a deadlock.
+    # All callers use one order, so two calls with the same jobs wait for each other without a deadlock.
     in_order = sorted(entries, key=lambda entry: entry.spec.name)
     rows = await session.rows("apply_jobs", specs=[_spec_of(entry) for entry in in_order])
     return {row["job"]: tuple(row["changes"]) for row in rows}

@@ -48,8 +48,8 @@ due as materialized (
             -- Never clock_timestamp() here: it is volatile, so the index scan would not end after the due starts.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- "is true" fits no index: otherwise the planner uses an index in another order, and reads all jobs'
-            -- starts.
+            -- "is true" keeps the planner from an index in another order, with which it would read the starts of all
+            -- jobs.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
             and d.timer_key <> all (:running::bigint[])
@@ -85,8 +85,8 @@ of_job as materialized (
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
         j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date,
-        -- A start that asks for more than the caller's machine has waits for another worker, as it waits during the
-        -- pause after a run. The policy may be any JSON: a comparison of a text with a number is not true.
+        -- A start that needs more than the caller's machine has waits for another worker, in the same way as during the
+        -- pause after a run. The policy may be any JSON; comparing a text with a number gives false.
         j.not_before > coalesce(:now::timestamptz, now())
             or jsonb_path_exists(
                 j.policy, '$ ? (@.num_gpus > 0 || @.num_cpus > $cpus || @.memory_mib > $memory_mib)', :machine::jsonb, true
@@ -125,7 +125,7 @@ hundredth as materialized (
         from shardclock.deliveries d
         where d.target = q.target and d.target like 'job:%' and d.tenant_id = q.tenant_id
             and d.slot % (select me.part_count from me) = (select me.part from me)
-            -- "is true" fits no index: so Postgres reads the starts in the order of their due dates, up to the
+            -- "is true" fits no index, so Postgres reads the starts in the order of their due dates, up to the
             -- hundredth.
             and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
             and d.claimed_by is null
@@ -282,7 +282,7 @@ held as materialized (
     cross join lateral (
         select j.function, j.config, j.policy
         from shardclock.jobs j
-        -- This is checked on the newest version: if the run has ended since our snapshot, it has not crashed.
+        -- This condition is checked on the newest version: a run that has ended since our snapshot has not crashed.
         where j.name = c.name and j.run_timer_key = c.timer_key and j.run_claims = c.run_claims
         for update of j skip locked
     ) j
@@ -359,7 +359,7 @@ kept as (
     on conflict do nothing
 ),
 going as materialized (
-    -- A run that ends now may expect this start to replace its next attempt, but the start is skipped here. The
+    -- A run that ends now may rely on this start as its next attempt, but the start is skipped here. The
     -- transaction that ends the run has locked the job.
     select j.name
     from shardclock.jobs j
@@ -383,7 +383,7 @@ unwanted as materialized (
 dropped as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select u.timer_key from unwanted u))
-        -- "is true" fits no index: so a plan that was made on an empty table also probes the key.
+        -- "is true" fits no index, so a plan that was made on an empty table also probes the key.
         and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,

@@ -13,7 +13,7 @@ REPAIRED_MAX = 200  # the limit of repaired jobs in one call
 
 
 async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, list[str]]:
-    """Make these the jobs of the app, and withdraw its other declared jobs; return the changes, by name.
+    """Replace the jobs of the app by these, and withdraw its other declared jobs; return the changes, by name.
 
     shape:   `added`, `withdrawn` or `back`, or the names of the columns that have changed
     errors:  StoreUnavailable  the outcome is unknown: call again

@@ -111,7 +111,7 @@ decided as materialized (
             -- start on request that did not fail becomes due again, because it may have another configuration; then
             -- the job's overlap decides.
             or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
-            -- The same rule holds if this end would plan the next start. A run that did not fail is repeated in any
+            -- The same rule applies if this end would plan the next start. A run that did not fail is repeated in any
             -- case.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
             as is_over

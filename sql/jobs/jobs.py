@@ -12,8 +12,8 @@ class Job:
     """One job with its state, next start, last run and counters; `config` and `policy` are JSON texts.
 
     shape:   `next_start` is None while it runs, waits or is disabled, while no shard has planned its rule, or while its
-             next start is paused. Then `paused_start` is the time of that start; the log may no longer have the other
-             facts of the pause. The crash counts leave out the present run
+             next start is paused. If the next start is paused, `paused_start` is its time; the log may no longer have
+             the other facts of the pause. The crash counts leave out the present run
     units:   durations are in seconds, of the successful runs in the history
     """
 
@@ -115,7 +115,7 @@ async def cancel_job(session: Session, name: str, *, reason: str | None = None) 
 
 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
-    """Keep a job from starting, and tell its present run to end; return the job's state.
+    """Prevent new starts of a job, and request the end of its present run; return the job's state.
 
     errors:  StatementRefused  22023: the job is unknown
              StoreUnavailable  the outcome is unknown: call again
@@ -147,7 +147,7 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class AddedJob:
-    """A job that runs another job's function; a field of None takes the value of that other job.
+    """A job that runs another job's function; a field that is None has the other job's value.
 
     shape:   `every` or `schedule`, or neither: then the job runs only on request; `config` is JSON text
     """

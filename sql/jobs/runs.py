@@ -252,7 +252,7 @@ async def record_late_runs(session: Session, late: Sequence[EndedRun]) -> frozen
 
 
 async def watch_runs(session: Session, runs: Sequence[BegunRun]) -> dict[Claim, str | None]:
-    """Read which of these runs are to end, and why; None: another worker has ended the run.
+    """Read the runs that are to end, with the reasons; None: another worker has ended the run.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/watch_runs.sql

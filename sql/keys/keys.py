@@ -164,7 +164,7 @@ async def revoke_key(session: Session, prefix: str) -> ApiKey | None:
 
 
 async def _alone(session: Session, name: str, values: Mapping[str, object]) -> Record | None:
-    """Run a statement that counts live keys, under a table lock, so that no other caller makes a key meanwhile."""
+    """Run a statement that counts live keys, under a table lock, so that no other caller makes a key."""
     async with session.transaction() as connection:
         # A separate statement takes the lock, so that the next statement sees the commits made during the wait.
         await connection.execute(*statement("lock_api_keys").with_values({}))

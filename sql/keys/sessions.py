@@ -8,7 +8,7 @@ from shardclock_server.sql.keys.keys import ApiKey, key_of
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
 
-SESSIONS_MAX = 100  # of one key or of one person; a new session then ends the oldest one
+SESSIONS_MAX = 100  # the limit of sessions of one key or one person; beyond it, a new session ends the oldest session
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The records of timers' ends: searched without payloads; whole records are read only for clients that wait for them.
 
-A payload may have 64 KiB. A client that waits for one timer must not wait while the payloads of thousands are read.
+A payload may have 64 KiB. A client that waits for one timer must not wait while the payloads of thousands of timers are
+read.
 """
 
 from collections.abc import Collection

@@ -12,7 +12,7 @@ cross join lateral (
     from shardclock.command_log l
     where l.timer_key = k.timer_key
         and (l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]))
-        -- When a schedule catches up, SKIPPED records the occurrences that don't fire: it is not the timer's end.
+        -- When a schedule catches up, SKIPPED records the occurrences that don't fire, which is not the timer's end.
         and (l.intent <> 'SKIPPED' or l.detail ->> 'policy' = 'skip')
     order by l.recorded_at desc
     limit 1

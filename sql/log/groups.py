@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One consumer group; `lag_s` is the age of the oldest record that the group has not processed, 0 without one."""
+    """One consumer group; `lag_s` is the age of the oldest unprocessed record, 0 without such a record."""
 
     group_name: str
     partitions: int

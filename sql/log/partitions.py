@@ -26,7 +26,7 @@ async def ensure_log_partitions(session: Session) -> int:
 
 
 async def mark_day(session: Session) -> None:
-    """Record that a coordinator leads today: `drop_log_partition` counts these days, also if the clock changes later.
+    """Record that a coordinator leads today: `drop_log_partition` counts these days, even if the clock changes later.
 
     errors:  StoreUnavailable  no answer in time: call again
     source:  sql/log/mark_day.sql

@@ -48,8 +48,8 @@ probe as materialized (
 ),
 sample as materialized (
     -- Keys come from one sequence, so all slots have about the same number of timers. But a client that schedules
-    -- several timers together gives neighbouring keys different due dates. So the strides share no factor with 840:
-    -- otherwise all slots of a sample could be even, and the sample would have only every second kind of timer.
+    -- several timers together gives neighbouring keys different due dates. So the strides share no factor with 840.
+    -- Otherwise a sample could have only even slots, and so only every second kind of timer.
     select * from (
         values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
     ) as tier (probed, weight, stride, slots)

@@ -27,7 +27,7 @@ async def measure_deliveries(
 ) -> list[Waiting]:
     """Measure the waiting deliveries: at most `named` handlers by name, and all other targets as `other`.
 
-    One statement reads handlers, another statement endpoints, because tenants may have any number of endpoints.
+    One statement reads handlers and another reads endpoints, because tenants may have any number of endpoints.
 
     shape:   by name; handlers without waiting deliveries, and `other`, are included
     errors:  StoreUnavailable  no answer in time

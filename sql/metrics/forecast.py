@@ -17,7 +17,7 @@ EDGES = tuple(timedelta(seconds=second) for second in range(0, MINUTES * 60 + 1,
 class Forecast:
     """The number of pending timers that are due in each coming ten seconds, for 15 minutes.
 
-    Each number is a lower bound: of a schedule only the next occurrence counts, and more timers may be scheduled.
+    Each number is a lower bound: only the next occurrence of a schedule counts, and more timers may be scheduled.
     """
 
     steps: Sequence[int]

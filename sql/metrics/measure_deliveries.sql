@@ -1,10 +1,10 @@
 -- Measures the due deliveries that no worker has claimed: of each handler, or of all endpoints together.
 --
 -- in:    :webhooks boolean: true: endpoints, and all other targets except handlers, jobs and processes; false:
---        handlers. The two are measured separately, so that many endpoints can't hide the handlers; other statements
---        measure jobs and processes, :named integer: the limit of handlers with a separate row, handlers of an app
---        first; the row `other` has all other targets, :most bigint: the count of a row stops here, :now
---        timestamptz or null
+--        handlers. Handlers and endpoints are measured separately, so that many endpoints can't hide the handlers;
+--        other statements measure jobs and processes, :named integer: the limit of handlers with a separate row,
+--        handlers of an app first; the row `other` has all other targets, :most bigint: the count of a row stops here,
+--        :now timestamptz or null
 -- out:   target_name text, waiting bigint, oldest_s double precision (the time since the oldest waiting delivery became
 --        due; 0: none waits)
 -- locks: nothing
@@ -99,7 +99,7 @@ cross join lateral (
                 and d.tenant_id = l.tenant_id
                 and d.next_attempt_at <= coalesce(:now, now())
                 and (d.claimed_until is null or d.claimed_until <= coalesce(:now, now()))
-            -- Lane by lane, in the order of the index: otherwise the query might read the whole table.
+            -- The query reads lane by lane, in the order of the index: otherwise it might read the whole table.
             order by d.next_attempt_at
             offset 0
         ) d

@@ -1,6 +1,6 @@
--- Writes events that a process has observed, each if an endpoint of its tenant subscribes to its kind. A state that lasts
--- is observed again and again: so an event is left out if each of these endpoints had one of its kind and subject within
--- the interval.
+-- Writes events that a process has observed, each if an endpoint of its tenant subscribes to its kind. A lasting state
+-- is observed repeatedly, so an event is left out if each of these endpoints had an event of its kind and subject
+-- within the interval.
 --
 -- in:    arrays with a value for each event: :tenant_ids text[], :kinds text[], :subjects text[], :sentences text[],
 --        :details jsonb[] (each an object); :every interval

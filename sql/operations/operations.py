@@ -16,7 +16,7 @@ STATES = (RUNNING, INTERRUPTED, DONE, CANCELED, FAILED)
 class NewOperation:
     """A bulk change that begins, and its caller.
 
-    shape:   `tenant_id` is None for all tenants; `filter` is bounded and holds no secret; `change` has the verb's
+    shape:   `tenant_id` is None for all tenants; `filter` is bounded and contains no secret; `change` has the verb's
              parameters; a repeated begin with the same `request_id` finds the operation
     """
 
@@ -142,7 +142,7 @@ async def begin_operation(
         keys=list(keys),
         page_size=page_size,
     )
-    if row is None:  # another transaction has begun it after this statement's snapshot
+    if row is None:  # another transaction has begun the operation after this statement's snapshot
         raise StoreUnavailable("the operation begins at this moment")
     return int(row["operation_id"])
 

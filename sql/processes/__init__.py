@@ -3,7 +3,7 @@
 definitions  deploy and list models
 instances    start, find and signal instances, as clients do
 tasks        tasks for people
-variables    variables as JSON that Postgres can hold
+variables variables as JSON that Postgres can store
 incidents    find and resolve incidents
 service_tasks  service tasks for programs that poll for them
 signals      due signals, and the instances that receive due signals

@@ -68,7 +68,7 @@ async def apply_steps(
 ) -> AppliedSteps:
     """Write the results of a batch of signals.
 
-    An instance that was not written has changed since it was read, or is being advanced now: its signals are still due.
+    An instance that was not written has changed since it was read, or is being advanced now; its signals are still due.
     The call may be repeated with the same batch: an instance that was written has a new version and stays unchanged.
 
     errors:  StoreUnavailable  the outcome is unknown: read the signals again

@@ -331,7 +331,7 @@ still_there as materialized (
         limit 10
     ) d
     where c.node_id is null
-        -- The next statement sees a child that begins during this one.
+        -- The next statement sees a child that begins during this statement.
         and (
             d.timer_key not in (select g.timer_key from begins_gone g)
             or d.timer_key in (select h.timer_key from held h)

@@ -107,7 +107,7 @@ async def find_instances(
              sql/processes/find_instances_starting.sql, sql/processes/find_instances_running.sql
     """
     filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
-    # A statement for each filter: a generic plan for all filters would not begin at the rare rows.
+    # Each filter has a statement of its own, because a generic plan for all filters would not begin at the rare rows.
     if business_key is not None:
         rows = await session.rows("find_instances_by_business_key", business_key=business_key, state=state, **filters)
     elif state == "INCIDENT":
@@ -168,7 +168,7 @@ async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_
 
 
 async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> str:
-    """Ask for an instance to be cancelled; return SENT, its outcome (CANCELED, COMPLETED or ERROR), or NOT_FOUND.
+    """Request the cancellation of an instance; return SENT, its outcome (CANCELED, COMPLETED or ERROR), or NOT_FOUND.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/processes/cancel_instance.sql

@@ -147,10 +147,10 @@ due as (
                         and d.payload ->> 'kind' = 'cancel'
                     )
                     or (
-                        -- A start that was redriven at a rate may be due later than a signal to its instance: then the
-                        -- signal waits. A signal to a token other than the process itself (1) is to an instance that
-                        -- has begun. The start is read as a value: with a join, a plan that was made on an empty table
-                        -- would read all deliveries for each signal.
+                        -- A start that was redriven at a rate may be due later than a signal to its instance; in this
+                        -- case the signal waits. A signal to a token other than the process itself (1) is to an
+                        -- instance that has begun. The start is read as a value: with a join, a plan that was made on
+                        -- an empty table would read all deliveries for each signal.
                         (
                             d.element_instance_key > 1
                             or coalesce(

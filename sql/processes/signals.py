@@ -8,7 +8,7 @@ from typing import NamedTuple
 from shardclock_server.sql.session import Session
 from shardclock_server.sql.statements import call_of, statement
 
-START_LOCK_WAIT = "100ms"  # short, because the engine processes no other signals meanwhile
+START_LOCK_WAIT = "100ms"  # short, because the engine processes no other signals during it
 RECEIVERS_MAX = 500  # the limit of receivers of one statement that sends a thrown signal
 RECEIVERS_BYTES_MAX = 4 * 2**20  # the limit of variables, for all receivers of that statement together
 TAKEN_BYTES_MAX = 32 * 2**20  # the limit of signals and states that one statement reads; the last may exceed it

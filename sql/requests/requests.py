@@ -62,7 +62,8 @@ async def begin_requests(
     request only once: a second call would get the same lock again.
 
     shape:   one outcome for each request, in their order; of two requests with the same key the second is `InFlight`
-             if the caller must do the first. A stored body is the same JSON, perhaps with other spaces or key order.
+             if the caller must do the first. A stored body is the same JSON, but spaces and the order of keys may
+             differ.
     errors:  asyncpg's own, as from any statement of the caller's transaction
     source:  sql/requests/lock_requests.sql, sql/requests/find_requests.sql
     """
@@ -109,7 +110,7 @@ async def find_answered(session: Session, requests: Sequence[IdempotentRequest])
 async def forget_requests(session: Session) -> int:
     """Empty the table of the day before yesterday; return the number of emptied tables, 1 or 0.
 
-    Call it about once an hour. A day without a call costs only space.
+    Call it about once an hour. A day without a call only takes space.
 
     errors:  StoreUnavailable  no answer in time, or a transaction (a dump) has locked that table: call again later
     source:  sql/functions/requests/forget_requests.sql

@@ -20,7 +20,7 @@ create table shardclock.timers (
     tenant_id text not null default 'default',
     timer_type text not null default 'USER',
     target text not null default 'log',
-    -- In a plain timer, the columns that only schedules need are null: so its insert writes a sixth less write-ahead
+    -- In a plain timer, the columns that only schedules need are null, so its insert writes a sixth less write-ahead
     -- log.
     zone text,
     target_element_id text,
@@ -30,10 +30,10 @@ create table shardclock.timers (
     -- Occurrence n of a repeat is due at anchor + (n - anchor_occurrence) periods.
     anchor_occurrence bigint default 0,
     missed text,
-    -- The choice of a resume. In force while the row is due before changed_at, the moment of the resume; otherwise without
-    -- effect.
+    -- The choice of a resume. This column has an effect only while the row is due before changed_at, the moment of the
+    -- resume.
     missed_once text,
-    -- A paused timer keeps its due date here; its `due_date` is the end of time, which no shard ever reaches.
+    -- A paused timer keeps its due date here; its `due_date` is the end of time, which no shard reaches.
     paused_due_date timestamptz,
     -- The end of a pause, and the choice for missed occurrences at this end. Null, which takes no space, unless the
     -- pause has an end.

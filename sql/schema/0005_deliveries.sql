@@ -57,9 +57,9 @@ create table shardclock.deliveries (
     constraint deliveries_pkey primary key (timer_key),
     constraint claim_is_whole check ((claimed_by is null) = (claimed_until is null))
 )
--- The table is a queue, like timers: 0001_timers.sql has the reasons. One difference: each row is claimed at least
--- once, and all rows of a page at nearly the same time. So each page has free space for all its rows, which halves the
--- cost of a claim, and saves 270 bytes of write-ahead log.
+-- The table is a queue, like timers: 0001_timers.sql has the reasons. One difference to timers: each row is claimed at
+-- least once, and all rows of a page at nearly the same time. So each page has free space for all its rows, which
+-- halves the cost of a claim, and saves 270 bytes of write-ahead log.
 with (
     fillfactor = 40,
     autovacuum_vacuum_scale_factor = 0.02,
@@ -282,8 +282,8 @@ comment on column shardclock.endpoints.policy is
 comment on column shardclock.endpoints.disabled_at is
     'The time of a 410 answer, or of an operator''s disabling: no request is sent; null: the endpoint is enabled.';
 
--- These triggers write events for operators: 0010_notify.sql. An event that was given up is no event, so
--- that no event follows from another one. A signal to an instance that was given up leaves an incident, too.
+-- These triggers write events for operators: 0010_notify.sql. A given-up event is not an event itself, so that no event
+-- causes another event. A given-up signal to an instance also leaves an incident.
 create trigger note_dead_letter after insert on shardclock.dead_letters for each row
 when (
     new.target not like 'webhook:notify/%'

@@ -128,7 +128,7 @@ comment on column shardclock.job_runs.running_at is
     'The time at which the function was called; null: the run''s process did not start.';
 comment on column shardclock.job_runs.log is 'The last lines that the run printed or logged.';
 comment on column shardclock.job_runs.late_at is
-    'The time at which a run that was given up has ended, without effect; null: it has not.';
+    'The time at which a given-up run has ended, without effect; null: it has not ended.';
 
 -- This trigger writes events for operators: 0010_notify.sql.
 create trigger note_failed_job after update of consecutive_failures on shardclock.jobs for each row

@@ -194,9 +194,9 @@ comment on column shardclock.operations.request_id is 'The caller''s name for th
 comment on column shardclock.operations.due_at is 'The time from which any gateway continues the operation.';
 comment on column shardclock.operations.matched is 'The number of found rows.';
 comment on column shardclock.operations.expected is 'The count of the dry run; null: there was none.';
-comment on column shardclock.operations.left_out is 'Matching rows that the verb can''t change, and that are not found.';
+comment on column shardclock.operations.left_out is 'Matching rows that the verb can''t change.';
 comment on column shardclock.operations.changed is 'The number of changed rows.';
-comment on column shardclock.operations.unchanged is 'Found rows that had ended or changed meanwhile.';
+comment on column shardclock.operations.unchanged is 'Found rows that had ended or changed in the meantime.';
 comment on column shardclock.operations.by_operator is 'Whether an operator began it; tenants don''t see the operator''s name.';
 comment on column shardclock.operations.tenant_id is 'The tenant of the rows; null: all tenants.';
 comment on column shardclock.operations.change is 'The parameters of the verb, such as reason and shift.';

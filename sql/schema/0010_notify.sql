@@ -1,5 +1,5 @@
 -- Events for operators, and the endpoints that subscribe to them: docs/decisions/0088-operator-events.md. The triggers
--- that write events stand beside the tables of their rows.
+-- that write events are in the files of their tables.
 
 create table shardclock.event_subscriptions (
     tenant_id text not null,

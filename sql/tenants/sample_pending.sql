@@ -1,7 +1,8 @@
 -- Estimates a tenant's pending and paused timers, and the bytes of their payloads, from a sample of slots.
 --
--- Keys come from one sequence, so each slot has about the same share of each tenant. The stride visits all slots, with
--- consecutive keys far apart: a client that schedules several timers together gives them consecutive keys.
+-- Keys come from one sequence, so each slot has about the same share of each tenant. The stride visits all slots, and
+-- consecutive keys are far apart in it, because a client that schedules several timers together gives them consecutive
+-- keys.
 --
 -- in:    :tenant_id text, :most bigint: the limit of timers to read, for all tenants together
 -- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than

@@ -1,5 +1,5 @@
 -- Appends a record of an operator's act, with the login role of the session, and deletes up to 100 records that are
--- older than 400 days, so that old records are deleted at least as fast as new ones are added.
+-- older than 400 days, so that old records are deleted at least as fast as new records are added.
 --
 -- in:    interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,
 --        outcome text, address text

@@ -12,7 +12,7 @@ declare
     owner shardclock.identity;
 begin
     select i.* into owner from shardclock.identity i where i.singleton;
-    -- Each claim calls this function, and nearly each call returns here.
+    -- Each claim calls this function, and nearly all calls return here.
     if owner.held_why is null then
         return shardclock.foreign_reason(hold_reason.identity, owner);
     end if;

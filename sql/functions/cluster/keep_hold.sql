@@ -1,5 +1,5 @@
--- Records the begin and the end of each hold. The function is a trigger, so that it records the holds of all
--- interfaces. A new reason during a hold ends the first hold and begins another.
+-- Records the begin and the end of each hold. The function is a trigger, so that it records holds from all interfaces.
+-- A new reason during a hold ends the first hold and begins another.
 --
 -- in:    nothing
 -- out:   trigger

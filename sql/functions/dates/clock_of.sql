@@ -1,6 +1,6 @@
 -- Returns a zone's local time at a moment.
 --
--- `at time zone` reads a name first as an abbreviation: so CET would be one hour from UTC in summer, too. An
+-- `at time zone` first reads a name as an abbreviation, so CET would be one hour from UTC in summer, too. An
 -- abbreviation has no slash. A name without a slash is read by named_clock, which costs a few microseconds more.
 --
 -- in:    moment timestamptz, zone text

@@ -20,7 +20,7 @@ begin
     from shardclock.deliveries d
     where d.timer_key = cancel_delivery.timer_key and d.target like 'job:%';
     if found then
-        -- The job's row refers to this start, and only the end of its run plans the next start.
+        -- The job's row refers to this start, and only the end of the start's run plans the next start.
         raise exception 'the delivery of timer % is a start of job %: disable the job (shardclock jobs disable)',
             cancel_delivery.timer_key, quote_literal(job)
             using errcode = 'object_not_in_prerequisite_state', constraint = 'delivery_of_job';

@@ -29,4 +29,5 @@ begin atomic
 end;
 
 comment on function shardclock.closed_target is
-    'Internal: Returns the reason why a redrive to a target would fail; null: it can be called, or waits for an app.';
+    'Internal: Returns the reason if a redrive to a target would fail; null: the target can be called, or waits for an
+    app.';

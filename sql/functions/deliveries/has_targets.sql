@@ -13,11 +13,12 @@ begin atomic
     select exists (select from shardclock.handlers h where h.withdrawn_at is null)
         or exists (select from shardclock.endpoints)
         or exists (select from shardclock.jobs j where j.withdrawn_at is null)
-        -- A delivery with a removed target needs a worker, which gives it up as a dead letter. Signals may be many, and
-        -- no index fits an inequality: so the query reads the ranges before and after the signals.
+        -- A delivery with a removed target needs a worker, which gives it up as a dead letter. There may be many
+        -- signals, and no index fits an inequality, so the query reads the ranges before and after the signals.
         or exists (select from shardclock.deliveries d where d.target < 'process:instance')
         or exists (select from shardclock.deliveries d where d.target > 'process:instance');
 end;
 
 comment on function shardclock.has_targets is
-    'Internal: Returns whether workers are wanted: a target other than the log exists, or a delivery to one is open.';
+    'Internal: Returns whether workers are wanted: a target other than the log exists, or a delivery to such a target is
+    open.';

@@ -44,7 +44,7 @@ begin
                 select l.intent
                 from shardclock.command_log l
                 where l.timer_key = lock_delivery.timer_key and l.intent in ('DELIVERED', 'DISCARDED')
-                -- An expression, so that the planner does not scan the index on position for the last record.
+                -- This is an expression, so that the planner does not scan the index on position for the last record.
                 order by l.position + 0 desc
                 limit 1
             ),

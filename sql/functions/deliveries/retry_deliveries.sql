@@ -1,5 +1,5 @@
 -- A service task that a program has leased is not due until its lease ends. This function leaves a leased task
--- unchanged: otherwise a handler would get the task during the lease.
+-- unchanged, because otherwise a handler would get the task during the lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint

@@ -1,5 +1,5 @@
--- A run that is already ending, because of its time limit or because its worker shuts down, is cancelled too: its start
--- has no further attempt.
+-- A run that is already about to end, because of its time limit or its worker's shutdown, is cancelled too, so that its
+-- start has no further attempt.
 --
 -- in:    name text, reason text
 -- out:   text

@@ -1,4 +1,4 @@
--- If a client has changed the timer after it was planned, the time of the change counts.
+-- If a client has changed the timer since it was planned, the time of the change counts.
 --
 -- in:    job text, slack interval
 -- out:   boolean

@@ -30,7 +30,7 @@ begin
         for update of j skip locked
     loop
         continue when exists (select from shardclock.deliveries d where d.timer_key = found_one.run_timer_key);
-        -- The lost run still counts as a crash.
+        -- The lost run counts as a crash.
         update shardclock.jobs j
         set state = case when j.is_enabled then 'SCHEDULED' else 'DISABLED' end,
             run_timer_key = null, run_claims = null, run_holder = null, run_attempt = null, run_started_at = null,

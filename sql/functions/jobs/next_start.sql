@@ -11,4 +11,5 @@ begin atomic
 end;
 
 comment on function shardclock.next_start is
-    'Internal: Returns the next start of a job with an interval: one interval after its last end, or now if that is past.';
+    'Internal: Returns the next start of a job with an interval: one interval after its last end, or now if that time
+    has passed.';

@@ -37,7 +37,7 @@ begin
         exit when key is not null or exists (
             select from shardclock.timers t where t.tenant_id = 'default' and t.name = 'job:' || planned.name
         );
-        -- The name is free, so the key is in use: the sequence of keys was set back.
+        -- The name is free, so the conflict is about the key: the sequence of keys was set back.
         perform shardclock.advance_keys();
     end loop;
     return key;

@@ -34,8 +34,8 @@ begin
         for update of j skip locked
     loop
         begin
-            -- The job's last run ended while the clock was ahead: so the end of the run and the pause after it are in
-            -- the future. If only a start was written at that time, the pause is right and stays.
+            -- The job's last run ended while the clock was ahead, so the end of the run and the pause after it are in
+            -- the future. If only a start was written at that time, the pause is correct and stays.
             ended_ahead := (
                 found_one.last_finish > clock_timestamp() + slack
                 or found_one.not_before > clock_timestamp() + interval '1 day'
@@ -60,7 +60,7 @@ begin
                     found_one, shardclock.next_start(found_one.every_s, found_one.last_finish)
                 );
             end if;
-            -- A worker finds a crash only if the delivery is due and its lease has ended: so both dates are moved back.
+            -- A worker finds a crash only if the delivery is due and its lease has ended, so both dates are moved back.
             update shardclock.deliveries d
             set next_attempt_at = least(d.next_attempt_at, clock_timestamp()),
                 claimed_until = case

@@ -45,7 +45,7 @@ begin
     dropped := kept_for is null;
     if dropped then
         perform shardclock.require_partition_unlocked(partition_name);
-        -- All writers of the log wait behind this lock, so this call waits for it only briefly.
+        -- All writers of the log queue behind this call, so the call waits for the lock only briefly.
         set local lock_timeout = '100ms';
         lock table only shardclock.command_log in access exclusive mode;
         execute format('lock table shardclock.%I in access exclusive mode', partition_name);

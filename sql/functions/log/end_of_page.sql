@@ -34,4 +34,5 @@ end
 $$;
 
 comment on function shardclock.end_of_page is
-    'Internal: Returns the position of the last record of a page, for the records of all tenants; null: there are none.';
+    'Internal: Returns the position of the last record of a page, for the records of all tenants; null: there is no
+    record.';

@@ -17,7 +17,7 @@ declare
     day date;
     partition_name text;
 begin
-    -- Two coordinators may call at once; the second call finds all partitions made.
+    -- Two coordinators may call concurrently; the second call finds all partitions made.
     perform pg_advisory_xact_lock(hashtext('shardclock.ensure_log_partitions'));
     for ahead in 0 .. days_ahead loop
         day := (now() at time zone 'UTC')::date + ahead;
@@ -25,7 +25,7 @@ begin
         continue when to_regclass('shardclock.' || partition_name) is not null;
         begin
             -- This call waits for no lock, and a later call tries again. The attachment of a day needs an exclusive
-            -- lock on the default partition. A dump may lock that partition for hours, and later writers would wait
+            -- lock on the default partition. A dump may lock that partition for hours, and later writers would queue
             -- behind this call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;

@@ -15,22 +15,22 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- `select last_value` would not do here: it reads without the page's lock, and may return a value that is 32 too
-    -- high while the sequence writes ahead to the WAL.
+    -- `select last_value` is not sufficient here: it reads without the page's lock, and may return a value that is 32
+    -- too high while the sequence writes ahead to the WAL.
     drawn bigint := coalesce(pg_sequence_last_value('shardclock.position_seq'), 0);
     setting text := current_setting('shardclock.log_marked', true);
     mark bigint := drawn;
 begin
     -- A transaction needs one mark, so a second call takes no second lock. A client may write any value into the
-    -- setting: the transaction still takes a mark, which is not above the drawn positions. A rollback to a savepoint
+    -- setting; the transaction still takes a mark that is not above the drawn positions. A rollback to a savepoint
     -- undoes the setting together with the lock.
     if setting ~ '^-?[0-9]{1,18}$' then
         if setting::bigint between drawn - 1000000000 and drawn then
             mark := setting::bigint;
         end if;
     end if;
-    -- Any role that may connect can lock any key. So this function waits for no key and takes a lower mark instead,
-    -- which is correct too: readers wait a little longer.
+    -- Any role that may connect can lock any key. So this function does not wait for a key, and takes a lower mark
+    -- instead. A lower mark is correct too, but readers wait a little longer.
     for step in 1 .. 65536 loop
         if pg_try_advisory_xact_lock_shared(1936221036, (mark & 2147483647)::integer) then -- "shcl"
             perform set_config('shardclock.log_marked', mark::text, true);

@@ -31,7 +31,7 @@ begin
     if settled is null then
         settled := shardclock.log_horizon();
     end if;
-    -- A separate statement, so that its snapshot is newer than the horizon.
+    -- This is a separate statement, so that its snapshot is newer than the horizon.
     return query
     select l.*
     from shardclock.command_log l

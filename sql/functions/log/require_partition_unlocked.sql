@@ -12,7 +12,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     execute format('lock table shardclock.%I in access exclusive mode nowait', partition_name);
-    -- This call has got the lock. The exception releases it, because the log itself must be locked first.
+    -- This call has got the lock. The exception releases the lock, because the log itself must be locked first.
     raise exception using errcode = 'SC001';
 exception when sqlstate 'SC001' then
     return;

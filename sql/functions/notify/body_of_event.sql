@@ -1,5 +1,5 @@
--- Chat tools show `text`. In it, the characters that begin a link or mention a person or a channel are replaced by
--- similar ones, because a sentence may contain a text of a third party, such as an answer of a receiver.
+-- Chat tools show `text`. In this sentence, characters that begin a link or mention a person or a channel are replaced
+-- by similar characters, because the sentence may contain a text of a third party, such as an answer of a receiver.
 --
 -- in:    event jsonb, others integer, text_only boolean
 -- out:   jsonb

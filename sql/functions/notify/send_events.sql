@@ -38,7 +38,7 @@ begin
         select s.tenant_id, s.endpoint, t.kind, t.subject, count(*)::integer as events, max(t.event_id) as newest
         from taken t
         join shardclock.event_subscriptions s on s.tenant_id = t.tenant_id and t.kind = any (s.kinds)
-        -- A disabled endpoint gets nothing, so its own end is no event for it.
+        -- A disabled endpoint gets no events, so it is not informed that it was disabled.
         where (t.kind, t.subject) is distinct from ('endpoint.disabled', s.endpoint)
             and coalesce(t.failures >= s.failures_min, true)
         group by s.tenant_id, s.endpoint, t.kind, t.subject

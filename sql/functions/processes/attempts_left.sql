@@ -7,7 +7,7 @@ returns integer
 language sql
 immutable
 begin atomic
-    -- The default is three, as in Camunda 8. A program may also claim a task that has failed more often.
+    -- The default is three, as in Camunda 8. A program may also claim a task with more failures than the model allows.
     select greatest(coalesce(attempts_max, 3) - failed_attempts, 1);
 end;
 

@@ -1,6 +1,6 @@
 -- Two callers may cancel an instance with a start that was given up. The second caller searches the instance and finds
 -- none. Then the first caller writes the instance and deletes the dead letter. So the second caller finds no dead
--- letter either, and searches the instance again.
+-- letter, and searches the instance again.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text
@@ -38,7 +38,7 @@ begin
             if shardclock.cancel_start(instance_key) then
                 return 'SENT';
             end if;
-            -- Another caller has redriven or discarded the dead letter meanwhile: search the instance again.
+            -- Another caller has redriven or discarded the dead letter in the meantime: search the instance again.
         elsif is_sought_again then
             return 'NOT_FOUND';
         else

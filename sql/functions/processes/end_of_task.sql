@@ -1,5 +1,5 @@
--- A caller that completes a task may name a person. Then the call completes only this person's task, and the history
--- has the right name. A caller that claims an ended task gets the state in which the task ended.
+-- A caller that completes a task may name a person. In this case the call completes only this person's task, so that
+-- the history has the right name. A caller that claims an ended task gets the state in which the task ended.
 --
 -- in:    task_key bigint, tenant_id text
 -- out:   text: COMPLETED_BEFORE, CANCELED or NOT_FOUND

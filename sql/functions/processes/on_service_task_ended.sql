@@ -1,4 +1,4 @@
--- A worker's statement calls this function for each ended delivery of a service task. No other function turns the end
+-- A worker's statement calls this function for each ended delivery of a service task. Only this function turns the end
 -- of a delivery into a signal of BPMN. The function reads no row, so that Postgres inlines it into the statement that
 -- settles deliveries.
 --
@@ -29,4 +29,4 @@ begin atomic
 end;
 
 comment on function shardclock.on_service_task_ended is
-    'Internal: Returns the signal that tells an instance the end of its service task''s delivery.';
+    'Internal: Returns the signal that informs an instance of the end of its service task''s delivery.';

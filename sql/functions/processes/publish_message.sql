@@ -48,8 +48,8 @@ begin
         from (
             select distinct on (w.process_id)
                 w.subscription_key, w.instance_key,
-                -- Each process gets messages in their order: a process that has got the newest message has got all
-                -- messages, except messages that were passed over.
+                -- Each process gets messages in their order: a process with the newest message has all messages, except
+                -- messages that were skipped.
                 w.process_id <> all (had_newest) or exists (
                     select
                     from shardclock.messages m
@@ -86,7 +86,7 @@ begin
     loop
         reached := reached || got.process_id;
         if time_to_live > interval '0' and got.process_id <> all (had_newest) then
-            -- From now on this process has the newest message but not the earlier messages: these are passed over.
+            -- From now on this process has the newest message, and skips the earlier messages.
             update shardclock.messages m
             set passed_over = true
             where m.tenant_id = publish_message.tenant_id and m.name = publish_message.name

@@ -27,7 +27,7 @@ begin
         select i.created_at, i.fingerprint, i.status, i.body
         from shardclock.idempotent_requests i
         where i.slot in (today, yesterday) and i.tenant_id = w.tenant_id and i.idempotency_key = w.idempotency_key
-        offset 0 -- without it, before the first ANALYZE, the plan reads both whole days by age
+        offset 0 -- without this hint, before the first ANALYZE, the plan reads both whole days by age
     ) r
     where r.created_at > moment - interval '24 hours'
     -- After the clock was set back there may be two rows for a request: the newer row comes last.

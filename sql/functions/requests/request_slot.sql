@@ -1,4 +1,4 @@
--- Returns the slot (a table) of a request: one slot is for today, one for yesterday, and one is emptied next.
+-- Returns the slot (a table) of a request: one slot is for today, one is for yesterday, and one will be emptied next.
 -- docs/decisions/0044-idempotent-requests.md has the reason for three tables.
 --
 -- in:    moment timestamptz

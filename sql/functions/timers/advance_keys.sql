@@ -17,7 +17,8 @@ declare
     -- This limit is far above every drawn key, and far below the last bigint. Rows with higher keys are ignored here:
     -- otherwise one row with the last key would use up the sequence.
     far constant bigint := 4611686018427387904;
-    -- More keys than other sessions can draw after this read of the sequence: so setval never moves the sequence back.
+    -- Other sessions can't draw this number of keys after this read of the sequence, so setval never moves the sequence
+    -- back.
     gap constant bigint := 1000000;
     highest bigint;
 begin

@@ -15,7 +15,7 @@ language sql
 stable
 begin atomic
     -- Python's datetime ends with year 9999 (and asyncpg writes its last moment as infinity). A row that asyncpg can't
-    -- decode would make the row's whole batch fail.
+    -- decode would make its whole batch fail.
     select case
         when t.timer_key < 1
             then array['invalid_timer_key', format('timer_key %s must be at least 1', t.timer_key)]

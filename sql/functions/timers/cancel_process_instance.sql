@@ -21,7 +21,7 @@ begin
                 and shardclock.is_of_system(t.target) is not true
         );
         exit when keys = '{}';
-        -- A timer that fired during the wait for its row is gone, but its next occurrence may exist: read again.
+        -- A timer that fired during the wait for its row has no row, but its next occurrence may have one: read again.
         cancelled := cancelled + (select count(*) from shardclock.cancel_timers(keys, reason));
     end loop;
     return cancelled;

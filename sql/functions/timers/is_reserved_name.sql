@@ -11,4 +11,4 @@ begin atomic
 end;
 
 comment on function shardclock.is_reserved_name is
-    'Internal: Returns whether only timers of jobs and processes may have this name.';
+    'Internal: Returns whether the name is reserved for timers of jobs and processes.';

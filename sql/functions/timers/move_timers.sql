@@ -23,7 +23,7 @@ begin atomic
                     where l.timer_key = t.timer_key
                         and l.intent = 'RESCHEDULED'
                         and l.detail ->> 'operation' = operation
-                        -- A run of the same operation name (run_timers) is another operation.
+                        -- A run with the same operation name (run_timers) is another operation.
                         and l.detail -> 'run_now' is null
                 )
             )

@@ -18,9 +18,10 @@ begin atomic
         from shardclock.timers t
         where t.timer_key = any (timer_keys)
             and (
-                -- The clock, not now(): another transaction may have made the timer due after this one began.
+                -- This reads the clock instead of now(): another transaction may have made the timer due after this
+                -- transaction began.
                 t.due_date > clock_timestamp()
-                -- A schedule without a plan is due only so that a shard plans it; the schedule would not fire.
+                -- A schedule without a plan has a past due date so that a shard plans it, but it would not fire.
                 or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
             )
             and t.paused_due_date is null

@@ -8,7 +8,7 @@
 create or replace function shardclock.was_run(operation text, timer_key bigint, name text, tenant_id text)
 returns boolean
 language sql
-volatile -- For a new snapshot: the caller may have waited for the transaction that ran the timer.
+volatile -- A new snapshot: the caller may have waited for the transaction that ran the timer.
 set enable_seqscan = off
 begin atomic
     select exists (

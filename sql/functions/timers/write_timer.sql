@@ -39,8 +39,8 @@ begin
         -- An exception block would need a subtransaction for each timer of a bulk load.
         on conflict do nothing;
         written := found;
-        -- The check follows the write, because a former timer of this key is in the log alone. A caller that brings
-        -- its own key (not `redraws`) has checked its own tenants' rows itself.
+        -- The check follows the write, because only the log has a former timer of this key. A caller with its own key
+        -- (not `redraws`) has already checked the rows of its tenants.
         exit when written
             and not exists (select from shardclock.logged_keys l where l.timer_key = wanted.timer_key);
         bearer := shardclock.pending_key(null, wanted.name, wanted.tenant_id);
