@@ -38,20 +38,22 @@ NEVER = "NONE"
 END = "end"
 
 NEGATIVE = "A minus sign is refused, before a length or within it: a timer is due after now."
-ROUNDED = "What is finer than a microsecond is rounded up, so that no timer is early."
+ROUNDED = "A fraction finer than a microsecond is rounded up, so that no timer is early."
 DIGITS = "A decimal sign needs a digit on each side."
 ALTERNATIVE = "The alternative format of a duration (P0018-09-04T11:09:08) is refused; its units must be named."
-CALENDAR = "Years, months and weeks are read wherever days are: there is one format of durations, not two."
-YEARS = "A due date lies in the years 1 to 9999; a later one is refused."
-END_GIVEN = "A repeat may have an end, after which nothing is due."
+CALENDAR = "Years, months and weeks are allowed wherever days are allowed: there is one format of durations, not two."
+YEARS = "A due date is in the years 1 to 9999; a later date is refused."
+END_GIVEN = "A repeat may have an end, after which it has no occurrence."
 FROM_ANCHOR = (
-    "Each occurrence is counted from the anchor, so a short month or a skipped hour moves none that come later."
+    "Each occurrence is counted from the anchor, so a short month or a skipped hour does not move later occurrences."
 )
-PAST_START = "A start in the past sets the grid: the first occurrence is the grid's next, not now."
-ON_GRID = "After a late firing the next occurrence is the grid's next, not a whole period after now."
+PAST_START = (
+    "A start in the past sets the grid: the first occurrence is the next date of the grid, not the present moment."
+)
+ON_GRID = "After a late firing the next occurrence is the next date of the grid, not one period from now."
 UNIX_CRON = "Five fields are Unix cron, six are Spring's."
 TWICE = "A time that the clock shows twice fires twice if the minute or the hour starts with *, and once otherwise."
-ANY_DAY = "A ? is any day, as * is, also where both day fields have it."
+ANY_DAY = "A ? means any day, like *, even if both day fields have it."
 
 # The rows for which our answer differs, by reason; docs/when.md lists the reasons for users.
 DIFFERS = {
