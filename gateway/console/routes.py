@@ -13,6 +13,7 @@ from shardclock_server.gateway.console.pages import (
     endpoints,
     instances,
     jobs,
+    log,
     new_timer,
     one_timer,
     operations,
@@ -27,7 +28,7 @@ from shardclock_server.gateway.console.pages import (
 
 FAMILIES = (
     overview, timers, new_timer, one_timer, schedules, deliveries, dead_letters, endpoints, subscriptions, jobs, audit,
-    operations, tasks, processes, instances, cluster, tenants,
+    log, operations, tasks, processes, instances, cluster, tenants,
 )  # fmt: skip
 PAGES = tuple(it.router for it in FAMILIES)
 ROUTERS: tuple[APIRouter, ...] = (

@@ -8,6 +8,7 @@ refusals    the sentences of refusals
 outcomes    the outcome of scheduling each timer
 verbs       cancel, move, pause, resume, run now
 search      find timers by a filter, page by page
+log_search  find records of the log by a filter, page by page
 refused     find timers that a shard has paused
 firings     the last firings of schedules
 history     one timer, and the records of timers

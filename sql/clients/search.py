@@ -173,7 +173,7 @@ class _Names(NamedTuple):
 async def _find_in_sections(sections: _Sections, bounds: _Bounds, *, place: str) -> Page:
     """Read one section per statement, until the page is full, its time has passed or the last section is read."""
     size, until_s, payload_bytes = bounds
-    steps, timers = _Steps(), list[TimerState]()
+    steps, timers = SectionSteps(), list[TimerState]()
     next_place: str | None = place
     while next_place is not None:
         limits = {"page_size": size - len(timers), "bytes": payload_bytes}
@@ -189,7 +189,7 @@ async def _find_in_sections(sections: _Sections, bounds: _Bounds, *, place: str)
     return Page(timers, next=next_place)
 
 
-class _Steps:
+class SectionSteps:
     """The length of the section of one statement, adapted so that a statement takes about a tenth of a second."""
 
     def __init__(self) -> None:

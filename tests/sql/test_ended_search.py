@@ -91,7 +91,7 @@ async def test_steps_grow_while_they_are_quick_and_shrink_when_they_are_slow(mon
         now_s += step_s
 
     monkeypatch.setattr("shardclock_server.sql.clients.search.time.monotonic", lambda: now_s)
-    steps = search._Steps()
+    steps = search.SectionSteps()
     lengths = [steps.length]
     for step_s in (0.05, 0.05, 0.2, 0.2, 0.2):
         await steps.timed(take(step_s))

@@ -12,7 +12,7 @@ jobs                       jobs, and one run with its log; run_strip draws the l
 cluster                    keepers, their numbers, the ramp and the hold
 tenants                    limits and usage of tenants, and the list of keys
 operations                 changes of many rows, with their progress
-audit                      the acts of operators
+audit, log                 the acts of operators; the records of timers
 tasks                      people's tasks; task_results reads the variables of a completion
 listing, excerpts          the values of each list, and cut texts
 """

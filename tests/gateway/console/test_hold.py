@@ -36,8 +36,9 @@ PATHS = (
     "/dead-letters?target=webhook:endpoint-7", "/dead-letters/10000007", "/dead-letters/redrive",
     "/dead-letters/discard", "/endpoints", "/endpoints/endpoint-7", "/endpoints/endpoint-7/attempts", "/jobs",
     "/jobs/job-7", "/jobs/job-7/runs/60000006.1", "/tasks", "/operations", "/operations/7", "/audit",
-    "/audit?actor=ann", "/audit?verb=endpoints", "/processes", "/processes/40000007", "/instances",
-    "/instances?state=running", "/instances?state=incident", "/instances?state=completed", "/instances?state=canceled",
+    "/audit?actor=ann", "/audit?verb=endpoints", "/log", "/log?name=schedule-17", "/log?process_instance_key=77",
+    "/log?event=PAUSED", "/processes", "/processes/40000007", "/instances", "/instances?state=running",
+    "/instances?state=incident", "/instances?state=completed", "/instances?state=canceled",
     "/instances?business_key=order-50000008", "/instances/101", "/instances/50000002", "/cluster", "/tenants", "/keys",
     "/account",
 )  # fmt: skip

@@ -76,6 +76,7 @@ async def test_an_instance_shows_its_tokens_on_the_drawing_and_its_timers_with_t
     assert '<g class="token"><title>Approve the order: 1 token</title>' in shown.text
     assert re.search(rf'<a href="/console/timers/{timer}"><text class="due"[^>]*>in 1 h', shown.text)
     assert '"order": 42' in shown.main
+    assert 'href="/console/log?process_instance_key=101&amp;since=' in shown.text
     moved = await browser.submit(f"/timers/{timer}/operate", {"verb": "reschedule", "delay": "PT0S"})
     assert f"timer {timer}: RESCHEDULED" in (await browser.follow(moved)).text
     one = await browser.get(f"/timers/{timer}")

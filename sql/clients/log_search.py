@@ -1,0 +1,120 @@
+"""Find records of the log by a filter, newest first, page by page.
+
+The records of a timer or a name come by an index. Any other search reads section after section, as a search for ended
+timers does; the log has few indexes, because each firing writes it.
+"""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from shardclock.api.codes import invalid
+from shardclock.log.record import LogRecord
+from shardclock_server.sql.clients.search import SectionSteps
+from shardclock_server.sql.log.records import record_of
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import BIGINT_MAX
+from shardclock_server.timers.refusal import Refusal, shortened
+
+# Transactions that overlap draw positions in another order than their times; a busy log has this many within seconds.
+DISORDER = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Filters for records of a tenant; a field that is None filters nothing.
+
+    shape:   times from `since` to before `before`
+    """
+
+    tenant_id: str
+    name: str | None = None
+    timer_key: int | None = None
+    intent: str | None = None
+    target: str | None = None
+    process_instance_key: int | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+
+
+class RecordPage(NamedTuple):
+    """One page of records without payloads, and the `page` of the next call; None: this is the last page."""
+
+    records: list[LogRecord]
+    next: str | None
+
+
+async def find_records(
+    session: Session, wanted: RecordFilter, *, size: int, within_s: float, page: str | None = None
+) -> RecordPage:
+    """Find records, newest first; after `within_s` a page is short or empty, and is not the last one.
+
+    errors:  StoreUnavailable  no answer in time
+             Refusal           `page` is not from a search of the log
+    source:  sql/clients/find_records.sql, sql/clients/find_records_of.sql
+    """
+    after_at, after = (None, None) if page is None else _read_page(page)
+    if wanted.name is not None or wanted.timer_key is not None:
+        rows = await session.rows("find_records_of", **asdict(wanted), after_at=after_at, after=after, page_size=size)
+        records = [record_of(row) for row in rows]
+        return RecordPage(records, _page_of(records[-1]) if len(records) == size else None)
+    return await _find_in_sections(session, wanted, size=size, until_s=time.monotonic() + within_s, below=after)
+
+
+async def _find_in_sections(
+    session: Session, wanted: RecordFilter, *, size: int, until_s: float, below: int | None
+) -> RecordPage:
+    ends = await session.row("read_log_ends")
+    if ends is None or ends["last"] is None:
+        return RecordPage([], None)
+    first = ends["first"]
+    if wanted.since is not None:
+        first = max(first, await _position_near(session, wanted.since, ends["first"], ends["last"]) - DISORDER)
+    if below is None:
+        below = ends["last"] + 1
+        if wanted.before is not None:
+            near = await _position_near(session, wanted.before, ends["first"], ends["last"])
+            below = min(below, near + DISORDER)
+    filters = {name: value for name, value in asdict(wanted).items() if name not in ("name", "timer_key")}
+    steps, records = SectionSteps(), list[LogRecord]()
+    while below > first:
+        above = max(first - 1, below - steps.length)
+        left = size - len(records)
+        section = session.rows("find_records", **filters, above=above, below=below, page_size=left)
+        rows = await steps.timed(section)
+        records += [record_of(row) for row in rows]
+        if len(rows) == left:
+            return RecordPage(records, json.dumps([None, records[-1].position]))
+        below = above + 1
+        if time.monotonic() >= until_s:
+            break
+    return RecordPage(records, json.dumps([None, below]) if below > first else None)
+
+
+async def _position_near(session: Session, moment: datetime, first: int, last: int) -> int:
+    """Find a position near the first record of a moment, by bisection."""
+    while first < last:
+        middle = (first + last) // 2
+        row = await session.row("time_at_position", position=middle)
+        if row is not None and row["recorded_at"] < moment:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+def _page_of(record: LogRecord) -> str:
+    return json.dumps([record.recorded_at.isoformat(), record.position])
+
+
+def _read_page(page: str) -> tuple[datetime | None, int]:
+    try:
+        at, position = json.loads(page)
+        moment = None if at is None else datetime.fromisoformat(at)
+        if (moment is None or moment.tzinfo is not None) and 0 <= int(position) <= BIGINT_MAX:
+            return moment, int(position)
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise Refusal.of(invalid("page"), why=f"{shortened(page)} is not from a search of the log")
