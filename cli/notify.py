@@ -7,6 +7,7 @@ import typer
 
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.endpoints import endpoint_rules
+from shardclock_server.cli.file_text import read_text
 from shardclock_server.cli.lists import lists, print_if_full, print_none
 from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
@@ -18,6 +19,7 @@ from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.notify.events import EVENT_KINDS
 from shardclock_server.sql.notify.subscriptions import FoundSubscription, find_subscriptions
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.refusal import Refusal, shortened
 
 SCHEMES = ("http://", "https://")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The endpoint's name.")]
@@ -55,7 +57,11 @@ def list_(
 @notify.command()
 def add(
     where: Annotated[
-        str, typer.Argument(metavar="URL", help="The URL of a new endpoint, or the name of an existing one.")
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="The URL of a new endpoint, @FILE, or - for stdin; or the name of an existing endpoint.",
+        ),
     ],
     on: Annotated[
         str,
@@ -83,7 +89,13 @@ def add(
     as_json: Json = False,
 ) -> int:
     """Send events to a new or an existing endpoint, in place of its earlier kinds; print a new secret once."""
+    where = read_text("URL", where)
     is_url = where.lower().startswith(SCHEMES)
+    if name is not None and not is_url:
+        raise Refusal(
+            f"--name {shortened(name)} is for the URL of a new endpoint, and {shortened(where)} is a name: leave --name"
+            " out, or give a URL"
+        )
     key = EndpointName(tenant, (name or (urlsplit(where).hostname or "")) if is_url else where)
     wanted = use_cases.new_subscription(
         key, [kind.strip() for kind in on.split(",") if kind.strip()], failures_min=failures, text_only=text_only
@@ -132,7 +144,7 @@ def remove(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -
 
 @notify.command(name="test")
 def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Send one test event from this machine now, and print the endpoint's answer."""
+    """Send one test event from this machine, and print the answer; workers send the events from their machines."""
     rules = endpoint_rules()
 
     async def do(session: Session) -> int:
@@ -141,7 +153,7 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
         if as_json:
             print_json({"delivered": tried.delivered, "ms": round(tried.duration_s * 1000), "answer": tried.answer})
         else:
-            print_note(f"webhook:{name}: {tried.answer}")
+            print_note(f"webhook:{name}: {tried.answer}; this machine sent the test, and workers send the events")
         return DONE if tried.delivered else NOT_DONE
 
     return with_session(do)

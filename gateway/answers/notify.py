@@ -13,7 +13,7 @@ class EventSubscriptionAnswer(
     answers.EventSubscription,
     json_schema_extra=examples(
         endpoint="chat",
-        url="https://hooks.example.com/services/T0/B0",
+        url="https://hooks.example.com/…",
         kinds=["delivery.dead", "job.failed"],
         failures_min=3,
         text_only=False,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from shardclock_server.sql.endpoints.endpoints import EndpointName
 from shardclock_server.sql.session import Session
@@ -26,7 +27,8 @@ class EventSubscription:
 class FoundSubscription:
     """A subscription in a list, with the state of its endpoint.
 
-    `last_sent_at` is the last delivery within five minutes, and `waiting` counts the events since then.
+    `url` names the host alone, because the path of a chat room's URL is a secret. `last_sent_at` is the last delivery
+    within five minutes, and `waiting` counts the events since then.
     """
 
     tenant_id: str
@@ -80,4 +82,11 @@ async def find_subscriptions(
     source:  sql/notify/find_subscriptions.sql
     """
     rows = await session.rows("find_subscriptions", tenant_id=tenant_id, endpoint=endpoint, limit=limit)
-    return [FoundSubscription(**dict(row)) for row in rows]
+    return [FoundSubscription(**{**row, "url": _host_of(row["url"])}) for row in rows]
+
+
+def _host_of(url: str) -> str:
+    """Shorten a URL to its scheme, host and port, with "/…" in place of a path or a query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +23,41 @@ def test_a_new_url_is_an_endpoint_that_gets_the_events(shell: Shell) -> None:
     assert added.out.startswith("whsec_")
     assert "endpoint webhook:hooks.example.com gets delivery.dead, job.failed" in added.err
     (listed,) = shell("notify", "--json").json
-    assert (listed["endpoint"], listed["url"]) == ("hooks.example.com", URL)
+    assert (listed["endpoint"], listed["url"]) == ("hooks.example.com", "https://hooks.example.com/…")
     assert (listed["kinds"], listed["failures_min"]) == (["delivery.dead", "job.failed"], 3)
     (endpoint,) = shell("endpoints", "--json").json
     assert endpoint["name"] == "hooks.example.com"
+
+
+def test_no_list_shows_the_secret_part_of_a_url(shell: Shell) -> None:
+    shell("notify", "add", "https://hooks.example.com:8443/T0?token=B0", "--on", "delivery.dead")
+    shell("notify", "add", "https://hooks.example.org", "--on", "delivery.dead")
+
+    shown = [it["url"] for it in shell("notify", "--json").json]
+
+    assert shown == ["https://hooks.example.com:8443/…", "https://hooks.example.org"]
+    assert "T0" not in shell("notify").out
+
+
+@pytest.mark.parametrize("word", ["-", "@{}"])
+def test_a_url_is_read_from_standard_input_or_a_file(shell: Shell, tmp_path: Path, word: str) -> None:
+    file = tmp_path / "url"
+    file.write_text(f"{URL}\n")
+
+    added = shell("notify", "add", word.format(file), "--on", "delivery.dead", stdin=f"{URL}\n".encode())
+
+    assert added.code == DONE
+    (endpoint,) = shell("endpoints", "--json").json
+    assert (endpoint["name"], endpoint["url"]) == ("hooks.example.com", URL)
+
+
+def test_a_name_for_an_existing_endpoint_is_refused(shell: Shell) -> None:
+    shell("endpoints", "add", "ops", "--url", URL)
+
+    done = shell("notify", "add", "ops", "--on", "delivery.dead", "--name", "chat")
+
+    assert_refused(done, "--name 'chat' is for the URL of a new endpoint, and 'ops' is a name", code=BAD_INPUT)
+    assert shell("notify", "--json").json == []
 
 
 def test_an_existing_endpoint_gets_other_kinds_instead_and_none_after_the_removal(shell: Shell) -> None:
@@ -75,7 +107,10 @@ def test_a_test_event_is_sent_at_once_and_its_answer_printed(shell: Shell) -> No
         shell("notify", "add", receiver.url, "--on", "delivery.dead", "--name", "chat", **env)
         tried = shell("notify", "test", "chat", **env)
 
-    assert (tried.code, tried.err) == (DONE, "webhook:chat: it answered 204\n")
+    assert (tried.code, tried.err) == (
+        DONE,
+        "webhook:chat: it answered 204; this machine sent the test, and workers send the events\n",
+    )
     (body,) = [json.loads(it) for _, it in receiver.got]
     assert body["type"] == "notify.test"
     assert body["text"] == "a test: endpoint webhook:chat gets delivery.dead"

@@ -215,7 +215,7 @@ class EventSubscription(Answer):
 
     endpoint: str = Field(description="the name of the endpoint")
     tenant_id: str
-    url: str
+    url: str = Field(description="the endpoint's URL without its path, which may be a secret")
     kinds: tuple[str, ...]
     failures_min: int = Field(description="for job.failed: the failed runs in a row until the first event")
     text_only: bool = Field(description="whether the body has the text alone")
