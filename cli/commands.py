@@ -89,7 +89,7 @@ COMMANDS: Mapping[str, Place] = {
     "reschedule": Place(
         "reschedule:reschedule", "Move a pending timer, or many with --shift; fail if a timer has fired already."
     ),
-    "pause": Place("verbs:pause", "Pause a pending timer, or many timers, until a resume."),
+    "pause": Place("verbs:pause", "Pause a timer, or many timers, until a resume or until a moment."),
     "resume": Place(
         "verbs:resume", "Resume a paused timer, or many; a timer that fell due during the pause is due at once."
     ),

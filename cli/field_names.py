@@ -27,10 +27,11 @@ OPTIONS = {
     "shift": "--shift",
     "state": "--state",
     "tenant_id": "--tenant",
+    "until": "--until",
     "zone": "--zone",
 }
 NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
-ELSEWHERE = re.compile(r" (by|as|set) (on_conflict|zone)\b")  # a field's name in a refusal's way out
+ELSEWHERE = re.compile(r" (by|as|set|with) (on_conflict|zone|until)\b")  # a field's name in a refusal's way out
 
 
 def in_options(refusal: str, called: Mapping[str, str] = OPTIONS) -> str:

@@ -86,7 +86,8 @@ def list_(
             print_json({"timers": found.timers, "next_page": found.next})
             return DONE
         rows = [_row(timer, clock) for timer in found.timers]
-        print_table("", ["timer_key", "state", "due", "ended", "tenant", "target", "name", "schedule"], rows)
+        end = "paused until" if state.upper() == "PAUSED" else "ended"
+        print_table("", ["timer_key", "state", "due", end, "tenant", "target", "name", "schedule"], rows)
         if found.next is not None:
             print_more(f"--page {shlex.quote(found.next)}")
         return DONE
@@ -153,7 +154,7 @@ def _spaced(moment: str) -> str:
 
 
 def _row(timer: TimerState, clock: ZoneInfo | None) -> tuple[object, ...]:
-    due, ended = on_clock(timer.due_date, clock), on_clock(timer.ended_at, clock)
+    due, ended = on_clock(timer.due_date, clock), on_clock(timer.resume_at or timer.ended_at, clock)
     return timer.timer_key, timer.state, due, ended, timer.tenant_id, timer.target, timer.name, timer.schedule
 
 

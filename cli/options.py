@@ -10,10 +10,12 @@ import typer
 
 from shardclock_server.cli.field_names import OPTIONS
 from shardclock_server.cli.lengths import is_length, read_length
+from shardclock_server.service.pauses import Pause, read_until
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.timers.duration import Duration
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
+from shardclock_server.timers.schedule import missed_choice_of
 from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
@@ -72,6 +74,15 @@ MissedByPause = Annotated[
         " fire_once or fire_all. Default: policy.",
     ),
 ]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="END",
+        help="The end of the pause: a moment, such as 2027-01-31T08:00:00Z or 2027-01-31T08:00[Europe/Berlin], or a"
+        " length from now, such as 2h. Default: the pause lasts until a resume.",
+    ),
+]
 OnConflict = Annotated[
     str | None,
     typer.Option(
@@ -102,6 +113,16 @@ def timer_ref_of(timer_key: int | None, name: str | None, tenant: str | None) ->
     if (timer_key is None) == (name is None):
         raise Refusal("say which timer: give either its key or --name")
     return TimerRef(timer_key, name, DEFAULT_TENANT if tenant is None else tenant)
+
+
+def pause_of(until: str | None, missed: str | None, reason: str | None) -> Pause:
+    """Read the options of a pause.
+
+    errors:  InvalidTimer  the end is neither a moment nor a length of time, or there is no such rule
+    """
+    if until is not None and is_length(until):
+        until = str(read_length("--until", until))
+    return Pause(read_until(until, called="--until"), missed_choice_of(missed, called="--missed"), reason)
 
 
 class GivenRule(NamedTuple):

@@ -19,12 +19,15 @@ from shardclock_server.cli.options import (
     Reason,
     State,
     Tenant,
+    Until,
     Yes,
+    pause_of,
     timer_ref_of,
 )
 from shardclock_server.cli.output import Json
 from shardclock_server.cli.single import change_one
 from shardclock_server.cli.timer_filter import NO_FILTER, filter_of, one_or_many, takes_filter
+from shardclock_server.service import pauses
 from shardclock_server.service.bulk_change import PAGE_RETRY, ChangeKind
 from shardclock_server.service.filters import GivenFilter
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESUME
@@ -33,7 +36,6 @@ from shardclock_server.sql.clients.verbs import (
     TimerRef,
     cancel_process_instance,
     cancel_timer,
-    pause_timer,
     resume_timer,
     run_timer,
 )
@@ -76,14 +78,17 @@ def pause(
     given: GivenFilter = NO_FILTER,
     yes: Yes = False,
     reason: Reason = None,
+    until: Until = None,
+    missed: MissedByPause = None,
     as_json: Json = False,
 ) -> int:
-    """Pause a pending timer, or many timers, until a resume."""
-    wanted = filter_of(tenant, given)
+    """Pause a timer, or many timers, until a resume or until a moment."""
+    wanted, asked = filter_of(tenant, given), pause_of(until, missed, reason)
     which = one_or_many(timer_key, name, wanted, every=all_timers, state=state)
     if isinstance(which, TimerRef):
-        return change_one(which, partial(pause_timer, reason=reason), PAUSED, as_json=as_json)
-    change = ChangeKind(PAUSE, states_of(state, ("PENDING",)), {"reason": reason})
+        return change_one(which, partial(pauses.pause, asked=asked), PAUSED, as_json=as_json)
+    states = states_of(state, CHANGEABLE if state else ("PENDING",))
+    change = ChangeKind(PAUSE, states, pause=asked)
     return change_many(which, change, Wording("pause", "paused"), yes=yes, as_json=as_json)
 
 

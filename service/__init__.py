@@ -7,6 +7,7 @@ or raises. It does not print, does not parse options and knows no exit codes.
     explain_delivery        how the delivery to the timer's target ended
     timeline                the records of a timer around a moment
     next_due                the next occurrences of a timer
+    pauses                  pause a timer, with or without an end
     missed_count            the number of occurrences that paused schedules have missed
     overview                whether timers fire on time, what is coming, what needs a person
     hold                    put a database on hold, release it, read its hold

@@ -43,7 +43,7 @@ RECORDED_FIELDS = frozenset({
     "payload_bytes", "waiters", "endpoints", "timers_max", "payload_bytes_max", "waiters_max", "endpoints_max",
     "instances", "tasks", "messages", "definitions", "instances_max", "tasks_max", "messages_max", "definitions_max",
     "schedules", "schedules_max", "on", "kinds", "failures", "failures_min", "text_only",
-    "wanted", "min", "max", "target_per_s", "verb", "due_date",
+    "wanted", "min", "max", "target_per_s", "verb", "due_date", "until",
     # the result
     "matched", "changed", "operation_id",
 })  # fmt: skip

@@ -1,13 +1,15 @@
 """Change all timers of a filter in one bulk run. Every change can be repeated safely."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from shardclock_server.service.bulk_run import BulkBroken, BulkProgress, BulkRun
 from shardclock_server.service.operation_verbs import PAUSE, RESUME, change_keys
 from shardclock_server.service.operations import record_done
+from shardclock_server.service.pauses import Pause
 from shardclock_server.sql.clients.search import TimerFilter, find_keys, find_timers_of_system
+from shardclock_server.sql.clients.verbs import end_of_pause
 from shardclock_server.sql.operations.operations import Counts, NewOperation
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session, StoreUnavailable
@@ -16,6 +18,7 @@ from shardclock_server.timers.refusal import InvalidTimer
 FOUND_TIMERS = 10_000  # found by one search statement
 PAGE_TIMERS = 1_000  # changed in one transaction
 PAGE_RETRY = StoreRetry(attempts=5)
+USUAL_STATES = {PAUSE: ("PENDING",), RESUME: ("PAUSED",)}  # the states that the verb changes by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,15 @@ class ChangeKind:
     """One kind of change to many timers.
 
     `verb` is a verb of `operation_verbs`, `parameters` are its parameters. `states` are the states in which timers can
-    be changed. `whole`, if given, changes all timers of the filter in one statement.
+    be changed. `whole`, if given, changes all timers of the filter in one statement. `pause`, if given, makes the
+    parameters of a pause.
     """
 
     verb: str
     states: tuple[str, ...]
     parameters: Mapping[str, object] = field(default_factory=dict)
     whole: Callable[[Session], Awaitable[int]] | None = None
+    pause: Pause | None = None
 
 
 @dataclass(slots=True)
@@ -67,10 +72,13 @@ class BulkChange(BulkRun):
                 self.refusal = refusal
 
     async def find(self, session: Session, progress: BulkProgress) -> None:
-        """Find all timers, for `start`.
+        """Find all timers, for `start`; a pause gets one end for all timers.
 
         errors:  StoreUnavailable  no answer in time
+                 InvalidTimer      the end of the pause is refused
         """
+        if self.change.pause is not None:
+            self.change = await _with_end(session, self.change, self.change.pause)
         await self.find_all(self._pages(session), progress)
 
     @property
@@ -81,7 +89,7 @@ class BulkChange(BulkRun):
     def new_operation(self) -> NewOperation:
         """Describe the operation, with the state of its timers if the verb can change timers of several states."""
         states = self.change.states
-        is_chosen = len(states) == 1 and self.change.verb not in (PAUSE, RESUME)
+        is_chosen = len(states) == 1 and states != USUAL_STATES.get(self.change.verb)
         chosen = asdict(self.wanted) | {"state": states[0] if is_chosen else None}
         return self.actor.begin(self.change.verb, self.wanted.tenant_id, chosen, self.change.parameters)
 
@@ -119,3 +127,10 @@ class BulkChange(BulkRun):
         left_out, _ = await PAGE_RETRY.run(partial(find_timers_of_system, session, found))
         self.left_out += len(left_out)
         return [key for key in found if key not in left_out]
+
+
+async def _with_end(session: Session, change: ChangeKind, pause: Pause) -> ChangeKind:
+    """Turn the end of a pause into a moment, and make the parameters of the pause."""
+    ends_at, _ = await PAGE_RETRY.run(partial(end_of_pause, session, pause.until, missed=pause.missed))
+    end = {} if ends_at is None else {"until": ends_at.isoformat(), "missed": pause.missed.value}
+    return replace(change, parameters={"reason": pause.reason, **end})

@@ -68,9 +68,9 @@ def _stopped(timeline: Timeline, moment: datetime) -> Explanation | None:
         return Explanation(
             "REFUSED", f"it can't be fired, and was paused at {at} until an operator repairs it: {refused}", last
         )
-    return Explanation(
-        "PAUSED", f"it was paused at {at}{author_of(detail)}; it was due at {show_moment(last.due_date)}", last
-    )
+    until = f", until {show_moment(datetime.fromisoformat(str(detail['until'])))}" if "until" in detail else ""
+    why = f"it was paused at {at}{until}{author_of(detail)}; it was due at {show_moment(last.due_date)}"
+    return Explanation("PAUSED", why, last)
 
 
 def _was_recreated(timeline: Timeline, canceled: LogRecord, moment: datetime) -> bool:

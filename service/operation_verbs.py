@@ -1,6 +1,7 @@
 """The verbs of bulk operations: each changes one page of keys, by the stored parameters of its operation."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from shardclock_server.sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
@@ -22,7 +23,14 @@ async def _cancel(session: Session, keys: Sequence[int], change: Change) -> int:
 
 
 async def _pause(session: Session, keys: Sequence[int], change: Change) -> int:
-    return await pause_timers(session, keys, reason=change.get("reason"))
+    until = change.get("until")
+    return await pause_timers(
+        session,
+        keys,
+        reason=change.get("reason"),
+        until=until and datetime.fromisoformat(until),
+        missed=change.get("missed", MissedChoice.POLICY),
+    )
 
 
 async def _resume(session: Session, keys: Sequence[int], change: Change) -> int:

@@ -8,9 +8,9 @@
 -- out:   rows in the order of the names, with the columns of find_timers (the page is the name); then one row without a
 --        timer, in which only the page is not null: timer_key bigint, state text, tenant_id text, name text, timer_type
 --        text, process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date timestamptz,
---        created_at timestamptz, changed_at timestamptz, schedule text, zone text, missed text, occurrence bigint,
---        target text, payload text, ended_at timestamptz, holder bigint, detail text, page text (in the row without a
---        timer: the last name that was read; null: the tenant has no more names)
+--        created_at timestamptz, changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text,
+--        occurrence bigint, target text, payload text, ended_at timestamptz, holder bigint, detail text, page text (in
+--        the row without a timer: the last name that was read; null: the tenant has no more names)
 -- locks: nothing
 -- index: timers_by_name_prefix, :names_max names, and at most 20 probes for each row of the page
 with named as materialized (
@@ -52,8 +52,8 @@ found as materialized (
 (
     select
         f.timer_key, :state as state, f.tenant_id, f.name, f.timer_type, f.process_instance_key, f.element_instance_key,
-        f.target_element_id, coalesce(f.paused_due_date, f.due_date) as due_date, f.created_at, f.changed_at, f.schedule,
-        coalesce(f.zone, 'UTC') as zone, coalesce(f.missed, 'fire_once') as missed, f.occurrence, f.target,
+        f.target_element_id, coalesce(f.paused_due_date, f.due_date) as due_date, f.created_at, f.changed_at, f.resume_at,
+        f.schedule, coalesce(f.zone, 'UTC') as zone, coalesce(f.missed, 'fire_once') as missed, f.occurrence, f.target,
         f.payload::text as payload, null::timestamptz as ended_at, f.claimed_by as holder, null::text as detail,
         f.name as page
     from found f
@@ -63,7 +63,7 @@ found as materialized (
 union all
 select
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
-    null,
+    null, null,
     case
         when (select count(*) from matching) = 20 * :page_size
             then (select m.name from matching m order by m.place desc limit 1)

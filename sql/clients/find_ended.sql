@@ -7,14 +7,16 @@
 --        ends once its payloads have this size
 -- out:   as find_timers: timer_key bigint, state text, tenant_id text, name text, timer_type text,
 --        process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date timestamptz,
---        created_at timestamptz, changed_at timestamptz (null), schedule text, zone text, missed text, occurrence bigint, target text, payload text,
---        ended_at timestamptz, holder bigint, detail text, page text
+--        created_at timestamptz, changed_at timestamptz (null), resume_at timestamptz (null), schedule text, zone text,
+--        missed text, occurrence bigint, target text, payload text, ended_at timestamptz, holder bigint, detail text,
+--        page text
 -- locks: nothing
 -- index: command_log_in_order, all records of the section until the page is full
 select
     l.timer_key, l.intent as state, l.tenant_id, l.name, l.timer_type, l.process_instance_key, l.element_instance_key,
-    l.target_element_id, l.due_date, l.created_at, null::timestamptz as changed_at, l.schedule, null::text as zone,
-    null::text as missed, l.occurrence, l.target, l.payload::text as payload, l.recorded_at as ended_at, l.holder, l.detail::text as detail,
+    l.target_element_id, l.due_date, l.created_at, null::timestamptz as changed_at,
+    null::timestamptz as resume_at, l.schedule, null::text as zone, null::text as missed, l.occurrence, l.target,
+    l.payload::text as payload, l.recorded_at as ended_at, l.holder, l.detail::text as detail,
     l.position::text as page
 from (
     select

@@ -15,7 +15,8 @@ from shardclock_server.sql.session import Session
 class TimerState:
     """One timer, pending or ended; `holder` leases the timer or has fired it.
 
-    shape:   `changed_at`: when a client last changed the due date, or when the timer was paused; None: never, or ended
+    shape:   `changed_at`: when a client last changed the due date, or when the timer was paused; None: never, or ended;
+             `resume_at`: when the pause ends; None: it has no end, or the timer is not paused
     """
 
     timer_key: int
@@ -29,6 +30,7 @@ class TimerState:
     due_date: datetime
     created_at: datetime
     changed_at: datetime | None
+    resume_at: datetime | None
     schedule: str | None
     zone: str | None
     missed: str | None

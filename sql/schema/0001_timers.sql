@@ -212,6 +212,7 @@ create type shardclock.found_timer as (
     due_date timestamptz,
     created_at timestamptz,
     changed_at timestamptz,
+    resume_at timestamptz,
     schedule text,
     zone text,
     missed text,

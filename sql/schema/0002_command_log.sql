@@ -134,13 +134,13 @@ select
     tenant_id, name, timer_type, process_instance_key, element_instance_key,
     target_element_id, coalesce(paused_due_date, due_date) as due_date, created_at, schedule, occurrence, target,
     payload, null::timestamptz as ended_at, claimed_by as holder, null::jsonb as detail,
-    coalesce(zone, 'UTC') as zone, coalesce(missed, 'fire_once') as missed, changed_at
+    coalesce(zone, 'UTC') as zone, coalesce(missed, 'fire_once') as missed, changed_at, resume_at
 from shardclock.timers
 union all
 select
     timer_key, intent, tenant_id, name, timer_type, process_instance_key, element_instance_key,
     target_element_id, due_date, created_at, schedule, occurrence, target, payload,
-    recorded_at, holder, detail, null, null, null
+    recorded_at, holder, detail, null, null, null, null
 from shardclock.command_log
 where intent in ('TRIGGERED', 'CANCELED') or (intent = 'SKIPPED' and detail ->> 'policy' = 'skip');
 
@@ -152,6 +152,8 @@ comment on column shardclock.timer_history.due_date is
 comment on column shardclock.timer_history.changed_at is
     'The time at which a client last changed the due date; for a paused timer, the time of its pause; null: never, or the '
     'timer has ended.';
+comment on column shardclock.timer_history.resume_at is
+    'For a paused timer: the end of its pause; null: the pause has no end.';
 comment on column shardclock.timer_history.ended_at is 'The time of the end; null: the timer has not ended.';
 comment on column shardclock.timer_history.holder is
     'The holder that leases the timer or fired it; null: no holder leases it, or a client ended it.';

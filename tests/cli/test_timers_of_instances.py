@@ -37,7 +37,9 @@ def test_an_operator_changes_a_timer_of_an_instance_and_the_audit_records_it(she
         ("operate", "pause", "done"), ("operate", "reschedule", "done"), ("operate", "resume", "done"),
     ]  # fmt: skip
     assert_refused(shell("operate", "pause", key, "--in", "5m"), "--in", "goes with reschedule", code=BAD_INPUT)
-    assert_refused(shell("operate", "pause", key, "--missed", "skip"), "--missed 'skip' is for resume", code=BAD_INPUT)
+    assert_refused(
+        shell("operate", "pause", key, "--missed", "skip"), "--missed 'skip' goes with --until", code=BAD_INPUT
+    )
     assert_refused(shell("operate", "cancel", key), "verb 'cancel' is unknown", code=BAD_INPUT)
 
 

@@ -73,7 +73,8 @@ async def many(dsn: str, random: Random) -> None:
             }
             key = await schedule(client, **columns)
             if number % 5 == 1:
-                await pause_timer(client.session, TimerRef(key))
+                until = datetime(2040, 1, 1, tzinfo=UTC) if number % 2 else None
+                await pause_timer(client.session, TimerRef(key), until=until)
             if number % 5 in (2, 3):
                 await cancel_timer(client.session, TimerRef(key), reason="paid")
             if number % 5 == 4:
@@ -102,8 +103,8 @@ async def many(dsn: str, random: Random) -> None:
 # Ended timers newest first, others soonest first.
 HISTORY = """
     select h.timer_key, h.state, h.tenant_id, h.name, h.timer_type, h.process_instance_key, h.element_instance_key,
-        h.target_element_id, h.due_date, h.created_at, h.changed_at, h.schedule, h.zone, h.missed, h.occurrence,
-        h.target, h.payload::text as payload, h.ended_at, h.holder, h.detail::text as detail
+        h.target_element_id, h.due_date, h.created_at, h.changed_at, h.resume_at, h.schedule, h.zone, h.missed,
+        h.occurrence, h.target, h.payload::text as payload, h.ended_at, h.holder, h.detail::text as detail
     from shardclock.timer_history h
     left join shardclock.command_log l on l.timer_key = h.timer_key and l.intent = h.state
     order by l.position desc, h.due_date, h.timer_key

@@ -72,6 +72,10 @@ class TimerState(Answer):
         description="the time at which a client last changed the due date; for a paused timer, the time of its pause;"
         " null: never, or the timer has ended"
     )
+    resume_at: datetime | None = Field(
+        None,
+        description="for a paused timer: the end of its pause; null: the pause has no end, or the timer is not paused",
+    )
     ended_at: datetime | None
     detail: Any = Field(description="further facts from the timer's last record")
     etag: str | None = None

@@ -78,7 +78,8 @@ begin
         return query execute $ended$
             select
                 l.timer_key, l.intent, l.tenant_id, l.name, l.timer_type, l.process_instance_key,
-                l.element_instance_key, l.target_element_id, l.due_date, l.created_at, null::timestamptz, l.schedule,
+                l.element_instance_key, l.target_element_id, l.due_date, l.created_at, null::timestamptz,
+                null::timestamptz, l.schedule,
                 null::text, null::text, l.occurrence, l.target, l.payload, l.recorded_at, l.holder, l.detail,
                 l.position::text
             from shardclock.command_log l
@@ -105,8 +106,8 @@ begin
         return query execute $changed$
             select
                 t.timer_key, $1, t.tenant_id, t.name, t.timer_type, t.process_instance_key, t.element_instance_key,
-                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.schedule,
-                coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
+                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.resume_at,
+                t.schedule, coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
                 null::timestamptz, t.claimed_by, null::jsonb,
                 t.changed_at || '/' || t.timer_key || '/change'
             from shardclock.timers t
@@ -151,8 +152,8 @@ begin
             )
             select
                 t.timer_key, $1, t.tenant_id, t.name, t.timer_type, t.process_instance_key, t.element_instance_key,
-                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.schedule,
-                coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
+                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.resume_at,
+                t.schedule, coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
                 null::timestamptz, t.claimed_by, null::jsonb,
                 t.due_date || '/' || t.timer_key
             from (
@@ -174,8 +175,8 @@ begin
         return query execute $pending$
             select
                 t.timer_key, $1, t.tenant_id, t.name, t.timer_type, t.process_instance_key, t.element_instance_key,
-                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.schedule,
-                coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
+                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.resume_at,
+                t.schedule, coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
                 null::timestamptz, t.claimed_by, null::jsonb,
                 t.due_date || '/' || t.timer_key
             from shardclock.timers t
@@ -204,8 +205,8 @@ begin
         return query execute $all$
             select
                 t.timer_key, $1, t.tenant_id, t.name, t.timer_type, t.process_instance_key, t.element_instance_key,
-                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.schedule,
-                coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
+                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.changed_at, t.resume_at,
+                t.schedule, coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
                 null::timestamptz, t.claimed_by, null::jsonb,
                 t.due_date || '/' || t.timer_key
             from generate_series(0, 839) as s (slot)

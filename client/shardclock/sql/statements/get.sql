@@ -22,6 +22,7 @@ select json_build_object(
     'target_element_id', h.target_element_id,
     'created_at', (to_json(h.created_at at time zone 'UTC') #>> '{}') || 'Z',
     'changed_at', (to_json(h.changed_at at time zone 'UTC') #>> '{}') || 'Z',
+    'resume_at', (to_json(h.resume_at at time zone 'UTC') #>> '{}') || 'Z',
     'ended_at', (to_json(h.ended_at at time zone 'UTC') #>> '{}') || 'Z',
     'detail', h.detail
 )::text as answer

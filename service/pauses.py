@@ -1,0 +1,67 @@
+"""Pause timers, with or without an end."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from shardclock.api.codes import invalid
+from shardclock_server.service.filters import moment_of
+from shardclock_server.sql.clients.verbs import Shift, TimerRef, change_system_timer, end_of_pause, pause_timer
+from shardclock_server.sql.session import Session
+from shardclock_server.timers.duration import Duration, parse_duration
+from shardclock_server.timers.refusal import InvalidTimer
+from shardclock_server.timers.schedule import MissedChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A pause, as a client asks for it: its end, and the rule for the occurrences that schedules miss until then.
+
+    units:   `until` is a moment or a length from now; None: the pause has no end
+    """
+
+    until: datetime | Duration | None = None
+    missed: MissedChoice = MissedChoice.POLICY
+    reason: str | None = None
+
+
+def read_until(text: str | None, *, called: str = "until") -> datetime | Duration | None:
+    """Read the end of a pause: a moment, or an ISO 8601 duration from now; None: the pause has no end.
+
+    errors:  InvalidTimer  the text is neither
+    """
+    if text is None:
+        return None
+    try:
+        return parse_duration(text) if text.lstrip("+")[:1] in ("P", "p") else moment_of(called, text)
+    except InvalidTimer as refusal:
+        sentence = str(refusal)
+        raise InvalidTimer(
+            sentence if sentence.startswith(called) else f"{called} {sentence}", code=invalid("until")
+        ) from None
+
+
+async def pause(session: Session, which: TimerRef, *, asked: Pause) -> str:
+    """Pause a timer, or change the end of its pause; return PAUSED, or how the timer ended.
+
+    errors:  as `pause_timer`
+    """
+    until = await _moment_of(session, asked)
+    return await pause_timer(session, which, reason=asked.reason, until=until, missed=asked.missed)
+
+
+async def operate(
+    session: Session, which: TimerRef, *, verb: str, to: datetime | Duration | Shift | None, asked: Pause
+) -> str:
+    """Pause, resume or move a timer of a job or a process; `asked` has the choice of a resume, too.
+
+    errors:  as `change_system_timer`
+    """
+    until = await _moment_of(session, asked)
+    return await change_system_timer(
+        session, which, verb=verb, to=to, reason=asked.reason, missed=asked.missed, until=until
+    )
+
+
+async def _moment_of(session: Session, asked: Pause) -> datetime | None:
+    until = asked.until
+    return await end_of_pause(session, until, missed=asked.missed) if isinstance(until, Duration) else until

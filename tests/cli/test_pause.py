@@ -1,0 +1,123 @@
+"""The command line pauses timers until a moment or for a length of time, and shows the end of the pause."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shardclock.api.codes import invalid
+from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, assert_code, assert_refused
+from tests.support.factories import BOUND_S, add_timers, query
+from tests.support.program import Shell
+
+NOON = "2040-01-01T12:00:00Z"
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def report(shell: Shell) -> Shell:
+    """Schedule a report for each day."""
+    shell("schedule", "--every", "R/P1D", "--name", "report")
+    return shell
+
+
+def shown(shell: Shell) -> dict[str, Any]:
+    """Read the report's timer."""
+    timer: dict[str, Any] = shell("show", "--name", "report", "--json").json["timer"]
+    return timer
+
+
+def choice(shell: Shell) -> str | None:
+    """Read the stored choice of the pause."""
+    ((missed,),) = asyncio.run(query(shell.dsn, "select resume_missed from shardclock.timers"))
+    return None if missed is None else str(missed)
+
+
+def is_two_hours_ahead(moment: str) -> bool:
+    """Return whether a moment is two hours after now."""
+    ahead = datetime.fromisoformat(moment) - datetime.now(UTC)
+    return timedelta(0) <= 2 * HOUR - ahead < timedelta(seconds=BOUND_S)
+
+
+def test_a_pause_until_a_moment_is_shown_listed_and_explained(report: Shell) -> None:
+    done = report("pause", "--name", "report", "--until", "2040-01-01T13:00[Europe/Berlin]", "--missed", "skip")
+
+    assert done.code == DONE
+    assert (shown(report)["state"], shown(report)["resume_at"]) == ("PAUSED", NOON)
+    assert choice(report) == "skip"
+    (listed,) = report("list", "--state", "paused", "--json").json["timers"]
+    assert listed["resume_at"] == NOON
+    assert "paused until" in report("list", "--state", "paused").out
+    assert "until 2040-01-01 12:00:00.000Z" in report("explain", "--name", "report").out
+
+
+@pytest.mark.parametrize("length", ["2h", "PT2H"])
+def test_a_pause_lasts_for_a_length_of_time(report: Shell, length: str) -> None:
+    assert report("pause", "--name", "report", "--until", length).code == DONE
+
+    assert is_two_hours_ahead(shown(report)["resume_at"])
+
+
+def test_a_second_pause_removes_the_end(report: Shell) -> None:
+    report("pause", "--name", "report", "--until", NOON)
+    assert report("pause", "--name", "report").code == DONE
+
+    assert (shown(report)["state"], shown(report)["resume_at"]) == ("PAUSED", None)
+
+
+def test_a_bulk_pause_has_one_end_which_its_operation_and_the_audit_show(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3, "now() + interval '1 day'"))
+
+    done = shell("pause", "--all", "--until", "2h", "--missed", "fire_all", "--yes", "--json")
+
+    assert done.json["changed"] == 3
+    (paused,) = asyncio.run(query(shell.dsn, "select distinct resume_at, resume_missed from shardclock.timers"))
+    assert paused["resume_missed"] == "fire_all"
+    (operation,) = shell("operations", "--json").json
+    assert datetime.fromisoformat(operation["parameters"]["until"]) == paused["resume_at"]
+    (act,) = shell("audit", "--json").json
+    assert (act["parameters"]["until"], act["parameters"]["missed"]) == ("2h", "fire_all")
+    # Paused timers keep their end, unless the filter names their state.
+    assert shell("pause", "--all", "--until", NOON, "--json").json["matched"] == 0
+    assert shell("pause", "--all", "--state", "paused", "--until", NOON, "--yes", "--json").json["changed"] == 3
+
+
+def test_an_operator_pauses_a_job_until_a_moment(shell: Shell) -> None:
+    of_instance = {"process_instance_key": "1200", "target": "'process:instance'", "name": "'process:1200:3:wait'"}
+    (key,) = asyncio.run(add_timers(shell.dsn, 1, "now() + interval '1 day'", **of_instance))
+
+    assert shell("operate", "pause", key, "--until", "2h").code == DONE
+
+    assert is_two_hours_ahead(shell("show", key, "--json").json["timer"]["resume_at"])
+    refused = shell("operate", "resume", key, "--until", "2h")
+    assert_refused(refused, "--until '2", "is for pause; leave it out", code=BAD_INPUT)
+
+
+@pytest.mark.parametrize("which", [["--name", "report"], ["--all"], ["--all", "--yes"]], ids=" ".join)
+def test_an_end_in_the_past_is_refused_and_nothing_is_paused(report: Shell, which: list[str]) -> None:
+    for until in ("2020-01-01T00:00Z", "0s"):
+        refused = report("pause", *which, "--until", until)
+        assert_refused(refused, "--until '", "is not after now: name a later moment", code=BAD_INPUT)
+    assert_refused(report("pause", *which, "--missed", "skip"), "--missed 'skip' goes with --until", code=BAD_INPUT)
+    assert_code(report("pause", *which, "--until", "2020-01-01T00:00Z", "--json"), invalid("until"))
+    assert shown(report)["state"] == "PENDING"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--until", "noon"], ["--until 'noon' is not an ISO 8601 date-time"]),
+        (["--until", "2040-01-01T12:00"], ["--until '2040-01-01T12:00' has no offset"]),
+        (["--until", "2040-01-01T12:00[Mars]"], ["--until", "Mars"]),
+        (["--until", "5x"], ["--until '5x'"]),
+        (["--until", "1M"], ["--until '1M' may mean minutes or months"]),
+        (["--until", NOON, "--missed", "never"], ["--missed 'never'"]),
+    ],
+)
+def test_an_unreadable_end_is_refused_before_any_statement(
+    capsys: pytest.CaptureFixture[str], options: list[str], words: list[str]
+) -> None:
+    assert_refused(Shell(DOWN, capsys)("pause", "1", *options), *words)
