@@ -60,9 +60,7 @@ _PASSING = (
 )
 # The SQLSTATE for a missing right: statement and values are correct, the role lacks the right.
 NOT_ALLOWED = "42501"
-# The SQLSTATE of our functions' refusals, and the SQLSTATE classes of errors that a statement's values cause.
-_REFUSED = "22023"
-_OVER_QUOTA = "SC429"
+# The SQLSTATE classes of errors that a statement's values cause.
 _INVALID_VALUE = "22000"
 _VALUES_AT_FAULT = ("22", "23", "54")
 # Errors that end only the statement: the connection stays good.

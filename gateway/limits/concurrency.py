@@ -43,10 +43,6 @@ class ConcurrencyLimit:
         """Whether no slot is free."""
         return self.in_use >= self.most
 
-    def used_by(self, tenant_id: str) -> int:
-        """Count a tenant's slots."""
-        return self._by_tenant[tenant_id]
-
     def acquire(self, tenant_id: str) -> None:
         """Acquire a slot for a tenant.
 
