@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from shardclock_server.sql.session import Session
 
 THROTTLE = timedelta(minutes=5)  # an endpoint gets one delivery of each kind and subject in this time
-EVENTS_MAX = 1_000  # the limit of events of one call, which must end within the timeout of a coordinator
+EVENTS_MAX = 4_000  # the limit of events that one call takes: it must end within `coordinator_timeout_s`
 OPERATORS_TENANT = "default"  # the events of jobs and of the cluster belong to this tenant
 # Orders the kinds as users read them. sql/schema/0010_notify.sql has the same list.
 TENANT_KINDS = ("delivery.dead", "endpoint.disabled", "process.incident", "schedule.paused", "quota.reached")

@@ -8,7 +8,7 @@
 create or replace function shardclock.note_event()
 returns trigger
 language plpgsql
--- The function runs as its owner, so that each role that may change the row can write the 
+-- The function runs as its owner, so that each role that may change the row can write the event.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
