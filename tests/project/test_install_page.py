@@ -52,15 +52,15 @@ class Reader:
     def _run_up(self, command: str) -> None:
         said = self.place / "said"
         said.write_text("")
-        up = self._start(f"exec {command} > {said} 2>&1")
-        try:
-            until(lambda: "console at" in said.read_text() or up.poll() is not None, "the console", within_s=RUN_S)
-            until(lambda: "running on" in said.read_text() or up.poll() is not None, "the cluster", within_s=RUN_S)
-            up.send_signal(signal.SIGINT)
-            assert up.wait(RUN_S) == 0, said.read_text()
-        finally:
-            if up.poll() is None:
-                os.killpg(up.pid, signal.SIGKILL)
+        with self._start(f"exec {command} > {said} 2>&1") as up:
+            try:
+                until(lambda: "console at" in said.read_text() or up.poll() is not None, "the console", within_s=RUN_S)
+                until(lambda: "running on" in said.read_text() or up.poll() is not None, "the cluster", within_s=RUN_S)
+                up.send_signal(signal.SIGINT)
+                assert up.wait(RUN_S) == 0, said.read_text()
+            finally:
+                if up.poll() is None:
+                    os.killpg(up.pid, signal.SIGKILL)
         for words in ("HTTP API at http://", "console at http://", "running on the embedded Postgres at "):
             assert words in said.read_text()
 
