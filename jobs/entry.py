@@ -29,7 +29,7 @@ EXAMPLE = '{"name": "refresh-eu", "function": "recurring:refresh", "every": "PT1
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """Hold a job from a file; if `disabled` is None, the job keeps its present state."""
+    """A job from a file; if `disabled` is None, the job keeps its present state."""
 
     spec: JobSpec
     disabled: bool | None

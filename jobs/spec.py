@@ -18,7 +18,7 @@ class InvalidJob(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """Hold a job's function, its rule and its policy.
+    """A job's function, its rule and its policy.
 
     shape:   `every_s` or `schedule` is set; a job with neither runs only on request. `config` is JSON text or None.
              `config_outline` is the schema of the configurations that the function accepts, as JSON text; None: any

@@ -38,7 +38,7 @@ CYCLE = 146_097 * DAY
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Hold a cron rule, read on a zone's wall clock; each of its occurrences is its own anchor."""
+    """A cron rule, read on a zone's wall clock; each of its occurrences is its own anchor."""
 
     text: str
     zone: ZoneInfo

@@ -40,21 +40,21 @@ EVERY_SEVENTH = 0b10000001000000100000010000001
 
 
 class Month(NamedTuple):
-    """Hold the weekday of a month's first day (0 is Monday) and the month's length."""
+    """The weekday of a month's first day (0 is Monday) and the month's length."""
 
     first: int
     length: int
 
 
 class YearDays(NamedTuple):
-    """Hold the matching days of one kind of year: a set of bits for each month, and the number of all days."""
+    """The matching days of one kind of year: a set of bits for each month, and the number of all days."""
 
     months: tuple[int, ...]
     total: int
 
 
 class CronFields(NamedTuple):
-    """Hold a parsed cron text.
+    """A parsed cron text.
 
     shape:   `seconds`, `minutes` and `hours` ascend and are not empty; `years` has one entry for each kind of year, at
              2 × (weekday of 1 January) + (1 in a leap year); `fires_twice`: a local time that comes twice fires twice
@@ -74,7 +74,7 @@ class CronFields(NamedTuple):
 
 
 class CronFieldKind(NamedTuple):
-    """Hold the values of a field: its range, the names of its numbers in order, and the number at which `*` begins."""
+    """The values of a field: its range, the names of its numbers in order, and the number at which `*` begins."""
 
     name: str
     lowest: int

@@ -30,7 +30,7 @@ UNIT_US = {"H": 3_600_000_000, "M": 60_000_000, "S": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """Hold a length of time: months and days on the calendar, then elapsed time. No part is negative."""
+    """A length of time: months and days on the calendar, then elapsed time. No part is negative."""
 
     months: int
     days: int

@@ -63,7 +63,7 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTimer:
-    """Hold the columns that a shard needs to fire a timer.
+    """The columns that a shard needs to fire a timer.
 
     A schedule without `anchor_occurrence` has no first date yet.
     `missed_before` is the moment of a resume that chose `missed` for the occurrences due before that moment; None:
@@ -128,7 +128,7 @@ def _payload(value: object, info: ValidationInfo) -> str | None:
 
 
 class _Reading(NamedTuple):
-    """Hold the user's names for the fields, and whether `read_json` has read the values."""
+    """The user's names for the fields, and whether `read_json` has read the values."""
 
     called: Mapping[str, str]
     was_read: bool
@@ -148,7 +148,7 @@ KEY_RULE = f"a whole number from 1 to {BIGINT_MAX}"
 
 
 class NewTimer(BaseModel):
-    """Hold a request for a timer: exactly one of due date, delay and schedule, and the timer's other fields."""
+    """A request for a timer: exactly one of due date, delay and schedule, and the timer's other fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

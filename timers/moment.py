@@ -23,7 +23,7 @@ DATE_TIME = re.compile(
 
 
 class ParsedMoment(NamedTuple):
-    """Hold the moment of a text; `skipped` is the written local time if the zone's clock skips it, else None."""
+    """The moment of a text; `skipped` is the written local time if the zone's clock skips it, else None."""
 
     moment: datetime
     skipped: datetime | None

@@ -8,7 +8,7 @@ WITHOUT_END = -1
 
 
 class ScheduledOccurrence(NamedTuple):
-    """Hold one occurrence: its number, its due date, and the grid point from which the occurrences are counted.
+    """One occurrence: its number, its due date, and the grid point from which the occurrences are counted.
 
     The grid of a rule is the sequence of its regular due dates. The grid point at `anchor` has the number
     `anchor_number`. A repeat without a start does not fire at `anchor`: its first occurrence comes one period later.
@@ -23,7 +23,7 @@ class ScheduledOccurrence(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """Hold the number of occurrences after the current one that are due by now, and the first occurrence after now."""
+    """The number of occurrences after the current one that are due by now, and the first occurrence after now."""
 
     missed: int
     next: ScheduledOccurrence | None

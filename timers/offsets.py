@@ -37,7 +37,7 @@ KINDS_CYCLE_YEARS = 28
 
 
 class OffsetSpan(NamedTuple):
-    """Hold a span of at most a year in which a zone's clock runs without a jump.
+    """A span of at most a year in which a zone's clock runs without a jump.
 
     units:   `start` and `end` (exclusive) are seconds in UTC; local seconds before `first_new_local_s` were also in the
              span before
@@ -50,7 +50,7 @@ class OffsetSpan(NamedTuple):
 
 
 class OffsetChange(NamedTuple):
-    """Hold a change of a zone's clock: at the moment `at` its offset from UTC changes from `before` to `after`."""
+    """A change of a zone's clock: at the moment `at` its offset from UTC changes from `before` to `after`."""
 
     at: datetime
     before: timedelta

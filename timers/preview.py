@@ -16,7 +16,7 @@ GAP_MAX = timedelta(days=3_660)  # longer gaps between two occurrences are not s
 
 
 class PreviewedOccurrence(NamedTuple):
-    """Hold one future occurrence: its moment in UTC, its local time with offset, and a note about a clock change."""
+    """One future occurrence: its moment in UTC, its local time with offset, and a note about a clock change."""
 
     number: int
     moment: datetime

@@ -29,7 +29,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Hold a repeat: the count of firings (-1 means no end), the period, the time zone, and a start or an end.
+    """A repeat: the count of firings (-1 means no end), the period, the time zone, and a start or an end.
 
     shape:   `skipped_start` is the local time of a start that the zone's clock skips; else None
     """

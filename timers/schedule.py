@@ -40,7 +40,7 @@ class MissedChoice(StrEnum):
 
 
 class Following(NamedTuple):
-    """Hold the decision about the current occurrence, the number of skipped occurrences, and the next one (or None).
+    """The decision about the current occurrence, the number of skipped occurrences, and the next one (or None).
 
     `skipped` includes the current occurrence if the current occurrence does not fire.
     """
