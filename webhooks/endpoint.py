@@ -46,7 +46,7 @@ class InvalidEndpoint(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class EndpointRules:
-    """Hold the operator's rules for endpoints."""
+    """The operator's rules for endpoints."""
 
     allow_http: bool = False
     networks: Networks = field(default_factory=Networks)
@@ -54,7 +54,7 @@ class EndpointRules:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Hold a checked endpoint."""
+    """A checked endpoint."""
 
     url: URL
     headers: tuple[tuple[str, str], ...] = field(repr=False)  # headers may contain a tenant's tokens

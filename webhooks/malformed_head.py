@@ -24,7 +24,7 @@ class NotHttpHead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MalformedHead:
-    """Hold the final head of an answer: its status, the headers that the sender needs, and the bytes after it."""
+    """The final head of an answer: its status, the headers that the sender needs, and the bytes after it."""
 
     status: int
     headers: dict[str, str]

@@ -18,7 +18,7 @@ POLICY: Mapping[str, Any] = {
 
 
 class PolicyBounds(NamedTuple):
-    """Hold the bounds of one number in an endpoint's policy."""
+    """The bounds of one number in an endpoint's policy."""
 
     read: Callable[[str, Any, Any, Any], Any]
     least: float

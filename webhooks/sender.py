@@ -32,7 +32,7 @@ LINE_BYTES_MAX, HEADERS_MAX = 8_190, 100
 
 
 class SenderSettings(BaseModel):
-    """Hold a sender's limits."""
+    """A sender's limits."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -51,7 +51,7 @@ class SenderSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class WebhookMessage:
-    """Hold the id (letters, digits, _ and -) and the body of a webhook; each attempt sends the same id and body."""
+    """The id (letters, digits, _ and -) and the body of a webhook; each attempt sends the same id and body."""
 
     id: str
     body: bytes

@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Leased)
 
 
 class LeaseTable(Generic[T]):
-    """Hold the leases of deliveries or runs, from the claim until the settlement.
+    """The leases of deliveries or runs, from the claim until the settlement.
 
     If a lease ends during a call, the same worker may claim the delivery again while the first call still runs. So each
     claim has a separate entry.

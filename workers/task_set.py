@@ -8,7 +8,7 @@ OnFault = Callable[[BaseException], None]
 
 
 class TaskSet:
-    """Hold the tasks of calls until they end.
+    """The tasks of calls until they end.
 
     Each failure of a target is an outcome. So an exception of a task is a fault of the worker, and `on_fault` gets the
     exception. Otherwise the deliveries of the task would stay without an outcome for as long as the worker lives.

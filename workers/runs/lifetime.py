@@ -8,7 +8,7 @@ MARGIN_S = 2.0  # the time from the end of a run's process to the end of the lea
 
 
 class Lifetime:
-    """Hold the limit of a run's process: each poll grants some time, and after this time the process ends itself.
+    """The limit of a run's process: each poll grants some time, and after this time the process ends itself.
 
     units:   seconds of the monotonic clock
     """

@@ -43,7 +43,7 @@ class OutcomeWriter:
         self._soon = soon
         self._log = log
         self._ended_at_s = float("-inf")
-        self.is_gathering = False  # ends wait for more ends, so that one statement writes all of them
+        self.is_gathering = False  # this pause collects further ends, so that one statement writes all of them
 
     def call(self, run: BegunRun) -> None:
         """Record that a run's function is called now."""
