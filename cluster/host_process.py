@@ -99,7 +99,7 @@ def start_local_host_ahead() -> None:
 
 @contextmanager
 def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
-    """Return a host before its order is known, if the keepers are local; without an order it ends after the block."""
+    """Start a host early, if the keepers are local; if the block gives the host no order, the host then ends."""
     started = _ahead.pop() if _ahead else None
     process = started or local_host() if is_local else started
     try:

@@ -32,7 +32,7 @@ class NoPlace(OSError):
 
 
 class Scratch:
-    """Hold one directory; a child process that inherits `fileno` holds the directory, too."""
+    """One directory; a child process that inherits `fileno` holds the directory, too."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path

@@ -34,7 +34,7 @@ LOCK_S = START_S + STOP_S  # long enough for another process to start or stop th
 
 
 class EmbeddedPostgres:
-    """Hold a shared lock on the Postgres server of a directory; `close()` releases it."""
+    """A shared lock on the Postgres server of a directory; `close()` releases it."""
 
     def __init__(self, data_dir: Path, version: int) -> None:
         self._data_dir = data_dir
