@@ -27,7 +27,7 @@ ITEMS_PER_STEP = 4
 
 
 class Budget:
-    """Hold the remaining steps and time of one evaluation, and the value of `now()`.
+    """The remaining steps and time of one evaluation, and the value of `now()`.
 
     `takes` begins the refusal of an evaluation over its budget, and `way_out` ends it. A budget measures the processor
     time of the thread that creates the budget.

@@ -13,7 +13,7 @@ from shardclock_server.feel.values import FeelValue
 
 
 class Scope:
-    """Hold the innermost names that an expression sees, the outer scope, and the evaluation's budget."""
+    """The innermost names that an expression sees, the outer scope, and the evaluation's budget."""
 
     __slots__ = ("budget", "names", "outer")
 
@@ -32,7 +32,7 @@ Code = Callable[[Scope], FeelValue]
 
 @dataclass(frozen=True, slots=True)
 class CompileScope:
-    """Hold the compiler's context at a node: the names that the text binds there, and the compilers by type of node.
+    """The compiler's context at a node: the names that the text binds there, and the compilers by type of node.
 
     shape:   `free` collects the names that are read before the text binds them; `mismatches` collects the calls with
              arguments that fit no declaration. `later_names` are the names that a context binds later; a function that

@@ -40,7 +40,7 @@ BUILTIN_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 
 
 class Expression:
-    """Hold a compiled expression: its text, and the names of the variables that it may read.
+    """A compiled expression: its text, and the names of the variables that it may read.
 
     shape:   `mismatch` is the first call with a number or names of arguments that fit no declaration. By DMN the call's
              value is null; a model with a mismatch is refused. `shown` is the text in its author's spelling

@@ -37,7 +37,7 @@ Kind = Literal["number", "word", "quoted", "text", "sign", "end"]
 
 
 class FeelToken(NamedTuple):
-    """Hold one piece of a text, its start and its end.
+    """One piece of a text, its start and its end.
 
     shape:   `text` is the content of the piece; the quotes and escapes of a text, and a name's backquotes, are removed
     """

@@ -17,7 +17,7 @@ Parse = Callable[["Source"], Node]
 
 
 class Source:
-    """Hold a text's tokens, the read position, and the names with spaces that are known there."""
+    """A text's tokens, the read position, and the names with spaces that are known there."""
 
     def __init__(self, text: str, known_names: KnownNames, *, expression: Parse, operation: Parse) -> None:
         self.text = text

@@ -17,7 +17,7 @@ Zone = int | str | None
 
 @dataclass(frozen=True, slots=True)
 class Months:
-    """Hold a duration of years and months.
+    """A duration of years and months.
 
     units:   months, may be negative
     """
@@ -27,7 +27,7 @@ class Months:
 
 @dataclass(frozen=True, slots=True)
 class Elapsed:
-    """Hold a duration of days and time; a day is 24 hours.
+    """A duration of days and time; a day is 24 hours.
 
     units:   nanoseconds, may be negative
     """
@@ -37,7 +37,7 @@ class Elapsed:
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """Hold a day that exists in the calendar."""
+    """A day that exists in the calendar."""
 
     year: int
     month: int
@@ -56,7 +56,7 @@ class Date:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Hold a time of day.
+    """A time of day.
 
     shape:   `dated_offset_s` is set if the time comes from a date-time of a named zone with an offset that differs from
              the zone's standard offset: the value is the offset of that date-time
@@ -81,7 +81,7 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class DateTime:
-    """Hold a date and a time on the clock of a zone; make it with `at_local`, which handles skipped and repeated times.
+    """A date and a time on the clock of a zone; make it with `at_local`, which handles skipped and repeated times.
 
     shape: `is_second` marks the second of the two moments at which a named zone's clock shows the same time
     """

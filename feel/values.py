@@ -31,7 +31,7 @@ OPEN = Open()
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Hold the values between two ends; `has_start` and `has_end` include the ends.
+    """The values between two ends; `has_start` and `has_end` include the ends.
 
     shape:   `is_test` marks the test `(= 10)`, which holds the same values as `[10..10]` but is not equal to it
     source:  DMN TCK, 0068-feel-equality, range_010
@@ -46,14 +46,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """Hold the test `(!= 10)`, which contains all values except one."""
+    """The test `(!= 10)`, which contains all values except one."""
 
     value: FeelValue
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """Hold a function: the names of its parameters, and the Python function to call."""
+    """A function: the names of its parameters, and the Python function to call."""
 
     parameters: tuple[str, ...]
     call: Callable[[Budget, list[FeelValue]], FeelValue]

@@ -20,7 +20,7 @@ Made = TypeVar("Made", bound=Implementation)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Hold a parameter's name and the kinds that it accepts; an empty set accepts any kind."""
+    """A parameter's name and the kinds that it accepts; an empty set accepts any kind."""
 
     name: str
     kinds: frozenset[str]
@@ -51,7 +51,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """Hold one declaration of a function."""
+    """One declaration of a function."""
 
     name: str
     parameters: tuple[Parameter, ...]
