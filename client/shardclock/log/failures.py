@@ -83,7 +83,7 @@ def error_text(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as trouble:  # noqa: BLE001 - `__str__` of an error is the user's code
-        text = f"(its text can't be had: {type(trouble).__name__})"
+        text = f"(its text can't be read: {type(trouble).__name__})"
     text = f"{type(error).__name__}: {text}".replace("\0", r"\x00")
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 

@@ -44,7 +44,7 @@ TASK_ASSIGNED = CONFLICT.specific(
     "task {task_key} is assigned to {assignee}: let that person return it, or unclaim it (shardclock tasks unclaim)",
 )
 SERVICE_TASK_TAKEN = CONFLICT.specific(
-    "service_task_taken", "service task {task_key} is no longer yours: another program or worker has claimed it since"
+    "service_task_taken", "service task {task_key} is no longer yours: another program or worker has claimed it"
 )
 SERVICE_TASK_COMPLETED = CONFLICT.specific("service_task_completed", "service task {task_key} was completed already")
 SERVICE_TASK_ERROR = CONFLICT.specific(
