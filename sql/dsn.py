@@ -14,7 +14,7 @@ class InvalidDsn(ValueError):
 
 
 class Dsn:
-    """Hold a DSN, or the name of the file with the DSN.
+    """A DSN, or the name of the file with the DSN.
 
     The file may change while a process runs: the next connection uses the new content. A `passfile` that the DSN names
     may change too: asyncpg reads that file for each connection, as libpq does.

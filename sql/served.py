@@ -21,7 +21,7 @@ def author_of(key_prefix: str | None, subject: str | None, name: str | None) -> 
 
 
 class Served:
-    """Hold the tenants and the API key of the next statements, and the values that were last sent to the server.
+    """The tenants and the API key of the next statements, and the values that were last sent to the server.
 
     source:  docs/decisions/0056-row-level-security.md
     """

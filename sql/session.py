@@ -103,7 +103,7 @@ class StatementRefused(Exception):
 
 
 class Session:
-    """Hold one connection, used by one task at a time."""
+    """One connection, used by one task at a time."""
 
     def __init__(
         self,

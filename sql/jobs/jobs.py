@@ -11,8 +11,8 @@ from shardclock_server.sql.session import Session
 class Job:
     """One job with its state, next start, last run and counters; `config` and `policy` are JSON texts.
 
-    shape:   `next_start` is None while it runs, waits or is disabled, while no shard has planned its rule, or while its
-             next start is paused. If the next start is paused, `paused_start` is its time; the log may no longer have
+    shape: `next_start` is None while the job runs, waits or is disabled, while no shard has planned its rule, or while
+           its next start is paused. If the next start is paused, `paused_start` is its time; the log may no longer have
              the other facts of the pause. The crash counts leave out the present run
     units:   durations are in seconds, of the successful runs in the history
     """

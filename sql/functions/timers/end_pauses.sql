@@ -1,4 +1,4 @@
--- Resumes the paused timers whose end has come.
+-- Resumes the timers with an ended pause.
 --
 -- A pause ends as of its own end (`resume_at`), not as of the moment at which a shard finds it: the choice for missed
 -- occurrences is for those due before the end, and the first occurrence after a pause until 08:00 may be due at 08:00.
