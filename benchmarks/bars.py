@@ -1,7 +1,7 @@
 """The picture of a part: a bar for each contender's first figure, with the spread of the rounds.
 
-If the greatest figure is more than `LINEAR_MAX` times the least, the other bars would be too short to see. Then the
-axis is logarithmic, with marks instead of bars: the length of a bar means nothing on this axis.
+If the greatest figure is more than `LINEAR_MAX` times the least, the other bars would be too short to see. In this case
+the axis is logarithmic, with marks instead of bars, because the length of a bar has no meaning on this axis.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""The time in which a disk had requests and finished none. Then no commit ends, and all timers are late.
+"""The time in which a disk had requests but finished no request. Then no commit ends, and all timers are late.
 
-On machines that share disks with other machines, a disk stands still at random, for tenths of a second, with any
-contender.
+On machines that share disks with other machines, a disk pauses at random, for tenths of a second, with any contender.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ class Look(NamedTuple):
 
 @dataclass
 class Watch:
-    """The time in which a disk stood still; None if the system doesn't count it."""
+    """The time in which a disk paused; None if the system doesn't count it."""
 
     stood_s: float | None = None
 
@@ -48,7 +47,7 @@ async def watched() -> AsyncIterator[Watch]:
 
 
 def stood_still(earlier: Mapping[str, Look], later: Mapping[str, Look]) -> float:
-    """Return the seconds in which any disk stood still between two readings."""
+    """Return the seconds in which any disk paused between two readings."""
     for name in earlier.keys() & later.keys():
         before, after = earlier[name], later[name]
         passed_s = after.at_s - before.at_s

@@ -1,8 +1,8 @@
 """Define the handlers of a chaos run: each records its call in a file, then performs the action in the payload.
 
 A line is one write to an append-only file in the run's directory. So a line is complete even if the process dies, and
-the record depends on no part of the product. This file imports nothing of the rig, because a cluster runs this file as
-a user's app. `behaviours` lists the expected end of each delivery.
+the record depends on no part of the product. This file imports no module of the rig, because a cluster runs this file
+as a user's app. `behaviours` lists the expected end of each delivery.
 """
 
 from __future__ import annotations

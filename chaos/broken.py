@@ -69,7 +69,7 @@ def main() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Hold the checker's verdict on the run of one build."""
+    """The checker's verdict on the run of one build."""
 
     status: str
     broken: Sequence[str]

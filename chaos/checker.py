@@ -22,7 +22,7 @@ PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})  # a run with proces
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Hold the result of one promise: the number of cases and violations, and the first violations as text.
+    """The result of one promise: the number of cases and violations, and the first violations as text.
 
     `note` is the reason for a check without cases; otherwise it is empty.
     """
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Hold the verdict on a history: one finding for each promise, in order, and the reasons against "valid"."""
+    """The verdict on a history: one finding for each promise, in order, and the reasons against "valid"."""
 
     status: Status
     findings: Sequence[Finding]

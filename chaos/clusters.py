@@ -26,7 +26,7 @@ from tests.support.shard_pool import incarnation
 from tests.support.shard_process import ShardProcess
 
 START_S = 60.0
-# The modes of `shardclock up`: local keepers, keepers in Ray, or keepers in Ray with local ones as a stand-by.
+# The modes of `shardclock up`: local keepers, keepers in Ray, or keepers in Ray with local keepers as a stand-by.
 MODES: Mapping[str, Mapping[str, str]] = {
     "local": {"SHARDCLOCK_LOCAL": "true"},
     "ray": {"SHARDCLOCK_STANDBY": "false"},
@@ -119,7 +119,7 @@ class ProcessCluster:
         self._engines.stop()
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find the processes of handlers; all others here are keepers."""
+        """Find the processes of handlers; all other processes here are keepers."""
         return self._workers.processes(word)
 
     async def start_successor(self, holder: int) -> None:

@@ -63,7 +63,7 @@ def fired_by_a_wrong_clock(faults: Iterable[Fault], fired_s: float, bounds: Boun
 
 
 def is_set_by(faults: Iterable[Fault], seconds: float, *, give_or_take_s: float) -> bool:
-    """Return whether Postgres's clock was ever set by this amount, so that a firing looks early or late by it."""
+    """Return whether Postgres's clock was ever set by this amount, which a firing may look early or late by."""
     offsets = (fault.detail.get("offset_s", 0.0) for fault in faults if fault.kind == "clock")
     return any(isinstance(it, int | float) and abs(abs(it) - seconds) < give_or_take_s for it in offsets)
 

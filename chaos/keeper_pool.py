@@ -86,7 +86,7 @@ class KeeperPool:
         successor = self.running[part]
 
         async def serves_or_ended() -> bool:
-            # Postgres may be unavailable meanwhile, so each check opens a connection.
+            # Postgres may be unavailable during the wait, so each check opens a connection.
             async with connected(self._direct_dsn) as admin:
                 return successor.has_ended() or bool(await admin.fetchval(SERVES, successor.holder))
 

@@ -11,7 +11,7 @@ from chaos.history.faults import Fault
 from chaos.run_index import Firing, HolderState, RunIndex
 
 SLOTS = 840
-LED_AGAIN_S = 2.0  # the time from the death of a coordinator, or the end of its freeze, until another one leads
+LED_AGAIN_S = 2.0  # the time from the death of a coordinator, or the end of its freeze, until another coordinator leads
 
 
 class OrphanedSlots(NamedTuple):
@@ -105,7 +105,7 @@ def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
 def _kept_again_s(
     changes: Iterable[SlotChange], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float
 ) -> float:
-    """Return the moment when other holders had all of the slots, or the earlier moment when the shard could go on."""
+    """Return the moment when other holders had all of the slots, or, if earlier, the shard could continue."""
     latest = at_the_latest_s if fault.kind == "kill" else fault.ended_at
     kept: dict[int, frozenset[int]] = {}
     for change in changes:

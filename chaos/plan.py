@@ -13,7 +13,7 @@ from chaos.process_plan import PlannedInstance, draw_instances
 
 TENANTS = ("ada", "bob", "eve")
 FIRST_FAULT_S = 6.0  # so that the run shows the normal lag first
-LAST_FAULT_S = 15.0  # the time from the last fault to the load's end, in which the run shows the recovery
+LAST_FAULT_S = 15.0  # the time from the last fault to the load's end, which shows the recovery
 SIZES = (1, 1, 2, 3, 8, 40)  # a call has one of these numbers of timers
 DUE_MEAN_S = 3.0
 DUE_MAX_S = 20.0
@@ -70,7 +70,7 @@ class PlannedFault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Hold all calls and faults of a run; moments are seconds from its start."""
+    """All calls and faults of a run; moments are seconds from its start."""
 
     seed: int
     length_s: float

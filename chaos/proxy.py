@@ -28,7 +28,7 @@ COMMIT = "commit"
 
 @dataclass(eq=False)
 class Link:
-    """Hold the state of one connection through the proxy."""
+    """The state of one connection through the proxy."""
 
     application: str
     port: int  # the client's port, which identifies the process
@@ -58,7 +58,7 @@ class Link:
 
 @dataclass(eq=False)
 class Trap:
-    """Hold a link from a moment of its statement until `release`; `spring` is called first."""
+    """A link from a moment of its statement until `release`; `spring` is called first."""
 
     select: Select
     statement: str
@@ -202,7 +202,7 @@ class Proxy:
             ways = [asyncio.create_task(way) for way in (self._up(link, reader), self._down(link, from_server))]
             try:
                 await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                await link.open.wait()  # half-open: neither end notices that the other has gone
+                await link.open.wait()  # half-open: each end does not notice that the other end has closed
             finally:
                 for way in ways:
                     way.cancel()

@@ -56,7 +56,7 @@ class Keeper:
 
 
 class Sandbox:
-    """Hold a Postgres, the proxy in front of it, and a cluster. The server can read `directory`.
+    """A Postgres, the proxy in front of it, and a cluster. The server can read `directory`.
 
     A fault holds `outage` while Postgres is unavailable, until it accepts connections again.
     """

@@ -1,4 +1,4 @@
-"""From values to positions on an axis, and the round values to mark on it."""
+"""Convert values to positions on an axis, and choose the round values to mark."""
 
 import math
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ Place = tuple[float, float]
 
 
 class Picture:
-    """Collect shapes, later ones above earlier ones; the same shapes always give the same text."""
+    """Collect shapes, later shapes above earlier shapes; the same shapes always give the same text."""
 
     def __init__(self, width: float, height: float, *, background: str = WHITE) -> None:
         self.width, self.height = width, height

@@ -15,7 +15,7 @@ Key = tuple[str, Labels]
 
 @dataclass(slots=True)
 class _Source:
-    """Hold a source's last report, and the series of the report's numbers."""
+    """A source's last report, and the series of the report's numbers."""
 
     report: MetricsReport
     heard_at_s: float

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ExporterConfig:
-    """Hold an exporter's addresses for pages and reports, the families that it accepts, and its database."""
+    """An exporter's addresses for pages and reports, the families that it accepts, and its database."""
 
     host: str
     port: int

@@ -24,7 +24,7 @@ class InvalidReport(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Hold a counter's total since its source's start, or a gauge's present value."""
+    """A counter's total since its source's start, or a gauge's present value."""
 
     name: str
     labels: Labels
@@ -43,7 +43,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class MetricsReport:
-    """Hold all numbers of one source since its start, so a lost report needs no repetition.
+    """All numbers of one source since its start, so a lost report needs no repetition.
 
     shape:   `shard` is the value of the label `shard`, which the samples leave out; `number` counts a source's
              reports from 1

@@ -21,7 +21,7 @@ CLOSE_S = 0.1  # the time between two checks for a stop
 
 @dataclass(frozen=True)
 class Pages:
-    """Hold the contents of the pages; `unhealthy` and `unready` return faults, an empty list for none."""
+    """The contents of the pages; `unhealthy` and `unready` return faults, an empty list for none."""
 
     registry: CollectorRegistry
     unhealthy: Callable[[], list[str]]

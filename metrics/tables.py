@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Hold one reading of the tables."""
+    """One reading of the tables."""
 
     cluster: ClusterMeasures
     overdue: DueCounts

@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from tests.support import ROOT
 
 CHARTS = [ROOT / "k8s" / "charts" / name for name in ("shardclock", "shardclock-cluster")]
-TYPES = {"text", "count"}  # definitions that are types; each other one is a value that several parts have
+TYPES = {"text", "count"}  # definitions that are types; each other definition is a value that several parts have
 HEAD = """# {name}
 
 {description}. [Kubernetes](../../../docs/operate/kubernetes.md) shows how to use the chart.

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "openapi.json"
 
 
 def read_page() -> str:
-    """Write the page: each operation and each model has its own line, so that a diff shows the changed ones."""
+    """Write the page: each operation and each model has its own line, so that a diff shows the changed lines."""
     app = make_app(GatewaySettings(), "postgresql://nobody@localhost/none", needs_keys=True)
     return _lines(app.openapi(), depth=3) + "\n"
 

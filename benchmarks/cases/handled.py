@@ -1,4 +1,4 @@
-"""Handle a herd: all timers are due in one instant, and each calls a handler that does nothing."""
+"""Handle a herd: all timers are due in one instant, and each calls an empty handler."""
 
 import asyncio
 import time

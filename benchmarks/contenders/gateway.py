@@ -148,5 +148,5 @@ class OverHttpToHandler(WithHandler):
         self.kept.callback(self.gateway.close)
 
     def body(self) -> bytes:
-        """Write a request for a timer that is due at once; its handler notes this moment as the due date."""
+        """Write a request for a timer that is due immediately; its handler notes this moment as the due date."""
         return json.dumps({"delay": "PT0S", "target": self.target, "payload": {"due": time.time()}}).encode()

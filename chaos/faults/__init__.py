@@ -74,7 +74,7 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("kill GCS", "head", lose_head("gcs_server "), only="ray"),
         FaultType("kill host", "head", lose_head("shardclock_server.cluster.host"), only="ray"),
         FaultType("kill up", "head", lose_up, only="up"),
-        # The keepers go on until new keepers have registered; then the slots of all keepers move at once.
+        # The keepers continue until new keepers have registered; then the slots of all keepers move together.
         FaultType("kill local host", "head", lose_local_host, recovers_within_s=1.0, leaderless=True, only="local"),
         FaultType("kill fork server", "kill", kill_fork_server, disturbs=False, only="local"),
         FaultType("freeze shard before a claim", "freeze", freeze_shard_at("claim_due", "before"), takeover=True),

@@ -39,7 +39,7 @@ async def freeze_engine(sandbox: Sandbox, chance: random.Random, for_s: float) -
 
 
 async def replace_frozen_engine(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Freeze an engine before a write, declare the engine dead while its successor works, and let the engine go on."""
+    """Freeze an engine before a write, declare it dead while its successor works, and let it continue."""
     keeper = chance.choice(await sandbox.engines())
     await sandbox.cluster.start_successor(keeper.holder)
     await asyncio.sleep(for_s)

@@ -16,7 +16,7 @@ BACK_S = 30.0  # the limit for the restart of a killed server or Ray
 
 @dataclass(slots=True)
 class Hit:
-    """Hold the victims of a fault, and the fault's start and end if these differ from the call's start and end.
+    """The victims of a fault, and the fault's start and end if these differ from the call's start and end.
 
     `led` is false if the fault hit a coordinator that stood by: the fault delays no timer, because another coordinator
     leads.
@@ -54,7 +54,7 @@ class FaultType:
 
 
 class NothingToBreak(Exception):
-    """Signal that a fault has no target; the run goes on and reports the missing target."""
+    """Signal that a fault has no target; the run continues and reports the missing target."""
 
 
 async def until_postgres_answers(sandbox: Sandbox) -> None:

@@ -20,7 +20,7 @@ TICKS_A_S = 10
 
 
 def overload(*, tenant_id: str, per_s: int) -> Injection:
-    """Schedule more timers than the cluster can fire, all due at once, for a while; wait until all have fired."""
+    """For a while schedule more timers than the cluster can fire, each due immediately; wait until all have fired."""
 
     async def inject(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
         calls: list[Call] = []

@@ -55,7 +55,7 @@ async def lose_local_host(sandbox: Sandbox, chance: random.Random, _: float) -> 
 
 
 async def freeze_local_host(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Freeze the host of local keepers; the keepers go on during the freeze."""
+    """Freeze the host of local keepers; the keepers continue during the freeze."""
     before = await sandbox.shards()
     began_at = time.time()
     await freeze(sandbox, named(sandbox, chance, HOST), for_s=for_s)
@@ -80,13 +80,13 @@ async def lose_up(sandbox: Sandbox, _: random.Random, for_s: float) -> Hit:
 
 
 def replaced(before: Collection[Keeper], now: Collection[Keeper], is_lost: Callable[[Keeper], bool]) -> bool:
-    """Return whether at least as many shards serve as before, and none of these is a lost shard."""
+    """Return whether at least as many shards serve as before, without lost shards."""
     lost = {keeper.holder for keeper in before if is_lost(keeper)}
     return len(now) >= len(before) and lost.isdisjoint(keeper.holder for keeper in now)
 
 
 async def kill_fork_server(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
-    """Kill the fork server of the local keepers with -9; the keepers go on."""
+    """Kill the fork server of the local keepers with -9; the keepers continue."""
     kill([fork_server(sandbox, chance)])
     return Hit()
 

@@ -116,7 +116,7 @@ async def trapped(
 
 
 async def declare_dead(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Declare a running shard dead; the shard goes on firing without notice, while its successor claims its timers."""
+    """Declare a running shard dead; it still fires without notice, while its successor claims its timers."""
     keeper = chance.choice(await sandbox.shards())
     await sandbox.cluster.start_successor(keeper.holder)
     deaf = asyncio.create_task(

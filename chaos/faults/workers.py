@@ -43,7 +43,7 @@ async def kill_run(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
 
 
 async def freeze_worker(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Freeze a worker for a while; its handlers go on during the freeze."""
+    """Freeze a worker for a while; its handlers continue during the freeze."""
     keeper = chance.choice(await sandbox.workers())
     sandbox.send(keeper.pid, signal.SIGSTOP)
     began_at = time.time()
@@ -55,7 +55,7 @@ async def freeze_worker(sandbox: Sandbox, chance: random.Random, for_s: float) -
 
 
 async def replace_frozen_worker(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Freeze a worker, declare the worker dead while its successor works, and let the worker go on."""
+    """Freeze a worker, declare the worker dead while its successor works, and let the worker continue."""
     keeper = chance.choice(await sandbox.workers())
     await sandbox.cluster.start_successor(keeper.holder)
     sandbox.send(keeper.pid, signal.SIGSTOP)

@@ -58,7 +58,7 @@ class Bounds:
 
 @dataclass(slots=True)
 class History:
-    """Hold a whole run. `commits` is complete and in commit order; `began_at` and `ended_at` are by the rig's clock.
+    """A whole run. `commits` is complete and in commit order; `began_at` and `ended_at` are by the rig's clock.
 
     `undelivered` and `dead_letters` are the timers with a row in the table of deliveries or dead letters at the end.
     `running` are the instances that have not ended, and `open_tasks` are the remaining tasks.

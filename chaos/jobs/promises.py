@@ -35,7 +35,7 @@ LATER_OF = 100  # one pause of this number may be up to twice as long, because a
 
 
 class Finding(NamedTuple):
-    """Hold the result of one promise: the number of cases, and the lines of the violations."""
+    """The result of one promise: the number of cases, and the lines of the violations."""
 
     promise: str
     title: str

@@ -10,7 +10,7 @@ from chaos.history.faults import Fault
 
 
 class Line(NamedTuple):
-    """Hold a line of a job's function: begin, beat, and end, raise (its own error) or break (the run had to end)."""
+    """A line of a job's function: begin, beat, and end, raise (its own error) or break (the run had to end)."""
 
     event: str
     job: str
@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
 
 class RunRecord(NamedTuple):
-    """Hold one log record about a run: STARTING, or its end with outcome, reason and the job's next start.
+    """One log record about a run: STARTING, or its end with outcome, reason and the job's next start.
 
     units:   moments are seconds since 1970
     """
@@ -35,7 +35,7 @@ class RunRecord(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """Hold the counts of one job in the table of jobs, and whether the job is still marked as running."""
+    """The counts of one job in the table of jobs, and whether the job is still marked as running."""
 
     job: str
     runs: int
@@ -47,7 +47,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobsRecord:
-    """Hold the whole recording. `lines` are in the order of writing; `changes` are in the order of the log.
+    """The whole recording. `lines` are in the order of writing; `changes` are in the order of the log.
 
     At `warm_at` each job has made a run, so each job has a process; the first fault comes later. At `watched_until`,
     long after the last fault, the jobs were disabled. `takes_s` is the time of a job's run and of the pause after the

@@ -33,7 +33,7 @@ Check: TypeAlias = Callable[[RunIndex], Iterator[str | None]]
 
 
 class Promise(NamedTuple):
-    """Hold a promise with its title and its check."""
+    """A promise with its title and its check."""
 
     promise: str
     title: str

@@ -63,7 +63,7 @@ def one_start_one_instance(run: RunIndex) -> Iterator[str | None]:
 
 
 def nothing_after_the_end(run: RunIndex) -> Iterator[str | None]:
-    """Check that an ended instance takes no step, creates nothing, and leaves nothing behind."""
+    """Check that an ended instance takes no step, creates no rows, and leaves no rows behind."""
     left = _left(run)
     for instance in run.processes.instances.values():
         if instance.ended is None:

@@ -15,7 +15,7 @@ from chaos.run_index import RequestHistory, RunIndex, TimerHistory, commits_of
 def in_order(run: RunIndex) -> Iterator[str | None]:
     """Count each schedule's occurrences in commit order: 1, 2, 3 …
 
-    A SKIPPED record stands for the number in its detail. S3 reports an occurrence that fires again.
+    A SKIPPED record covers the number of occurrences in its detail. S3 reports an occurrence that fires again.
     """
     for steps in run.schedules.values():
         expected = 1
@@ -60,7 +60,7 @@ def agrees_with_oracle(run: RunIndex) -> Iterator[str | None]:
 
 
 def covers(record: Recorded) -> int:
-    """Return the number of occurrences that a record stands for; a SKIPPED record has the number in its detail."""
+    """Return the number of occurrences that a record covers; a SKIPPED record has the number in its detail."""
     return int(json.loads(record.detail or "{}").get("count", 1)) if record.intent == "SKIPPED" else 1
 
 

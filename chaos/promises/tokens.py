@@ -96,7 +96,7 @@ def _unlike_its_end(instance: InstanceHistory, moves: Sequence[TokenMove], proce
 
 
 def _taken(instance: InstanceHistory, process: Process) -> list[NodeItem]:
-    """List the signals with an effect, each with its node; a user task's completion names none."""
+    """List the signals with an effect, each with its node; a user task's completion has no node."""
     return [
         NodeItem(signal.kind, signal.node_id or process.task or "")
         for signal in instance.signals()

@@ -25,7 +25,7 @@ def called(run: ScriptedRun, at_s: float = 53.01, *, worker: int = W, attempt: i
 
 
 def replaced(run: ScriptedRun) -> None:
-    """Let W be declared dead during its call, and its successor take the delivery over."""
+    """Let W be declared dead during its call, and its successor take over the delivery."""
     fired(run)
     called(run)
     run.holder(53.2, W, None, ended=True, role="worker")

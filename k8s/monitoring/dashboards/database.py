@@ -1,4 +1,4 @@
-"""The dashboard of the database: the content and cost of the tables, and the transactions that hold Postgres back."""
+"""The dashboard of the database: the content and cost of the tables, and the transactions that delay vacuum."""
 
 from k8s.monitoring.dashboards.spec import Dashboard, Query, Row, Stat, TimeSeries
 
