@@ -49,7 +49,7 @@ class Unsayable(Exception):
         (ValueError("a \x00 b"), r"ValueError: a \x00 b"),
         (ValueError("a \udcff b"), r"ValueError: a \udcff b"),
         (ValueError("é"), "ValueError: é"),
-        (Unsayable(), "Unsayable: (its text can't be had: RuntimeError)"),
+        (Unsayable(), "Unsayable: (its text can't be read: RuntimeError)"),
     ],
     ids=["a NUL", "half a surrogate pair", "other letters", "no text"],
 )
