@@ -8,7 +8,7 @@ from functools import cached_property
 from shardclock_server.service.job_check import late_jobs
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
-from shardclock_server.sql.deliveries.dead_letters import count_dead_letters_by_target
+from shardclock_server.sql.deliveries.dead_letters import TargetLetters, count_dead_letters_by_target
 from shardclock_server.sql.endpoints.endpoints import ListedEndpoint, list_disabled_or_failing_endpoints
 from shardclock_server.sql.metrics.coming import MINUTES, ComingTimers, count_coming
 from shardclock_server.sql.metrics.status import Status
@@ -74,7 +74,7 @@ class Attention:
              REFUSED_MAX rows: a full list means that many or more
     """
 
-    dead_letters: Mapping[str, int]
+    dead_letters: Mapping[str, TargetLetters]
     incidents: Sequence[FoundIncident]
     endpoints: Sequence[ListedEndpoint]
     late_jobs: Mapping[str, float]

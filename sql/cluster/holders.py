@@ -76,6 +76,20 @@ class EndedHolder:
     silent_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class PastHolder:
+    """A holder that has ended; `seen_at` is its last heartbeat."""
+
+    holder: int
+    role: str
+    host: str
+    pid: int
+    started_at: datetime
+    seen_at: datetime
+    ended_at: datetime
+    ended_why: str
+
+
 async def register_holder(session: Session, incarnation: Incarnation) -> None:
     """Record a new incarnation, without slots yet; make its installation the owner of a database without an owner.
 
@@ -116,6 +130,16 @@ async def list_holders(session: Session, role: str | None = None) -> list[Holder
     source:  sql/cluster/list_holders.sql
     """
     return [Holder(**dict(row)) for row in await session.rows("list_holders", role=role)]
+
+
+async def list_ended_holders(session: Session, *, limit: int) -> list[PastHolder]:
+    """List the holders that have ended, the last one first.
+
+    shape:   at most `limit`; the database keeps a holder as long as its log
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/cluster/list_ended_holders.sql
+    """
+    return [PastHolder(**dict(row)) for row in await session.rows("list_ended_holders", limit=limit)]
 
 
 async def assign(

@@ -1,9 +1,11 @@
 -- Counts a tenant's dead letters by target.
 --
 -- in:    :tenant_id text, :targets_max integer, :letters_max integer
--- out:   target text, dead_letters bigint (counted up to :letters_max), in the order of targets, at most :targets_max
+-- out:   target text, dead_letters bigint (counted up to :letters_max), since timestamptz and last_at timestamptz (of the
+--        first and the last death), in the order of targets, at most :targets_max
 -- locks: nothing
--- index: dead_letters_by_tenant, one probe for each target, and at most :letters_max rows of each target
+-- index: dead_letters_by_tenant, one probe for each target, and at most :letters_max rows of each target;
+--        dead_letters_by_target, two probes for each target
 with recursive found (target, number) as (
     (
         select d.target, 1
@@ -34,6 +36,10 @@ select
             where d.tenant_id = :tenant_id and d.target = f.target and (d.target > '') is true
             limit :letters_max::integer
         ) d
-    ) as dead_letters
+    ) as dead_letters,
+    (select min(d.died_at) from shardclock.dead_letters d where d.target = f.target and d.tenant_id = :tenant_id)
+    as since,
+    (select max(d.died_at) from shardclock.dead_letters d where d.target = f.target and d.tenant_id = :tenant_id)
+    as last_at
 from found f
 order by f.target

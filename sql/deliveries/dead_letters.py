@@ -123,9 +123,17 @@ async def group_dead_letters(
     return DeadLetterGroups([DeadLetterGroup(*row[:-1]) for row in rows], counted, counted < GROUPED_MAX)
 
 
+class TargetLetters(NamedTuple):
+    """The number of a target's dead letters, and the first and the last death."""
+
+    dead_letters: int
+    since: datetime
+    last_at: datetime
+
+
 async def count_dead_letters_by_target(
     session: Session, tenant_id: str, *, targets_max: int, letters_max: int
-) -> dict[str, int]:
+) -> dict[str, TargetLetters]:
     """Count a tenant's dead letters by target.
 
     shape:   at most `targets_max` targets, in the order of names, each counted up to `letters_max`
@@ -135,7 +143,7 @@ async def count_dead_letters_by_target(
     rows = await session.rows(
         "count_dead_letters_by_target", tenant_id=tenant_id, targets_max=targets_max, letters_max=letters_max
     )
-    return {row["target"]: row["dead_letters"] for row in rows}
+    return {target: TargetLetters(*counted) for target, *counted in rows}
 
 
 async def count_selected_letters(session: Session, wanted: DeadLetterFilter) -> dict[DeadLetterKey, int]:

@@ -21,13 +21,14 @@ from shardclock_server.service import scaling
 from shardclock_server.service.hold import Release
 from shardclock_server.service.scaling import Bounds
 from shardclock_server.service.wording import counted
-from shardclock_server.sql.cluster.holders import ROLES, list_holders
+from shardclock_server.sql.cluster.holders import ROLES, list_ended_holders, list_holders
 from shardclock_server.sql.cluster.leadership import list_stand_bys, set_ramp
 from shardclock_server.sql.metrics.status import read_status
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.timers.model import INTEGER_MAX
 
 PATH = "/cluster"
+ENDED_SHOWN = 20
 GROWTH = 1.1  # the largest growth of a number between the page of a release and the release
 
 router = page_router()
@@ -77,7 +78,11 @@ async def show_cluster(request: Request, caller: Operator) -> Response:
             "hold": await holds.read_hold(session, settings.identity, silent_s=settings.silent_s),
             "scales": [await scaling.read_scale(session, role) for role in ROLES],
             "stand_bys": await list_stand_bys(session),
+            "ended": await list_ended_holders(session, limit=ENDED_SHOWN),
+            "held": await holds.read_operator_hold(session),
         }
+    serving = [it for it in keepers if it.part is not None and it.silent_s < settings.silent_s]
+    values["heirs"] = {role: [it for it in serving if it.role == role] for role in ROLES}
     return page(request, caller, "cluster.html", title="Cluster", keepers=keepers, silent_s=settings.silent_s, **values)
 
 

@@ -12,7 +12,7 @@ from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import gateway_of
-from shardclock_server.service.hold import Hold, living_of, read_hold
+from shardclock_server.service.hold import Hold, OperatorHold, living_of, read_hold, read_operator_hold
 from shardclock_server.service.keys import allows
 from shardclock_server.service.overview import Punctuality, judge, read_attention, read_coming
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
@@ -28,6 +28,7 @@ class ClusterSummary:
 
     status: Status
     hold: Hold | None
+    held: OperatorHold | None
     serving: int
     punctuality: Punctuality
 
@@ -65,6 +66,7 @@ async def _summary(request: Request, hold: Hold | None) -> ClusterSummary:
     gateway = gateway_of(request)
     async with gateway.pool.session(ALL_TENANTS) as session:
         status, holders = await read_status(session), await list_holders(session)
+        held = await read_operator_hold(session) if hold else None
     living = living_of([holder for holder in holders if holder.role == SHARD], gateway.settings.silent_s)
     serving = sum(holder.part is not None for holder in living)
-    return ClusterSummary(status, hold, serving, judge(status, serving=serving, hold=hold.line if hold else None))
+    return ClusterSummary(status, hold, held, serving, judge(status, serving=serving, hold=hold.line if hold else None))

@@ -1,26 +1,31 @@
 """Pages of tenants and API keys, for operators: limits and usage, and the list of keys."""
 
+import time
+from dataclasses import asdict
+
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shardclock_server.gateway.access import audited_transaction
-from shardclock_server.gateway.answers.tenants import LimitsAnswer, ShownTenantAnswer, TenantAnswer
+from shardclock_server.gateway.answers.tenants import ShownTenantAnswer
 from shardclock_server.gateway.console.access import Admin
 from shardclock_server.gateway.console.addresses import url_of
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.forms import done, filter_of, form_of
 from shardclock_server.gateway.console.shell import page
-from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.routes.tenants import LimitsRequest
 from shardclock_server.service import tenants as use_cases
 from shardclock_server.sql.keys.keys import list_keys
 from shardclock_server.sql.served import ALL_TENANTS, NO_TENANTS
-from shardclock_server.sql.tenants.tenants import DEFAULTS, list_tenants
+from shardclock_server.sql.session import Session
+from shardclock_server.sql.tenants.tenants import DEFAULTS, Tenant, list_tenants
 from shardclock_server.timers.model import NAME_CHARS_MAX
 
 ROWS = 50
+MEASURED_S = 0.1  # the usage of later tenants is on their own pages
 KEYS_SHOWN = 200
 
 router = page_router()
@@ -45,11 +50,22 @@ async def show_tenants(request: Request, gateway: CurrentGateway, caller: Admin)
     """List the tenants with limits of their own, by name."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         found = await list_tenants(session, limit=ROWS)
-    tenants = [TenantAnswer.of(tenant) for tenant in found]
-    names = list(LimitsAnswer.model_fields)
-    return page(
-        request, caller, "tenants.html", title="Tenants", tenants=tenants, names=names, is_full=len(found) == ROWS
-    )
+        until_s = time.monotonic() + MEASURED_S
+        tenants = [(it, await _limited(gateway, session, it) if time.monotonic() < until_s else None) for it in found]
+    return page(request, caller, "tenants.html", title="Tenants", tenants=tenants, is_full=len(found) == ROWS)
+
+
+async def _limited(gateway: Gateway, session: Session, tenant: Tenant) -> list[tuple[str, int | None, float]]:
+    """List the limited resources of a tenant with the usage, if it is counted, and the limit; the fullest comes first.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    shown = await use_cases.show(session, tenant.tenant_id)
+    waiters = gateway.quotas.count_waiting(tenant.tenant_id)
+    used = ShownTenantAnswer.of(shown, usual=gateway.settings.usual_limits, waiters=waiters).used.model_dump()
+    limits = [(name.removesuffix("_max"), limit) for name, limit in asdict(tenant.limits).items() if limit is not None]
+    found = [(resource, used.get(resource), limit) for resource, limit in limits]
+    return sorted(found, key=lambda it: (it[1] or 0) / (it[2] or 1), reverse=True)
 
 
 @router.get("/tenant-usage")

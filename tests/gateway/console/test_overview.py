@@ -124,7 +124,7 @@ async def test_no_number_of_other_rows_hides_a_target_or_an_endpoint_that_needs_
     shown = (await browser.get("")).main
 
     assert "webhook:noise 1,000 or more" in shown
-    assert "webhook:pay 2 " in shown
+    assert "webhook:pay 2, the first" in shown
     assert ("zz-payments" in shown, "a000" in shown) == (True, False)
 
 
