@@ -9,6 +9,7 @@ from shardclock.api.codes import REFUSED
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.service.filters import GivenFilter, filter_of
+from shardclock_server.service.pauses import Pause, read_until
 from shardclock_server.service.single_change import UnknownTimer
 from shardclock_server.sql.clients.history import TimerState, find_timer
 from shardclock_server.sql.clients.search import PageLimits, TimerFilter
@@ -35,6 +36,28 @@ class ReasonRequest(BaseModel):
     )
 
 
+class PauseRequest(ReasonRequest):
+    """The reason and the end of a pause."""
+
+    until: str | None = Field(
+        None,
+        examples=["2027-01-31T08:00:00Z"],
+        description="the end of the pause, a moment or an ISO 8601 duration from now; without it, the pause lasts"
+        " until a resume",
+    )
+    missed: MissedChoice = Field(
+        MissedChoice.POLICY,
+        description="with `until`: the rule for the occurrences that a schedule misses until then, as for a resume",
+    )
+
+    def pause(self) -> Pause:
+        """Read the end of the pause.
+
+        errors:  InvalidTimer  it is neither a moment nor a duration
+        """
+        return Pause(read_until(self.until), self.missed, self.reason)
+
+
 class ResumeRequest(BaseModel):
     """The rule of a resume for the occurrences that were missed during the pause."""
 
@@ -58,6 +81,7 @@ class VariablesRequest(BaseModel):
 
 DryRun = Annotated[bool, Query(description="return the result without making the change")]
 PAID = {"reason": "order was paid"}
+CLOSED = {"reason": "the shop is closed", "until": "2027-01-31T08:00:00Z"}
 MAINTENANCE = {"reason": "maintenance"}
 
 

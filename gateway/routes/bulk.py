@@ -21,13 +21,14 @@ from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.recording import actor_of, note_changed
-from shardclock_server.gateway.requests.shared_fields import TimersFilter
+from shardclock_server.gateway.requests.shared_fields import CLOSED, TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
 from shardclock_server.gateway.routes.operations import begin_found
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, RESUME
+from shardclock_server.service.pauses import Pause, read_until
 from shardclock_server.sql.clients.verbs import Shift
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import MissedChoice
@@ -39,7 +40,7 @@ TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 CHOSEN = {"filter": {"name_prefix": "order-"}}
 EXAMPLES = {
     "cancel": {**CHOSEN, "reason": "the shop is closed"},
-    "pause": {**CHOSEN, "reason": "the shop is closed"},
+    "pause": {**CHOSEN, **CLOSED},
     "resume": {**CHOSEN, "missed": "skip"},
     "shift": {**CHOSEN, "shift": "PT1H"},
 }
@@ -70,8 +71,14 @@ class BulkChangeRequest(BaseModel):
     missed: MissedChoice = Field(
         MissedChoice.POLICY,
         examples=["skip"],
-        description="for resume: the rule for the occurrences that schedules missed during the pause: policy (the rule"
-        " of each schedule), skip, fire_once or fire_all",
+        description="for resume, and for pause with `until`: the rule for the occurrences that schedules miss during"
+        " the pause: policy (the rule of each schedule), skip, fire_once or fire_all",
+    )
+    until: str | None = Field(
+        None,
+        examples=["2027-01-31T08:00:00Z"],
+        description="for pause: the end of the pause, a moment or an ISO 8601 duration from now; missing: the pause"
+        " lasts until a resume",
     )
 
 
@@ -103,7 +110,7 @@ def _add_route(verb: str, sentence: str) -> None:
 
 for _verb, _sentence in (
     ("cancel", "Cancel all timers that a filter finds."),
-    ("pause", "Keep all timers that a filter finds from firing until they are resumed."),
+    ("pause", "Keep all timers that a filter finds from firing until they are resumed, or until a moment."),
     ("resume", "Resume all paused timers that a filter finds."),
     ("shift", "Move all timers that a filter finds, each from its own due date."),
 ):
@@ -194,14 +201,18 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
         raise InvalidTimer(f"shift {shortened(asked.shift)} is for the verb shift; leave it out")
     if asked.reason is not None and verb not in ("cancel", "pause"):
         raise InvalidTimer(f"reason {shortened(asked.reason)} is for cancel and pause; leave it out")
-    if asked.missed is not MissedChoice.POLICY and verb != "resume":
-        raise InvalidTimer(f"missed {shortened(asked.missed)} is for resume; leave it out", code=invalid("missed"))
+    if asked.missed is not MissedChoice.POLICY and verb not in ("pause", "resume"):
+        why = f"missed {shortened(asked.missed)} is for pause and resume; leave it out"
+        raise InvalidTimer(why, code=invalid("missed"))
+    if asked.until is not None and verb != "pause":
+        raise InvalidTimer(f"until {shortened(asked.until)} is for pause; leave it out", code=invalid("until"))
     chosen = ("PENDING", "PAUSED") if asked.filter.state is None else (asked.filter.state.upper(),)
     match verb:
         case "cancel":
             return ChangeKind(CANCEL, chosen, {"reason": asked.reason})
         case "pause":
-            return ChangeKind(PAUSE, tuple(it for it in chosen if it == "PENDING"), {"reason": asked.reason})
+            paused = chosen if asked.filter.state else ("PENDING",)
+            return ChangeKind(PAUSE, paused, pause=Pause(read_until(asked.until), asked.missed, asked.reason))
         case "resume":
             states = tuple(it for it in chosen if it == "PAUSED")
             return ChangeKind(RESUME, states, {"missed": asked.missed.value})

@@ -20,12 +20,13 @@ from shardclock_server.gateway.requests.headers import header_of
 from shardclock_server.gateway.requests.idempotency import request_of, respond_once
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.shared_fields import find_own
+from shardclock_server.service import pauses
+from shardclock_server.service.pauses import Pause
 from shardclock_server.service.single_change import ChangedTimer, change_one
 from shardclock_server.sql.clients.history import TimerState, find_timer, lock_timer
-from shardclock_server.sql.clients.verbs import Shift, TimerRef, change_system_timer
+from shardclock_server.sql.clients.verbs import Shift, TimerRef
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.duration import Duration
-from shardclock_server.timers.schedule import MissedChoice
 
 ANY = "*"
 
@@ -120,8 +121,7 @@ async def operate_own(
     caller: Caller,
     verb: str,
     to: datetime | Duration | Shift | None,
-    reason: str | None,
-    missed: MissedChoice,
+    asked: Pause,
 ) -> str:
     """Change a timer of a job or a process in the caller's tenant.
 
@@ -130,7 +130,7 @@ async def operate_own(
     """
     timer = await find_own(session, which, caller)
     refuse_tenant_key(caller, timer.target)
-    return await change_system_timer(session, which, verb=verb, to=to, reason=reason, missed=missed)
+    return await pauses.operate(session, which, verb=verb, to=to, asked=asked)
 
 
 def _due_of(changed: ChangedTimer, outcomes: VerbOutcomes) -> list[datetime | None]:

@@ -30,7 +30,9 @@ from shardclock_server.gateway.requests.idempotency import request_of
 from shardclock_server.gateway.requests.listing import listing
 from shardclock_server.gateway.requests.paths import Key, Name
 from shardclock_server.gateway.requests.shared_fields import (
+    CLOSED,
     PAID,
+    PauseRequest,
     ReasonRequest,
     ResumeRequest,
     find_shown,
@@ -40,6 +42,7 @@ from shardclock_server.gateway.routes.changing import change_own, change_rule, e
 from shardclock_server.gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
 from shardclock_server.gateway.waits.deferred import DeferredResponse
 from shardclock_server.gateway.waits.timer_ends import TimerEnds, find_end
+from shardclock_server.service import pauses
 from shardclock_server.service.explain import Explanation, explain
 from shardclock_server.service.filters import moment_of
 from shardclock_server.service.moves import destination_of, move, operator_destination
@@ -48,7 +51,6 @@ from shardclock_server.sql.clients.history import TimerState, records_of
 from shardclock_server.sql.clients.verbs import (
     TimerRef,
     cancel_timer,
-    pause_timer,
     resume_timer,
     run_timer,
 )
@@ -56,7 +58,6 @@ from shardclock_server.sql.metrics.status import read_clock
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import InvalidTimer
-from shardclock_server.timers.schedule import MissedChoice
 
 RECORDS_MAX = 100
 FAR = timedelta(days=366)  # counting the occurrences beyond this span takes up to 0.1 s of processor time
@@ -83,10 +84,8 @@ class RescheduleRequest(BaseModel):
     )
 
 
-class OperateRequest(BaseModel):
-    """An operator's change of a timer of a job or a process."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
+class OperateRequest(PauseRequest):
+    """An operator's change of a timer of a job or a process; reason, end and rule are those of a pause or resume."""
 
     verb: str = Field(examples=["pause"], description=f"one of {', '.join(OPERATED)}")
     due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="for reschedule: a moment")
@@ -95,10 +94,6 @@ class OperateRequest(BaseModel):
         None, examples=["-P1D"], description="for reschedule: an ISO 8601 duration from the present due date"
     )
     zone: str | None = Field(None, examples=["Europe/Berlin"], description="the time zone of a local due date")
-    reason: str | None = Field(None, max_length=1_000, description="for pause: the reason, kept in the record")
-    missed: MissedChoice = Field(
-        MissedChoice.POLICY, strict=False, description="for resume: the rule for missed occurrences, as for a timer"
-    )
 
 
 @router.put(
@@ -270,13 +265,13 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         f"{path}/pause",
         operation_id=f"pause_timer{suffix}",
         response_model=ChangedAnswer,
-        openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID),
+        openapi_extra=body_of(PauseRequest, is_needed=False, example=CLOSED),
     )
     async def pause(which: which_is, request: Request, caller: Writer) -> Response:
-        """Pause a pending timer, so that it does not fire until a resume."""
-        why = await read_model(request, ReasonRequest)
-        change = partial(pause_timer, reason=why.reason)
-        return await change_own(request, caller, which, change, PAUSED, body=why)
+        """Keep a timer from firing until a resume, or until a moment; change the end of a pause."""
+        asked = await read_model(request, PauseRequest)
+        change = partial(pauses.pause, asked=asked.pause())
+        return await change_own(request, caller, which, change, PAUSED, body=asked)
 
 
 def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
@@ -293,7 +288,7 @@ def _add_operate(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         """Pause, resume or reschedule a timer of a job or a process. A job's timer needs a key for all tenants."""
         asked = await read_model(request, OperateRequest)
         to = operator_destination(asked.verb, asked.model_dump(exclude={"missed"}))
-        change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason, missed=asked.missed)
+        change = partial(operate_own, caller=caller, verb=asked.verb, to=to, asked=asked.pause())
         return await change_own(request, caller, which, change, OPERATED[asked.verb], body=asked)
 
 

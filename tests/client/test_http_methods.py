@@ -120,7 +120,10 @@ async def test_a_timer_is_moved_paused_resumed_run_and_cancelled(client: AsyncCl
     moved = await client.move(timer_key=key, shift=timedelta(hours=-1), if_match=(await client.get(timer_key=key)).etag)
     assert moved.due_date == MORNING - timedelta(hours=1)
     assert (await client.move(name="n", delay="P1D")).state == "RESCHEDULED"
-    assert (await client.pause(name="n", reason="strike")).state == "PAUSED"
+    assert (await client.pause(name="n", reason="strike", until=timedelta(hours=2), missed="skip")).state == "PAUSED"
+    ends_at = (await client.get(name="n")).resume_at
+    assert ends_at is not None
+    assert timedelta(hours=1) < ends_at - datetime.now(UTC) <= timedelta(hours=2)
     assert (await client.resume(timer_key=key, missed="skip")).state == "PENDING"
     assert (await client.run(timer_key=key)).state == "RESCHEDULED"
     assert (await client.get(timer_key=key)).due_date <= datetime.now(UTC) + timedelta(seconds=BOUND_S)

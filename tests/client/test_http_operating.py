@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from shardclock import AsyncClient
@@ -77,7 +79,9 @@ async def test_a_job_is_found_and_started(dsn: str, client: AsyncClient) -> None
 
 async def test_operations_are_listed_found_and_cancelled(dsn: str, client: AsyncClient) -> None:
     await client.schedule(delay="PT1H", name="order-1")
-    done = await (await client.bulk("pause", reason="strike", name_prefix="order-")).commit()
+    done = await (
+        await client.bulk("pause", reason="strike", until=datetime(2040, 1, 1, tzinfo=UTC), name_prefix="order-")
+    ).commit()
     running = (
         "insert into shardclock.operations (request_id, due_at, matched, by_operator, tenant_id, verb, filter, change,"
         " interface) values (gen_random_uuid(), now() + interval '30 min', 9, false, 'default', 'cancel', '{}', '{}',"
@@ -90,6 +94,7 @@ async def test_operations_are_listed_found_and_cancelled(dsn: str, client: Async
     assert done.operation_id is not None
     found = await client.operation(done.operation_id)
     assert (found.verb, found.changed, found.reason, found.filter) == ("pause", 1, "strike", {"name_prefix": "order-"})
+    assert found.parameters["until"].startswith("2040-01-01T00:00:00")
     with pytest.raises(TooLate):
         await client.cancel_operation(done.operation_id)
     with pytest.raises(NotFound):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from unittest import mock
 from unittest.mock import ANY
 
@@ -175,7 +176,11 @@ async def test_paused_timers_are_resumed_together(dsn: str, api: Api) -> None:
     [
         ("cancel", {"shift": "PT1H"}, ["shift 'PT1H'"]),
         ("resume", {"reason": "x"}, ["reason 'x'"]),
-        ("cancel", {"missed": "skip"}, ["missed 'skip' is for resume"]),
+        ("cancel", {"missed": "skip"}, ["missed 'skip' is for pause and resume"]),
+        ("resume", {"until": "PT2H"}, ["until 'PT2H' is for pause"]),
+        ("pause", {"missed": "skip"}, ["missed 'skip' goes with until"]),
+        ("pause", {"until": "soon"}, ["until 'soon' is not an ISO 8601"]),
+        ("pause", {"until": "2020-01-01T00:00Z"}, ["until '2020-01-01 00:00:00+00' is not after now"]),
         ("resume", {"missed": "never"}, ["missed 'never'"]),
         ("shift", {}, ["shift is missing"]),
         ("shift", {"shift": "later"}, ["shift 'later'"]),
@@ -234,3 +239,21 @@ async def test_a_resume_of_many_takes_a_choice_for_the_missed_occurrences_after_
     assert (row["paused_due_date"], row["missed"], row["missed_once"]) == (None, None, "skip")
     (act,) = await query(dsn, "select parameters ->> 'missed' as missed from shardclock.audit where verb = 'resume'")
     assert act["missed"] == "skip"
+
+
+async def test_a_pause_of_many_has_one_end_for_all_timers(dsn: str, api: Api) -> None:
+    await sent(api, lines(*[HOUR] * 3))
+    asked = {"until": "PT2H", "missed": "fire_once", "reason": "strike"}
+    token = (await api.post("/v1/timers/bulk/pause?dry_run=true", asked)).json["token"]
+
+    done = await api.post(f"/v1/timers/bulk/pause?token={token}", asked)
+
+    assert done.json["changed"] == 3
+    rows = await pending_rows(dsn)
+    assert len({row["resume_at"] for row in rows}) == 1
+    assert {row["resume_missed"] for row in rows} == {"fire_once"}
+    (operation,) = (await api.get("/v1/operations")).json["operations"]
+    assert operation["parameters"]["missed"] == "fire_once"
+    assert datetime.fromisoformat(operation["parameters"]["until"]) == rows[0]["resume_at"]
+    (act,) = await query(dsn, "select parameters ->> 'until' as until from shardclock.audit where verb = 'pause'")
+    assert act["until"] == "PT2H"

@@ -310,3 +310,33 @@ async def test_a_resume_takes_a_choice_for_the_missed_occurrences(dsn: str, api:
     assert row["missed_once"] == "skip"
     newest = (await api.get(f"{path}/records")).json["records"][0]
     assert (newest["intent"], newest["detail"]["missed"]) == ("RESUMED", "skip")
+
+
+async def test_a_pause_takes_an_end_and_a_choice(dsn: str, api: Api) -> None:
+    await add_schedule(dsn)
+    path = "/v1/timers/by-name/beat"
+    asked = {"until": "2040-01-01T13:00[Europe/Berlin]", "missed": "skip", "reason": "strike"}
+
+    assert (await api.post(f"{path}/pause", asked)).json["state"] == "PAUSED"
+
+    assert (await api.get(path)).json["resume_at"] == "2040-01-01T12:00:00Z"
+    (row,) = await pending_rows(dsn)
+    assert row["resume_missed"] == "skip"
+    newest = (await api.get(f"{path}/records")).json["records"][0]
+    assert newest["detail"] | {"by": None} == {
+        "by": None, "reason": "strike", "missed": "skip", "until": "2040-01-01T12:00:00+00:00",
+    }  # fmt: skip
+    for until, words in (("PT0S", "is not after now"), ("soon", "is not an ISO 8601"), ("P", "is not")):
+        refused = await api.post(f"{path}/pause", {"until": until})
+        refused.assert_problem("refused", 422, f"until '{until}'", words)
+        assert refused.json["type"].endswith("invalid_until")
+
+
+async def test_a_repeated_pause_for_a_length_of_time_keeps_its_end(api: Api) -> None:
+    await api.post("/v1/timers", {"delay": "PT1H", "name": "n"})
+    found = []
+    for _ in range(2):
+        await api.post("/v1/timers/by-name/n/pause", {"until": "PT2H"}, Idempotency_Key="p")
+        found.append((await api.get("/v1/timers/by-name/n")).json["resume_at"])
+    assert found[0] is not None
+    assert found[0] == found[1]

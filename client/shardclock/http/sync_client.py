@@ -203,14 +203,20 @@ class Client(Many, Log, Operating):
         timer_key: int | None = None,
         name: str | None = None,
         reason: str | None = None,
+        until: Moment | Length | None = None,
+        missed: str | None = None,
         idempotency_key: str | None = None,
     ) -> Changed:
-        """Pause a pending timer, so that it does not fire until a resume.
+        """Pause a timer, so that it does not fire until a resume, or until a moment or for a length of time.
 
-        errors:  as in `cancel`
+        `missed` is the rule for the occurrences that a schedule misses until then, as in `resume`. The pause of a
+        paused timer changes its end.
+
+        errors:  as in `cancel`, and Refused for an end that is not in the future, or an unknown rule
         """
         path = ask.timer_path(timer_key, name, "pause")
-        return self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
+        fields = {"reason": reason, "until": until, "missed": missed}
+        return self._sender.ask(Changed, ask.once("POST", path, fields, idempotency_key))
 
     def resume(
         self,

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from shardclock.api.answers import BulkChanged, Line, TimersCounted
 from shardclock.api.errors import ApiError
-from shardclock.api.fields import Length, New, NewLine
+from shardclock.api.fields import Length, Moment, New, NewLine
 from shardclock.http import requests as ask
 from shardclock.http.parts import RequestPart, parts_of
 from shardclock.http.reading import read_answer
@@ -79,6 +79,7 @@ class Many:
         state: str | None = None,
         reason: str | None = None,
         shift: Length | None = None,
+        until: Moment | Length | None = None,
         missed: str | None = None,
         **chosen: Unpack[TimerQuery],
     ) -> Bulk:
@@ -86,8 +87,8 @@ class Many:
         them.
 
         A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state`
-        is pending or paused. `missed` is for resume: the rule for the occurrences that schedules missed during the
-        pause.
+        is pending or paused. `until` is the end of a pause. `missed` is for resume, and for pause with `until`: the
+        rule for the occurrences that schedules miss during the pause.
 
         errors:  Refused    a parameter does not belong to the verb
                  MoreMatch  more timers match than one request changes
@@ -97,6 +98,7 @@ class Many:
             "filter": {**chosen, "state": state},
             "reason": reason,
             "shift": shift,
+            "until": until,
             "missed": missed,
         }
         request = ask.act(path, body, is_repeatable=True, dry_run=True)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from operator import index
 
 from shardclock.api.changes import named
-from shardclock.api.fields import Destination, New, Put, json_of, require_one
+from shardclock.api.fields import Destination, Length, Moment, New, Put, json_of, require_one
 from shardclock.jsonb import has_unstorable
 from shardclock.refusal import shown
 from shardclock.sql.refusals import invalid_field
@@ -73,6 +73,21 @@ def change(verb: str, which: TimerReference, **more: object) -> str:
     return written({"verb": verb, **which.fields, **more})
 
 
+def pause(which: TimerReference, until: Moment | Length | None, **more: object) -> str:
+    """Write the argument for a pause, with its end: a moment, or a length from now.
+
+    errors:  Refused  the end is neither
+    """
+    if until is None:
+        return change("pause", which, **more)
+    if isinstance(until, timedelta) or (isinstance(until, str) and until.lstrip("+")[:1] in ("P", "p")):
+        return change("pause", which, delay=until, **more)
+    moment = _moment_of("until", until)
+    if moment.tzinfo is None:
+        raise invalid_field("until", f"{shown(until)} has no offset from UTC; add one, such as Z or +01:00")
+    return change("pause", which, until=moment.isoformat(), **more)
+
+
 def move(which: TimerReference, to: Destination) -> str:
     """Write the argument for a move of a timer.
 
@@ -91,7 +106,7 @@ def _with_moment(fields: Mapping[str, object]) -> dict[str, object]:
     if given is None:
         return dict(fields)
     rest = {name: value for name, value in fields.items() if name != "due_date"}
-    moment = _moment_of(given)
+    moment = _moment_of("due_date", given)
     if moment.tzinfo is not None:
         return rest | {"due_date": moment.isoformat()}
     clock = fields.get("zone")
@@ -103,7 +118,7 @@ def _with_moment(fields: Mapping[str, object]) -> dict[str, object]:
     return rest | {"local_due_date": moment.isoformat(), "clock": clock}
 
 
-def _moment_of(given: object) -> datetime:
+def _moment_of(field: str, given: object) -> datetime:
     if isinstance(given, datetime):
         return given
     text = given if isinstance(given, str) else ""
@@ -113,7 +128,7 @@ def _moment_of(given: object) -> datetime:
         return moment + timedelta(microseconds=1) if FINER.search(text) else moment
     except (ValueError, OverflowError):
         raise invalid_field(
-            "due_date",
+            field,
             f"{shown(given)} is not an ISO 8601 date-time; write it like 2026-01-31T08:00:00Z, or give a datetime",
         ) from None
 

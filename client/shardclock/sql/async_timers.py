@@ -4,7 +4,7 @@ from typing import Protocol, Unpack
 
 from shardclock.api.answers import Changed, Scheduled, TimerState
 from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, VerbOutcomes
-from shardclock.api.fields import Destination, New, Put
+from shardclock.api.fields import Destination, Length, Moment, New, Put
 from shardclock.sql import arguments as ask
 from shardclock.sql.answered import changed_of, scheduled_of, timer_of
 from shardclock.sql.arguments import TimerReference
@@ -94,14 +94,23 @@ class AsyncTimers:
         return await self._change(which, ask.change("cancel", which, reason=reason), CANCELED)
 
     async def pause(
-        self, *, timer_key: int | None = None, name: str | None = None, reason: str | None = None
+        self,
+        *,
+        timer_key: int | None = None,
+        name: str | None = None,
+        reason: str | None = None,
+        until: Moment | Length | None = None,
+        missed: str | None = None,
     ) -> Changed:
-        """Pause a pending timer, so that it does not fire until a resume.
+        """Pause a timer, so that it does not fire until a resume, or until a moment or for a length of time.
 
-        errors:  as in `cancel`
+        `missed` is the rule for the occurrences that a schedule misses until then, as in `resume`. The pause of a
+        paused timer changes its end.
+
+        errors:  as in `cancel`, and Refused for an end that is not in the future, or an unknown rule
         """
         which = TimerReference(timer_key, name, self._tenant)
-        return await self._change(which, ask.change("pause", which, reason=reason), PAUSED)
+        return await self._change(which, ask.pause(which, until, reason=reason, missed=missed), PAUSED)
 
     async def resume(
         self, *, timer_key: int | None = None, name: str | None = None, missed: str | None = None

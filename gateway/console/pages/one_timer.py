@@ -175,7 +175,7 @@ async def operate(request: Request, gateway: CurrentGateway, caller: Manager, wh
     """Pause, resume or reschedule a timer of a job or a process."""
     asked = await form_of(request, OperateRequest)
     to = operator_destination(asked.verb, asked.model_dump(exclude={"missed"}))
-    change = partial(operate_own, caller=caller, verb=asked.verb, to=to, reason=asked.reason, missed=asked.missed)
+    change = partial(operate_own, caller=caller, verb=asked.verb, to=to, asked=asked.pause())
     return _done(request, which, await change_found(gateway, caller, which, change, OPERATED[asked.verb]))
 
 

@@ -12,6 +12,7 @@ from tests.support.roles import as_role
 from tests.support.user_connections import UserConnection, psycopg_plain
 
 MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
+NOON = datetime(2040, 1, 1, 12, tzinfo=UTC)
 
 
 async def test_a_timer_is_scheduled_found_moved_paused_resumed_run_and_cancelled(user: UserConnection) -> None:
@@ -27,9 +28,13 @@ async def test_a_timer_is_scheduled_found_moved_paused_resumed_run_and_cancelled
     moved = await user.ask("move", timer_key=key, shift=timedelta(hours=-1))
     assert moved == Changed(timer_key=key, name=None, state="RESCHEDULED")
     assert (await user.ask("get", name="n")).due_date == MORNING - timedelta(hours=1)
-    assert (await user.ask("pause", name="n", reason="strike")).state == "PAUSED"
+    assert (await user.ask("pause", name="n", reason="strike", until=NOON, missed="skip")).state == "PAUSED"
     paused = await user.ask("get", name="n")
-    assert (paused.state, paused.due_date) == ("PAUSED", MORNING - timedelta(hours=1))
+    assert (paused.state, paused.due_date, paused.resume_at) == ("PAUSED", MORNING - timedelta(hours=1), NOON)
+    for length in ("PT2H", timedelta(hours=2)):
+        assert (await user.ask("pause", name="n", until=length)).state == "PAUSED"
+        ends_at = (await user.ask("get", name="n")).resume_at
+        assert timedelta(hours=1) < ends_at - datetime.now(UTC) <= timedelta(hours=2)
     assert (await user.ask("resume", timer_key=key, missed="skip")).state == "PENDING"
     assert (await user.ask("run", name="n")) == Changed(timer_key=None, name="n", state="RESCHEDULED")
     assert (await user.ask("cancel", timer_key=key, reason="paid")).state == "CANCELED"

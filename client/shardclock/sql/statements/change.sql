@@ -16,11 +16,16 @@ select json_build_object('state', case
     when a.verb = 'cancel'
         then shardclock.cancel_timer(a.timer_key, a.name, a.tenant_id, reason => a.asked ->> 'reason')
     when a.verb = 'pause'
-        then shardclock.pause_timer(a.timer_key, a.name, a.tenant_id, reason => a.asked ->> 'reason')
-    when a.verb = 'resume'
-        then shardclock.resume_timer(
-            a.timer_key, a.name, a.tenant_id, missed => coalesce(a.asked ->> 'missed', 'policy')
+        then shardclock.pause_timer(
+            a.timer_key,
+            a.name,
+            a.tenant_id,
+            reason => a.asked ->> 'reason',
+            until => shardclock.end_of_pause((a.asked ->> 'until')::timestamptz, a.asked ->> 'delay', a.missed),
+            missed => a.missed
         )
+    when a.verb = 'resume'
+        then shardclock.resume_timer(a.timer_key, a.name, a.tenant_id, missed => a.missed)
     when a.verb = 'run'
         then shardclock.run_timer(a.timer_key, a.name, a.tenant_id, operation => a.asked ->> 'operation')
     when a.verb = 'move'
@@ -45,6 +50,7 @@ from (
         j.asked ->> 'verb' as verb,
         (j.asked ->> 'timer_key')::bigint as timer_key,
         j.asked ->> 'name' as name,
-        j.asked ->> 'tenant_id' as tenant_id
+        j.asked ->> 'tenant_id' as tenant_id,
+        coalesce(j.asked ->> 'missed', 'policy') as missed
     from (select cast(:asked as text)::jsonb as asked) j
 ) a
