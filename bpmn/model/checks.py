@@ -63,20 +63,29 @@ def _check_flows(node: FlowNode, definition: Definition) -> Iterator[str]:
             yield f"its flow {flow.flow_id} leads to a {target.tag}, which only an event can begin"
         if flow.condition and node.kind in WITHOUT_CONDITIONS:
             yield f"its flow {flow.flow_id} has a condition; a {node.tag}'s flows have none"
-    if node.default_flow and node.default_flow not in {flow.flow_id for flow in node.outgoing}:
-        yield f"its default flow {shortened(node.default_flow)} does not leave it; choose one that does"
-    if node.default_flow and node.kind in WITHOUT_CONDITIONS:
-        yield f"it has a default flow, and a {node.tag}'s flows have no conditions; leave it out"
+    if node.default_flow:
+        yield from _check_default(node, node.default_flow)
     if node.loop and (node.kind not in ACTIVITIES or node.tag.endswith("Event")):
         yield "it is executed once for each of many; only tasks, sub-processes and call activities can be"
     if node.tag == "endEvent" and node.outgoing:
         yield "it is an end event with an outgoing flow; leave the flow out"
 
 
+def _check_default(node: FlowNode, default_flow: str) -> Iterator[str]:
+    flow = next((flow for flow in node.outgoing if flow.flow_id == default_flow), None)
+    if flow is None:
+        yield f"its default flow {shortened(default_flow)} does not leave it; choose one that does"
+    if node.kind in WITHOUT_CONDITIONS:
+        yield f"it has a default flow, and a {node.tag}'s flows have no conditions; leave it out"
+    elif flow and flow.condition:
+        yield f"its default flow {flow.flow_id} has a condition, which nothing evaluates; leave it out"
+
+
 def _check_caught(node: FlowNode, definition: Definition) -> Iterator[str]:
     """Check that no two events at one activity, or inside one scope, catch the same trigger."""
     inside = {start: each for each in node.event_subprocesses for start in definition.nodes[each].starts}
     for called, events in (
+        ("start events", {start: start for start in node.starts if node.kind == NodeKind.PROCESS}),
         ("boundary events", {each: each for each in node.boundaries}),
         ("event sub-processes", inside),
     ):

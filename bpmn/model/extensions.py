@@ -28,8 +28,7 @@ RETRIES_MAX = 1_000
 
 def read_service_work(element: Element) -> ServiceWork:
     """Read the task type, retries and headers of a service task or of a similar element."""
-    written = zeebe_child(element, "taskHeaders")
-    headers = tuple((header.get("key", ""), header.get("value", "")) for header in (() if written is None else written))
+    headers = _headers(element)
     if (task := zeebe_child(element, "taskDefinition")) is not None:
         if camunda_attribute(element, "resultVariable") is not None:
             raise InvalidValue("it has a taskDefinition, and the resultVariable of a script; write an output mapping")
@@ -38,6 +37,19 @@ def read_service_work(element: Element) -> ServiceWork:
     if topic := camunda_attribute(source, "topic"):
         return ServiceWork(read_text(topic), headers=headers)
     raise InvalidValue("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
+
+
+def _headers(element: Element) -> tuple[tuple[str, str], ...]:
+    written = zeebe_child(element, "taskHeaders")
+    headers: dict[str, str] = {}
+    for header in () if written is None else written:
+        if not header.attrib:
+            continue  # a modeler writes an empty row of its table
+        key = required(header, "key")
+        if key in headers:
+            raise InvalidValue(f"it has the header {shortened(key)} twice, and one is read; leave the others out")
+        headers[key] = header.get("value", "")
+    return tuple(headers.items())
 
 
 def _retries(written: str | None) -> Text | None:

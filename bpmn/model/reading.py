@@ -38,6 +38,7 @@ from shardclock_server.bpmn.model.triggers import (
     read_message,
     read_thrown,
     read_trigger,
+    repeated_ids,
 )
 from shardclock_server.feel import Expression
 from shardclock_server.timers.refusal import shortened
@@ -81,7 +82,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
         raise InvalidModel(*too_long)
     shared = SharedElements({child.get("id", ""): child for child in root})
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
-    problems = list(_unread_beside(root))
+    problems = [*repeated_ids(root), *_unread_beside(root)]
     if not readings:
         # Report the other faults as well, so that an author who corrects this fault gets no second refusal.
         readings = [_Process(process, shared) for process in processes]

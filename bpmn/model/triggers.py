@@ -1,6 +1,7 @@
 """Read an event's trigger: exactly one timer, message, signal, error, escalation or termination."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
@@ -17,11 +18,13 @@ from shardclock_server.bpmn.model.definition import (
 )
 from shardclock_server.bpmn.model.expressions import InvalidValue, Text, read_expression, read_text
 from shardclock_server.bpmn.model.names import bpmn, camunda_attribute, local_name, text_of, zeebe_child
+from shardclock_server.bpmn.model.refusal import ModelProblem
 from shardclock_server.bpmn.model.times import time_text
 from shardclock_server.timers.refusal import shortened
 
 WITHOUT_END = re.compile(r"R[0-9]*/P[^/]*")
 SUFFIX = "EventDefinition"
+UNIQUE = frozenset(map(bpmn, ("process", "message", "signal", "error", "escalation")))
 TIMES = {"timeDate": TimerKind.DATE, "timeDuration": TimerKind.DURATION, "timeCycle": TimerKind.CYCLE}
 
 
@@ -43,6 +46,16 @@ class SharedElements:
         if element is None or local_name(element) != tag:
             raise InvalidValue(f"it refers to the {tag} {shortened(reference)}, which the model doesn't have; add it")
         return element
+
+
+def repeated_ids(root: Element) -> Iterator[ModelProblem]:
+    """Find the processes and shared elements with the id of an earlier one: a reference would reach only the last."""
+    seen: set[str] = set()
+    for element in (child for child in root if child.tag in UNIQUE and child.get("id")):
+        element_id = element.get("id", "")
+        if element_id in seen:
+            yield ModelProblem(element_id, f"the id {shortened(element_id)} stands twice; give each element its own")
+        seen.add(element_id)
 
 
 def has_trigger(element: Element) -> bool:

@@ -52,6 +52,16 @@ REFUSED = [
         "g: its flow g-b has no condition",
     ),
     (START + '<exclusiveGateway id="g" default="no"/>', "s>g", "g: its default flow 'no' does not leave it"),
+    (
+        START + '<exclusiveGateway id="g" default="g-a"/><task id="a"/><task id="b"/>',
+        "s>g g>a[x] g>b[y]",
+        "g: its default flow g-a has a condition, which nothing evaluates; leave it out",
+    ),
+    (
+        START + '<userTask id="g" default="g-a"/><task id="a"/><task id="b"/>',
+        "s>g g>a[x] g>b[y]",
+        "g: its default flow g-a has a condition",
+    ),
     # Events.
     (START + catch(CYCLE), "s>t", "t: it waits once, so its timer is a timeDuration or a timeDate, not a timeCycle"),
     (START + catch(""), "s>t", "t: it catches nothing; give it a timer, a message or a signal"),
@@ -107,6 +117,15 @@ REFUSED = [
         )
         for event, what in CAUGHT
     ),
+    *(
+        (
+            f'<startEvent id="s">{event}</startEvent><startEvent id="r">{event}</startEvent>',
+            "",
+            f"p: its start events s and r both catch {what}; leave",
+        )
+        for event, what in CAUGHT
+        if what.startswith(("the message", "the signal"))
+    ),
     (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: it has fewer than two outgoing flows"),
     (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: its flow g-a leads to a task, not to"),
     (
@@ -120,6 +139,20 @@ REFUSED = [
     # Tasks that lack a required part, or have an invalid one.
     (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
     (START + job("a", retries="many"), "s>a", "a: the task's retries are 'many', not a number from 0 to 1,000"),
+    *(
+        (
+            START
+            + job("a").replace(
+                "</extensionElements>", f"<zeebe:taskHeaders>{headers}</zeebe:taskHeaders></extensionElements>"
+            ),
+            "s>a",
+            says,
+        )
+        for headers, says in (
+            (2 * '<zeebe:header key="k" value="v"/>', "a: it has the header 'k' twice, and one is read"),
+            ('<zeebe:header value="v"/>', "a: header has no key; write one"),
+        )
+    ),
     (START + '<serviceTask id="a" camunda:class="org.acme.Pay"/>', "s>a", "a: camunda:class='org.acme.Pay' is Java"),
     (
         START + '<scriptTask id="a" scriptFormat="groovy"><script>1</script></scriptTask>',
@@ -199,6 +232,20 @@ def test_a_duplicate_id_of_a_flow_is_refused() -> None:
     flow = '<sequenceFlow id="f" sourceRef="s" targetRef="a"/>'
     with pytest.raises(InvalidModel, match="the id 'f' stands twice"):
         read_model(model(START + '<task id="a"/>' + flow + flow))
+
+
+@pytest.mark.parametrize("tag", ["message", "signal", "error", "escalation", "process"])
+def test_a_duplicate_id_of_an_element_beside_the_processes_is_refused(tag: str) -> None:
+    twice = f'<{tag} id="twice" name="one"/><{tag} id="twice" name="two"/>'
+    with pytest.raises(InvalidModel, match="twice: the id 'twice' stands twice; give each element its own") as refused:
+        read_model(model(START, beside=twice))
+    assert len(refused.value.problems) == 1
+
+
+def test_two_processes_with_one_id_are_refused() -> None:
+    one = model(START)
+    with pytest.raises(InvalidModel, match="p: the id 'p' stands twice; give each element its own"):
+        read_model(one.replace(b"</definitions>", one[one.index(b"<process") :]))
 
 
 def test_too_many_flows_into_inclusive_joins_are_refused() -> None:
