@@ -55,7 +55,7 @@ async def move(it: Processes, random: Random, expected: Scope, waits: list[dict[
     one = random.choice(waits)
     scope, go_on = expected.all_waits()[str(one["node_id"])]
     if "type" not in one:
-        await it.query("select shardclock.run_timer($1)", one["timer_key"])
+        await it.query("select shardclock.change_system_timer('reschedule', $1, delay => 'PT0S')", one["timer_key"])
     elif random.random() < 0.2:
         await it.query(SETTLE, one["task_key"], THROWN)
         if not scope.throw():
