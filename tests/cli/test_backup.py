@@ -234,6 +234,33 @@ def test_a_damaged_file_changes_nothing(dsn: str, empty: str, file: Path, capsys
     assert asyncio.run(query(empty, "select to_regnamespace('shardclock')::text"))[0][0] is None
 
 
+def test_a_restore_without_rights_names_the_server_s_cause(
+    dsn: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Shell(dsn, capsys)("dump", file)
+    asyncio.run(query(dsn, "drop schema shardclock cascade"))
+
+    done = Shell(dsn, capsys)("restore", file)
+
+    assert done.code == NOT_DONE
+    assert done.err.startswith("shardclock: psql: permission denied for database")
+
+
+def test_a_restore_without_its_hold_changes_nothing(
+    dsn: str, empty: str, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asyncio.run(query(dsn, "create schema other create table other.t (n integer)"))
+    asyncio.run(query(dsn, "grant usage on schema other to public"))
+    asyncio.run(query(dsn, "grant select on other.t to public"))
+    monkeypatch.setattr("shardclock_server.cli.backup.DUMP", ["--format=custom", "--schema=other"])
+    Shell(dsn, capsys)("dump", file)
+
+    done = Shell(empty, capsys)("restore", file)
+
+    assert (done.code, done.err) == (NOT_DONE, 'shardclock: psql: relation "shardclock.identity" does not exist\n')
+    assert asyncio.run(query(empty, "select to_regnamespace('other')::text"))[0][0] is None
+
+
 @pytest.mark.slow
 def test_an_embedded_database_is_copied_to_another_directory(file: Path) -> None:
     with (
