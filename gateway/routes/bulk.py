@@ -175,8 +175,9 @@ def _counts_of(bulk: BulkChange) -> dict[str, Any]:
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    # The token leaves out the choice for missed occurrences, so that this choice can be made after the count.
-    return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed'})}"
+    # The token leaves out the end of a pause and the choice for missed occurrences, so that both can be given after the
+    # count.
+    return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed', 'until'})}"
 
 
 async def _run(request: Request, caller: Caller, bulk: BulkChange, limit: "_MatchLimit", *, dry_run: bool) -> None:

@@ -24,9 +24,10 @@ from shardclock_server.gateway.console.strip import strip_of
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.paths import with_slashes
-from shardclock_server.gateway.requests.shared_fields import ReasonRequest, ResumeRequest
+from shardclock_server.gateway.requests.shared_fields import PauseRequest, ReasonRequest, ResumeRequest
 from shardclock_server.gateway.routes.changing import change_found, change_rule, operate_own
 from shardclock_server.gateway.routes.timers import FAR, OperateRequest, RescheduleRequest, explain_at, read_story
+from shardclock_server.service import pauses
 from shardclock_server.service.filters import moment_of
 from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.missed_count import MissedCount, sum_missed
@@ -36,7 +37,7 @@ from shardclock_server.service.single_change import ChangedTimer, UnknownTimer
 from shardclock_server.service.timeline import Timeline, show_moment
 from shardclock_server.sql.clients.firings import PastFiring, read_firings
 from shardclock_server.sql.clients.history import TimerState
-from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, resume_timer, run_timer
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.preview import PreviewedOccurrence
@@ -191,6 +192,13 @@ def _verb(
     return change
 
 
+async def pause(request: Request, gateway: CurrentGateway, caller: Changer, which: Which) -> Response:
+    """Pause a timer, or change the end of its pause."""
+    form = await form_of(request, PauseRequest)
+    change = partial(pauses.pause, asked=form.pause())
+    return _done(request, which, await change_found(gateway, caller, which, change, PAUSED))
+
+
 async def resume(request: Request, gateway: CurrentGateway, caller: Changer, which: Which) -> Response:
     """Resume a paused timer, with a choice for the missed occurrences."""
     form = await form_of(request, ResumeRequest)
@@ -200,7 +208,7 @@ async def resume(request: Request, gateway: CurrentGateway, caller: Changer, whi
 
 VERBS = {
     "cancel": _verb(lambda reason: partial(cancel_timer, reason=reason), CANCELED),
-    "pause": _verb(lambda reason: partial(pause_timer, reason=reason), PAUSED),
+    "pause": pause,
     "resume": resume,
     "run": _verb(lambda _: partial(run_timer, operation=secrets.token_hex(8)), RUN),
     "move": move_timer,

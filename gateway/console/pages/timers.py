@@ -65,13 +65,15 @@ class ChangeForm(BulkFilter):
 
     reason: str | None = Field(None, max_length=1_000)
     shift: str | None = None
+    until: str | None = None
     missed: MissedChoice = MissedChoice.POLICY
     token: str | None = None
 
     def request(self) -> BulkChangeRequest:
         """Convert it to the body of the API's request."""
         chosen = BulkFilter(**self.filter_fields())
-        return BulkChangeRequest(filter=chosen, reason=self.reason, shift=self.shift, missed=self.missed)
+        change = self.model_dump(include={"reason", "shift", "until", "missed"})
+        return BulkChangeRequest(filter=chosen, **change)
 
     def filter_fields(self) -> dict[str, Any]:
         """Return the given fields of the filter."""

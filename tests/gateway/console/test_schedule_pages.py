@@ -156,3 +156,42 @@ async def test_the_resume_of_many_schedules_counts_their_missed_occurrences_and_
     assert [row["missed_once"] for row in await pending_rows(dsn)] == ["skip", "skip"]
     acts = await query(dsn, "select parameters ->> 'missed' as missed from shardclock.audit where verb = 'resume'")
     assert [row["missed"] for row in acts] == ["skip"]
+
+
+async def test_a_pause_takes_an_end_which_the_pages_show_until_another_end_replaces_it(
+    dsn: str, api: Api, browser: Browser
+) -> None:
+    await api.post("/v1/timers", {"schedule": "R/PT1H", "name": "beat"})
+    form = await browser.get("/timers/by-name/beat")
+    assert 'name="until"' in form.text
+
+    await browser.submit("/timers/by-name/beat/pause", {"until": "2040-01-01T12:00Z", "missed": "skip"})
+
+    (paused,) = await query(dsn, "select resume_at, resume_missed from shardclock.timers")
+    assert tuple(paused) == (datetime(2040, 1, 1, 12, tzinfo=UTC), "skip")
+    one = await browser.get("/timers/by-name/beat?at=")
+    assert "Paused until 2040-01-01 12:00" in one.main
+    assert ", until 2040-01-01 12:00:00.000Z" in one.main
+    assert "Change the end" in one.main
+    for listed in ("/timers?state=paused", "/schedules?state=paused"):
+        assert "2040-01-01 12:00" in (await browser.get(listed)).main
+    refused = await browser.submit("/timers/by-name/beat/pause", {"until": "soon"})
+    assert "until 'soon' is not an ISO 8601 date-time" in refused.main
+    await browser.submit("/timers/by-name/beat/pause")
+    assert "Paused until a resume" in (await browser.get("/timers/by-name/beat?at=&x=")).main
+
+
+async def test_many_schedules_are_paused_until_one_moment(dsn: str, api: Api, browser: Browser) -> None:
+    for name in ("beat", "report"):
+        await api.post("/v1/timers", {"schedule": "R/PT1H", "name": name})
+    chosen = {"only_schedules": "true", "state": "pending"}
+
+    counted = await browser.submit("/timers/bulk/pause?dry_run=true", chosen)
+    assert 'name="until"' in counted.text
+    (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
+    begun = {**chosen, "until": "PT2H", "missed": "fire_all", "token": token}
+    await browser.submit("/timers/bulk/pause", begun)
+
+    assert await ends_of(dsn) == [("pause", "DONE", 2, 2)]
+    rows = await query(dsn, "select distinct resume_at, resume_missed from shardclock.timers")
+    assert [(row["resume_at"] is not None, row["resume_missed"]) for row in rows] == [(True, "fire_all")]
