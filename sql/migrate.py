@@ -76,7 +76,7 @@ begin
     from pg_class c
     where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition;
     set local lock_timeout = '300ms';
-    -- A process that stands still must not keep the cluster from its tables for long.
+    -- A stopped process must not lock the cluster's tables for long.
     set local idle_in_transaction_session_timeout = '10s';
     if names is not null then
         execute 'lock table ' || names || ' in access exclusive mode';
