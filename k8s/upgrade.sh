@@ -159,7 +159,7 @@ chart_of_shared() {
 
 # The keepers of the new cluster: workers only if it has pods for them. An app's workers are wanted once boot has
 # declared its handlers. Without an app none are wanted until a tenant has an endpoint. Engines run on the shards' pods,
-# and are wanted once a process is deployed: without them all instances would stand still.
+# and are wanted once a process is deployed: without them no instance would advance.
 check_roles() {
     case $manifests in
         *"groupName: workers"*) roles="shard worker engine" keepers="shards, workers and engines" ;;

@@ -67,7 +67,7 @@ CASE = Case(
     "A steady pace",
     f"1,000, 5,000, 10,000 and 20,000 timers a second for {SECONDS} s each; {PENDING:,} other timers are pending,"
     f" vacuumed and on disk. The figure is the lag. A timer that has not fired {PATIENCE_S:.0f} s after the last due"
-    " date counts as not fired, and then no higher pace follows. Sometimes the disk of a shared machine stands still"
+    " date counts as not fired, and then no higher pace follows. Sometimes the disk of a shared machine stops"
     f" for all writers, so that no commit succeeds: a standstill of {SECONDS / 100} s alone sets p99.",
     tuple(PACES.values()),
     lambda: [OnRay(2), Limit(), *each_peer()],

@@ -7,7 +7,7 @@ HEADLINE = Row(
     panels=[
         Stat(
             "Postgres",
-            "Whether it answers the exporter that reads the tables.",
+            "Whether Postgres answers the exporter that reads the tables.",
             unit="none",
             color="red",
             color_from={1: "green"},
@@ -17,7 +17,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Coordinator",
-            "Whether one holds the leader's lease.",
+            "Whether a coordinator has the leader's lease.",
             unit="none",
             color="red",
             color_from={1: "green"},
@@ -27,7 +27,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Days of the log ahead",
-            "Partitions made ahead, today's included: 8 when all is well.",
+            "Partitions made ahead, including today's: normally 8.",
             unit="none",
             color="red",
             color_from={3: "green"},
@@ -36,7 +36,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Ramp",
-            "How many timers a second may be fired of those an outage left.",
+            "How many timers of an outage's backlog may fire in a second.",
             unit="cps",
             queries=[Query('max(shardclock_ramp_timers_per_second{job="$job"})')],
             runbooks=["ShardclockOverdueWhileShardsLive"],
@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Schema",
-            "The last step of the schema that was applied.",
+            "The schema's last applied step.",
             unit="none",
             queries=[Query('max(shardclock_schema_version{job="$job"})')],
         ),
@@ -70,14 +70,14 @@ TABLES = Row(
         ),
         TimeSeries(
             "Dead rows",
-            "Rows that were fired or changed and wait for vacuum. Each scan of the table reads them.",
+            "Fired or changed rows that wait for vacuum. Each scan of the table reads them.",
             unit="short",
             queries=[Query('max by (table) (shardclock_table_dead_rows{job="$job"})', "{{table}}")],
             runbooks=["ShardclockBloat", "ShardclockOldSnapshot"],
         ),
         TimeSeries(
             "Bytes",
-            "With indexes; of the log, all days.",
+            "Including the indexes; the log with all its days.",
             unit="bytes",
             queries=[Query('max by (table) (shardclock_table_bytes{job="$job"})', "{{table}}")],
         ),
@@ -140,21 +140,21 @@ HOLDUPS = Row(
     panels=[
         TimeSeries(
             "Oldest log writer",
-            "Readers of the log wait for it to end.",
+            "Readers of the log wait for its end.",
             unit="s",
             queries=[Query('max(shardclock_oldest_log_writer_seconds{job="$job"})', "oldest write transaction")],
             runbooks=["ShardclockOldLogWriter"],
         ),
         TimeSeries(
             "Oldest snapshot",
-            "Vacuum clears nothing that died since.",
+            "Vacuum removes no row that died since then.",
             unit="s",
             queries=[Query('max(shardclock_oldest_snapshot_seconds{job="$job"})', "oldest snapshot")],
             runbooks=["ShardclockOldSnapshot"],
         ),
         TimeSeries(
             "Days of the log ahead",
-            "Partitions made ahead, today's included.",
+            "Partitions made ahead, including today's.",
             unit="none",
             queries=[Query('max(shardclock_log_partitions_ahead{job="$job"})', "days")],
             runbooks=["ShardclockLogPartitionMissing"],
@@ -174,8 +174,8 @@ LIMITS = Row(
         TimeSeries(
             "Connections",
             (
-                "Of clients, and their limit: at the limit no new connection is possible, also not for an old shard's"
-                " successor."
+                "Connections of clients, and their limit: at the limit new connections are refused, also those of a"
+                " new shard."
             ),
             unit="short",
             queries=[
@@ -187,8 +187,8 @@ LIMITS = Row(
         TimeSeries(
             "Write-ahead log on disk",
             (
-                "The size of the log, and the most that checkpoints leave. More is kept for an archive or a replica"
-                " that doesn't take it."
+                "The size of the log, and the most that checkpoints leave. A larger log waits for an archive or a"
+                " replica."
             ),
             unit="bytes",
             queries=[
@@ -199,7 +199,7 @@ LIMITS = Row(
         ),
         TimeSeries(
             "Furthest behind",
-            "Of all replicas and replication slots, how far the last one is behind; 0 without any.",
+            "The largest delay of all replicas and replication slots; 0 without a replica or slot.",
             unit="bytes",
             queries=[
                 Query(
@@ -211,7 +211,7 @@ LIMITS = Row(
         ),
         TimeSeries(
             "Slots without a reader",
-            "Replication slots of replicas or readers that are gone. The log is kept for them all the same.",
+            "Replication slots without a connected replica or reader. The log is still kept for them.",
             unit="short",
             queries=[Query('max(shardclock_replication_slots_inactive{job="$job"})', "slots")],
             runbooks=["ShardclockReplicaBehind"],
@@ -224,20 +224,20 @@ CONSUMERS = Row(
     panels=[
         TimeSeries(
             "How far groups are behind",
-            "The age of the oldest record that each group has yet to do.",
+            "The age of the oldest record that each group has not processed.",
             unit="s",
             queries=[Query('max by (group) (shardclock_consumer_lag_seconds{job="$job"})', "{{group}}")],
             runbooks=["ShardclockConsumerBehind"],
         ),
         TimeSeries(
             "Records to be done",
-            "Each group's unread records; beyond 10,000 an estimate.",
+            "Each group's unread records; above 10,000 an estimate.",
             unit="short",
             queries=[Query('max by (group) (shardclock_consumer_lag_records{job="$job"})', "{{group}}")],
         ),
         TimeSeries(
             "Failures of consumers",
-            "How often work has failed in a minute: each is in the log of the member.",
+            "How often work has failed in a minute: each failure is in the member's log.",
             unit="short",
             queries=[
                 Query(
@@ -248,7 +248,7 @@ CONSUMERS = Row(
         ),
         TimeSeries(
             "Records set aside",
-            "Records that groups have given up, for an operator: shardclock consumers aside.",
+            "Records that groups have set aside for an operator: shardclock consumers aside.",
             unit="short",
             queries=[Query('max by (group) (shardclock_consumer_records_aside{job="$job"})', "{{group}}")],
         ),

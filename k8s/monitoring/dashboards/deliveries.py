@@ -11,7 +11,7 @@ ATTEMPTS = Row(
     panels=[
         TimeSeries(
             "Attempts settled",
-            "Attempts to call a target, in a second, by how they ended.",
+            "Attempts to call a target, in a second, by their outcome.",
             unit="cps",
             queries=[
                 Query(
@@ -30,7 +30,7 @@ ATTEMPTS = Row(
         ),
         TimeSeries(
             "Leased",
-            "Deliveries that workers have leased, waiting or being called; and endpoints that get only probes.",
+            "Deliveries that workers have leased, before or during the call; and endpoints that get only probes.",
             unit="short",
             queries=[
                 Query('sum(shardclock_deliveries_leased{job="$job"})', "leased"),
@@ -63,7 +63,7 @@ BACKLOG = Row(
     panels=[
         TimeSeries(
             "Waiting",
-            "Deliveries that are due and that no worker has in hand, by target. 10,000 means 10,000 or more.",
+            "Due deliveries that no worker has claimed, by target. 10,000 means 10,000 or more.",
             unit="short",
             queries=[
                 Query('max by (target_name) (shardclock_deliveries_waiting{job="$job"})', "{{target_name}}"),
@@ -72,7 +72,7 @@ BACKLOG = Row(
         ),
         TimeSeries(
             "Oldest that waits",
-            "How long ago the oldest of them became due, by target; also known when no worker is alive.",
+            "The age of the oldest due delivery that no worker has claimed, by target; also without a living worker.",
             unit="s",
             queries=[
                 Query(
@@ -84,8 +84,8 @@ BACKLOG = Row(
         TimeSeries(
             "Dead letters",
             (
-                "Deliveries that were given up and are kept, by target. 10,000 means 10,000 or more. Redrive or"
-                " discard them: shardclock dead-letters."
+                "Deliveries that were given up, by target. 10,000 means 10,000 or more. Redrive or discard them:"
+                " shardclock dead-letters."
             ),
             unit="short",
             queries=[Query('max by (target_name) (shardclock_dead_letters{job="$job"})', "{{target_name}}")],
@@ -93,7 +93,7 @@ BACKLOG = Row(
         ),
         TimeSeries(
             "Workers",
-            "Workers that are alive against those wanted: none without a handler, an endpoint or a delivery.",
+            "Living and wanted workers: no worker is wanted without a handler, an endpoint or a delivery.",
             unit="short",
             queries=[
                 Query('max(shardclock_workers_alive{job="$job"})', "alive"),
@@ -108,7 +108,7 @@ CALLS = Row(
     panels=[
         TimeSeries(
             "Called after its firing",
-            "Half and 99 % of the deliveries were called for the first time within this time of their firing.",
+            "Half and 99 % of the deliveries were first called within this time after their firing.",
             unit="s",
             log=True,
             from_zero=False,
@@ -120,7 +120,7 @@ CALLS = Row(
         ),
         TimeSeries(
             "Attempts that fail",
-            "Share of the attempts to call a target that failed and are made again, or were the last.",
+            "Share of the attempts to call a target that failed: retried attempts, and last attempts.",
             unit="percentunit",
             queries=[
                 Query(
@@ -152,7 +152,7 @@ CALLS = Row(
         ),
         TimeSeries(
             "Workers taken over",
-            "Lost workers, by reason; their deliveries were taken over, and their running calls are made again.",
+            "Lost workers, by reason; other workers took over their deliveries, and make their running calls again.",
             unit="none",
             style="bars",
             queries=[

@@ -21,8 +21,8 @@ REQUESTS = Row(
         TimeSeries(
             "Requests",
             (
-                "Answered in a second, by kind of status. 503: Postgres, a connection or a place is missing. 429: a"
-                " tenant asks for too much. 5xx: the gateway has failed."
+                "Requests answered in a second, by kind of status. 503: Postgres, a connection or a place is"
+                " missing. 429: a tenant exceeds its rate. 5xx: the gateway has failed."
             ),
             unit="cps",
             queries=[
@@ -32,7 +32,7 @@ REQUESTS = Row(
         ),
         TimeSeries(
             "Requests, by operation",
-            "Answered in a second, by operation: the names are those of the API's reference.",
+            "Requests answered in a second, by operation, with the names of the API's reference.",
             unit="cps",
             queries=[
                 Query(
@@ -81,7 +81,7 @@ WORK = Row(
         ),
         TimeSeries(
             "Creates written together",
-            "Timers that one transaction writes for single creates: more come together under load.",
+            "Timers that one transaction writes for single creates: the number grows with the load.",
             unit="short",
             queries=[
                 Query(
@@ -95,7 +95,7 @@ WORK = Row(
         ),
         TimeSeries(
             "Waits for a connection",
-            "How long a request waits on the mean until it gets a connection to Postgres. None in time: it is a 503.",
+            "The mean time that a request waits for a connection to Postgres. At the time limit it is answered 503.",
             unit="s",
             queries=[
                 Query(
@@ -110,7 +110,7 @@ WORK = Row(
         ),
         TimeSeries(
             "Under way",
-            "Requests that are being answered, connections to Postgres in use, and requests a second that get none.",
+            "Current requests, used connections to Postgres, and requests a second that get no connection.",
             unit="short",
             queries=[
                 Query('sum(shardclock_requests_in_flight{job="$job"})', "requests"),
@@ -143,7 +143,7 @@ PLACES = Row(
         ),
         TimeSeries(
             "Delay of waiting clients",
-            "For how long a gateway has not read the log to its end for its waiting clients.",
+            "The time since a gateway last read the log to its end for its waiting clients.",
             unit="s",
             width=5,
             queries=[Query('max by (instance) (shardclock_waiters_behind_seconds{job="$job"})', "{{instance}}")],
@@ -151,7 +151,7 @@ PLACES = Row(
         ),
         TimeSeries(
             "The loop's lag",
-            "99 % and 99.9 % of the looks at a gateway's event loop found it late by no more: requests wait for it.",
+            "The lag of a gateway's event loop, p99 and p99.9 of the measurements: requests wait for the loop.",
             unit="s",
             width=5,
             log=True,
@@ -161,7 +161,7 @@ PLACES = Row(
         ),
         TimeSeries(
             "Throttled",
-            "Requests a second that were answered 429, by tenant; of each gateway 20 tenants are told by name.",
+            "Requests a second that were answered 429, by tenant; each gateway names 20 tenants.",
             unit="cps",
             width=5,
             queries=[Query(THROTTLED, "{{tenant}}")],

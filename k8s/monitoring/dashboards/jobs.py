@@ -14,7 +14,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Running now",
-            "Jobs with a run that has begun and not ended.",
+            "Jobs with a running run.",
             unit="none",
             queries=[
                 Query('sum(max by (state) (shardclock_jobs{job="$job", state=~"starting|running|terminating"}))'),
@@ -23,8 +23,8 @@ HEADLINE = Row(
         Stat(
             "Last tick",
             (
-                "How long ago a shard and a worker, which start jobs, have both given a sign of life. It grows while"
-                " all shards or all workers are dead, whether or not a start is due."
+                "The time since both a shard and a worker last sent heartbeats: a job's start needs both. It grows"
+                " while all shards or all workers are dead, also without a due start."
             ),
             unit="s",
             color="green",
@@ -34,7 +34,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Until the next start",
-            "The soonest next start of a job. Without a value nothing is scheduled; below zero it is due.",
+            "The next start of any job. No value: no start is scheduled; below zero: the start is due.",
             unit="s",
             color="red",
             color_from={-1: "text"},
@@ -43,7 +43,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Longest wait of a start",
-            "The age of the oldest due start, over all jobs, without a call of its function.",
+            "The age of the oldest due start of all jobs whose function is not called yet.",
             unit="s",
             color="green",
             color_from={10: "orange", 300: "red"},
@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Crashes in a row",
-            "Of the job that crashed most often in a row.",
+            "Crashes in a row of the job with the most.",
             unit="none",
             color="green",
             color_from={1: "orange", 3: "red"},
@@ -67,7 +67,7 @@ STARTS = Row(
     panels=[
         TimeSeries(
             "Jobs by state",
-            "How many jobs are in each state, the disabled and withdrawn ones among them.",
+            "How many jobs are in each state, including disabled and withdrawn jobs.",
             unit="short",
             style="stacked",
             queries=[Query('max by (state) (shardclock_jobs{job="$job"})', "{{state}}")],
@@ -75,8 +75,8 @@ STARTS = Row(
         TimeSeries(
             "Starts that wait",
             (
-                "The age of a job's oldest due start without a call of its function: no shard fires it, no worker"
-                " begins it, places are short, or its process does not come up."
+                "The age of a job's oldest due start whose function is not called yet: no shard fires it, no worker"
+                " begins it, places are missing, or its process does not start."
             ),
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_waiting_seconds{job="$job"})', "{{job_name}}")],
@@ -112,7 +112,7 @@ RUNS = Row(
         ),
         TimeSeries(
             "A run takes",
-            "How long the last run of each job took; dashed: how long the slowest job's may take.",
+            "The duration of each job's last run; dashed: the longest permitted duration of all jobs.",
             unit="s",
             log=True,
             from_zero=False,
@@ -139,8 +139,8 @@ SUCCESS = Row(
         TimeSeries(
             "Success overdue",
             (
-                "How long ago the first start was due that should have succeeded since, by job; 0 while a job has"
-                " time. A run that is going counts until it succeeds."
+                "The time since the oldest start without a success was due, by job; 0 within the permitted time. A"
+                " running run counts until it succeeds."
             ),
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_success_overdue_seconds{job="$job"})', "{{job_name}}")],
@@ -148,7 +148,7 @@ SUCCESS = Row(
         ),
         TimeSeries(
             "Since the last success",
-            "How long ago each job succeeded, or was declared if it never has.",
+            "The time since each job's last success, or since its declaration if it never succeeded.",
             unit="s",
             queries=[Query('max by (job_name) (shardclock_job_since_success_seconds{job="$job"})', "{{job_name}}")],
             runbooks=["ShardclockJobNotSucceeding"],

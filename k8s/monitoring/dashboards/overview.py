@@ -34,7 +34,7 @@ HEADLINE = Row(
         Stat(
             "Oldest overdue",
             (
-                "How late the oldest timer is that should have fired and has not. Read from the table, so true when no"
+                "The lag of the oldest overdue timer. It is read from the table, so it is correct when no"
                 " shard is alive."
             ),
             unit="s",
@@ -45,7 +45,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Pending",
-            "Timers that wait to fire, the paused among them.",
+            "Pending timers, including paused timers.",
             unit="short",
             queries=[Query('max(shardclock_pending_timers{job="$job"})')],
         ),
@@ -79,7 +79,7 @@ LAG = Row(
     panels=[
         Heatmap(
             "Fire lag",
-            "How many timers fired with how much lag: recorded minus due. The darker, the more.",
+            "The number of fired timers by lag: recorded minus due. Darker means more timers.",
             unit="short",
             edge_unit="s",
             queries=[Query(f"sum by (le) (increase({FIRE_LAG}))", "{{le}}")],
@@ -88,8 +88,8 @@ LAG = Row(
         TimeSeries(
             "Lag quantiles against the objective",
             (
-                "Half, 99 % and 99.9 % of the timers fired within this time of their due date. 99 % are to stay under"
-                " the dashed line."
+                "Half, 99 % and 99.9 % of the timers fired within this time of their due date. The objective: 99 %"
+                " are below the dashed line."
             ),
             unit="s",
             log=True,
@@ -111,8 +111,8 @@ DUE = Row(
         TimeSeries(
             "Overdue by age",
             (
-                "Timers that are due and not yet fired, by how late they are. More than a second is more than a"
-                " hiccup; more than ten is left by an outage."
+                "Due timers that have not fired, by lag. A lag above a second needs attention; a lag above ten"
+                " seconds is the backlog of an outage."
             ),
             unit="short",
             style="stacked",
@@ -137,7 +137,7 @@ DUE = Row(
         ),
         TimeSeries(
             "Pending and paused",
-            "Timers that wait to fire, and the paused ones among them.",
+            "Pending timers, and the paused timers among them.",
             unit="short",
             queries=[
                 Query('max(shardclock_pending_timers{job="$job"})', "pending"),
@@ -151,7 +151,7 @@ OUTAGE = Row(
     panels=[
         TimeSeries(
             "Oldest overdue",
-            "How late the oldest timer is that should have fired and has not.",
+            "The lag of the oldest overdue timer.",
             unit="s",
             queries=[Query('max(shardclock_oldest_overdue_seconds{job="$job"})', "oldest overdue")],
             runbooks=["ShardclockOverdueWhileShardsLive"],
@@ -159,8 +159,8 @@ OUTAGE = Row(
         TimeSeries(
             "Left by an outage",
             (
-                "Timers overdue by more than 10 s. They are fired at the ramp's rate, oldest first, fair between"
-                " tenants."
+                "Timers overdue by more than 10 s. They fire at the ramp's rate, the oldest first, with a fair share"
+                " for each tenant."
             ),
             unit="short",
             queries=[
@@ -189,7 +189,7 @@ COMING = Row(
     panels=[
         BarChart(
             "Timers due in each coming minute",
-            "From the due dates in the table. Beside them, the living shards' capacity for a minute.",
+            "From the due dates in the table; and the living shards' capacity for a minute.",
             unit="short",
             label="minute",
             value_label="timers in a minute",
@@ -220,8 +220,8 @@ COMING = Row(
         TimeSeries(
             "Shards",
             (
-                "Shards that are alive against those wanted; a policy's bounds are shown where there is one. On hold"
-                " are shards, and workers too, that live and do nothing."
+                "Living and wanted shards, and the bounds of a scaling policy. Shards and workers on hold live and"
+                " do nothing."
             ),
             unit="short",
             width=6,
@@ -242,9 +242,9 @@ BUDGET = Row(
     height=7,
     panels=[
         TimeSeries(
-            "Pace at which the lag budget is spent",
+            "Rate at which the lag budget is spent",
             (
-                "1 spends exactly the 1 % that may be late. Pages come at 14.4 (1 h and 5 min) and 6 (6 h and 30 min),"
+                "1 spends exactly the permitted 1 % of late timers. Pages: 14.4 (1 h and 5 min) and 6 (6 h and 30 min);"
                 " tickets at 3 and 1 (a day, three days)."
             ),
             unit="short",

@@ -10,7 +10,7 @@ INSTANCES = Row(
     panels=[
         TimeSeries(
             "Instances begun and ended",
-            "Instances of processes that began in a second, and ended ones by outcome.",
+            "Begun instances of processes in a second, and ended instances by outcome.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_instances_begun_total{job="$job"}[$__rate_interval]))', "begun"),
@@ -25,7 +25,7 @@ INSTANCES = Row(
         ),
         TimeSeries(
             "Engines",
-            "Engines that are wanted, and that are alive: none is wanted before the first deployment.",
+            "Wanted and living engines: no engine is wanted before the first deployment.",
             unit="short",
             queries=[
                 Query('max(shardclock_engines_wanted{job="$job"})', "wanted"),
@@ -57,7 +57,7 @@ SIGNALS = Row(
     panels=[
         TimeSeries(
             "A signal waits, p99",
-            "99 % of the signals to instances were taken no later after they were due.",
+            "99 % of the signals to instances were taken within this time after they were due.",
             unit="s",
             log=True,
             from_zero=False,
@@ -65,7 +65,7 @@ SIGNALS = Row(
         ),
         TimeSeries(
             "Signals",
-            "Signals to instances: taken, stale because no token waited any more, or given up as dead letters.",
+            "Signals to instances: taken, stale (no token waited any more), or given up as dead letters.",
             unit="cps",
             queries=[
                 Query(
@@ -91,7 +91,7 @@ SIGNALS = Row(
         ),
         TimeSeries(
             "Engines taken over",
-            "Lost engines, by reason; their instances stand still until other engines take them over.",
+            "Lost engines, by reason; their instances do not advance until other engines take them over.",
             unit="none",
             style="bars",
             queries=[

@@ -12,7 +12,7 @@ HEADLINE = Row(
     panels=[
         Stat(
             "Coordinators that lead",
-            "One leads, of however many clusters share the database.",
+            "Coordinators that lead: one, for any number of clusters on the database.",
             unit="short",
             color="red",
             color_from={1: "green", 2: "red"},
@@ -21,7 +21,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Slots assigned",
-            "Of 840. Timers of a slot without a shard fire about 3 s late, by another's sweep.",
+            "Of 840. Timers of a slot without a shard fire about 3 s late, by the sweep of another shard.",
             unit="none",
             color="red",
             color_from={840: "green"},
@@ -40,7 +40,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Shard actors started",
-            "Since the coordinator was; each is a new holder.",
+            "Since the coordinator's start; each start is a new holder.",
             unit="none",
             queries=[Query('sum(shardclock_keepers_started_total{job="$job", role="shard"})')],
         ),
@@ -52,7 +52,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Version",
-            "The running version, by the exporters' word; two during an upgrade.",
+            "The running version, reported by the exporters; two versions during an upgrade.",
             unit="none",
             sparkline=False,
             shows="name",
@@ -68,8 +68,8 @@ OWNERSHIP = Row(
         TimeSeries(
             "Slots owned",
             (
-                "The 840 slots, by the shard that keeps them. More than 840 for the ten seconds in which a dead shard"
-                " is still shown beside its successor."
+                "The 840 slots, by the shard that keeps them. For ten seconds a dead shard is still shown beside its"
+                " successor: then the sum exceeds 840."
             ),
             unit="none",
             style="stacked",
@@ -80,8 +80,8 @@ OWNERSHIP = Row(
         TimeSeries(
             "Takeovers",
             (
-                "Lost shards, by reason; their timers were taken over: the actor died, was silent, could not be"
-                " reached, never started; or silent for a moment, and only suspended."
+                "Lost shards, by reason: the actor died, was silent, could not be reached, or never started; a shard"
+                " that was silent for a moment is only suspended. Other shards took over the timers."
             ),
             unit="none",
             style="bars",
@@ -103,7 +103,7 @@ OWNERSHIP = Row(
         ),
         TimeSeries(
             "Seconds until taken over",
-            "From a shard's last sign of life until its timers are free for others; over the last 15 minutes.",
+            "From a shard's last heartbeat until other shards may take its timers; over the last 15 minutes.",
             unit="s",
             width=5,
             queries=[
@@ -113,7 +113,7 @@ OWNERSHIP = Row(
         ),
         TimeSeries(
             "Ray away",
-            "For how long local keepers have led in place of Ray's: seconds at each start, and after a loss of Ray.",
+            "The time for which local keepers have led instead of Ray's: seconds at a start, and after a loss of Ray.",
             unit="s",
             width=5,
             queries=[Query('max(shardclock_ray_away_seconds{job="$job"})', "away")],
@@ -149,7 +149,7 @@ WORK = Row(
         ),
         TimeSeries(
             "Held in memory",
-            "Timers leased and waiting for their moment: those due within two seconds.",
+            "Leased timers: they are due within two seconds.",
             unit="short",
             queries=[Query('sum by (shard) (shardclock_timers_held{job="$job"})', "shard {{shard}}")],
         ),
@@ -168,10 +168,10 @@ WORK = Row(
 EXCEPTIONS = Row(
     panels=[
         TimeSeries(
-            "Not fired at the first try",
+            "Not fired at the first attempt",
             (
-                "Fenced: cancelled, moved, or another's by now. Early: sent a moment too soon. Locked: a client held"
-                " the row. Refused: it could not be fired."
+                "Fenced: cancelled, moved, or leased by another shard since. Early: sent a moment too soon. Locked:"
+                " a client had locked the row. Refused: it could not be fired."
             ),
             unit="cps",
             queries=[
@@ -185,7 +185,7 @@ EXCEPTIONS = Row(
         TimeSeries(
             "Swept and released",
             (
-                "Swept: overdue by 3 s, and fired by another shard than its own. Released: leases handed back by a"
+                "Swept: overdue by 3 s, and fired by a shard that does not keep its slot. Released: leases of a"
                 " shard that drained or died."
             ),
             unit="cps",
@@ -199,7 +199,7 @@ EXCEPTIONS = Row(
         ),
         TimeSeries(
             "Schedules",
-            "Schedules that got their first date, and occurrences that were missed and not made up for.",
+            "Schedules that got their first date, and skipped occurrences.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_timers_planned_total{job="$job"}[$__rate_interval]))', "planned"),
@@ -215,8 +215,8 @@ FAILURES = Row(
         TimeSeries(
             "Clock offset",
             (
-                "A node's clock minus Postgres's. Timers fire by Postgres's clock alone; when all nodes differ, it is"
-                " the one that is wrong."
+                "A node's clock minus Postgres's. Timers fire by Postgres's clock alone; if all nodes differ,"
+                " Postgres's clock is wrong."
             ),
             unit="s",
             from_zero=False,
@@ -225,13 +225,13 @@ FAILURES = Row(
         ),
         TimeSeries(
             "Round trip",
-            "Between a question to Postgres and its answer.",
+            "The time between a question to Postgres and its answer.",
             unit="s",
             queries=[Query('max by (shard) (shardclock_clock_round_trip_seconds{job="$job"})', "shard {{shard}}")],
         ),
         TimeSeries(
             "Failed turns",
-            "Turns of the claim and fire loops that failed, in a second: mostly Postgres not answering in time.",
+            "Failed turns of the claim and fire loops, in a second: usually Postgres did not answer in time.",
             unit="cps",
             queries=[
                 Query('sum by (loop) (rate(shardclock_turn_failures_total{job="$job"}[$__rate_interval]))', "{{loop}}")
@@ -240,7 +240,7 @@ FAILURES = Row(
         ),
         TimeSeries(
             "Reports",
-            "Reports taken, and refused as unreadable, by the exporters, in a second.",
+            "Reports that the exporters accepted, and reports that they refused as unreadable, in a second.",
             unit="cps",
             queries=[
                 Query('sum(rate(shardclock_exporter_reports_total{job="$job"}[$__rate_interval]))', "taken"),
