@@ -35,7 +35,7 @@ RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # the time of a test with this mark, or
 
 # Clusters of several sessions on one machine would compete for the default port.
 os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
-# A gateway would cost each cluster a process; tests that need one enable it.
+# A gateway would cost each cluster a process; tests that need a gateway enable it.
 os.environ["SHARDCLOCK_GATEWAY_ENABLED"] = "false"
 # Readline puts a width into the environment of pytest's workers, and a console keeps the width at its import.
 os.environ.pop("COLUMNS", None)

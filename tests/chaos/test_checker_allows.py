@@ -156,7 +156,7 @@ def test_a_fault_without_a_promise_excuses_lateness_until_the_recovery() -> None
     ("began_s", "deadline"),
     [
         (9.0, 17.0),  # both faults are active when the timer is ready
-        (14.9, 21.9),  # the second fault begins while the timer waits for the first one's recovery
+        (14.9, 21.9),  # the second fault begins while the timer waits for the recovery from the first fault
         (16.1, 16.0),  # the timer must have fired before the second fault
     ],
 )

@@ -1,4 +1,4 @@
-"""Prove that a trap holds a statement before, inside or after its execution, and that a lost answer undoes nothing."""
+"""Prove that a trap stops a statement before, in or after its execution, and that a lost answer undoes no change."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SILENT_S = 0.2
 
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[int]:
-    """Let the receiver serve on a free port, and write into the test's directory."""
+    """Start the receiver on a free port; it writes into the test's directory."""
     file = os.open(tmp_path / app.FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     server = await asyncio.start_server(Receiver(SECRET, file).serve, "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[1]

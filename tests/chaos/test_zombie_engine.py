@@ -1,4 +1,4 @@
-"""Prove that the judge reports an engine that writes after another one has advanced its instance, without a fence."""
+"""Prove that the judge reports an unfenced write to an instance that another engine has advanced since."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE
 from tests.support.factories import add_timers, value
 from tests.support.program import Shell
 
-# Commands that change nothing, or that are a client's: schedules and changes of one timer.
+# Commands that change nothing, and commands for clients: they schedule timers, or change one timer.
 OTHERS = {
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "forecast", "schedule", "preview", "list", "show",
     "explain", "run-now", "tail", "status", "targets", "audit", "consumers list", "consumers aside",

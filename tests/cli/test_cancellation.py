@@ -1,4 +1,4 @@
-"""Instances are cancelled by their business key: a single instance at once, several only with --yes."""
+"""Instances are cancelled by their business key: a single instance immediately, several only with --yes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def sql(shell: Shell, text: str) -> Any:
 
 
 def group(shell: Shell, name: str = "billing", *, done: int = 0, partitions: int = 1, keys: int = 5) -> None:
-    """Open a group, append records to the log, and let the group work on some."""
+    """Open a group, append records to the log, and process some of them in the group."""
 
     async def nothing(*_: object) -> None: ...
 

@@ -30,7 +30,7 @@ LONG = "it raised " + 100 * "x"
 
 @pytest.fixture
 def keys(shell: Shell) -> list[int]:
-    """Make three deliveries: a delayed one, one that a worker holds, and a due one of another tenant."""
+    """Make three deliveries: a delayed delivery, a claimed delivery, and a due delivery of another tenant."""
 
     async def make() -> list[int]:
         dsn = shell.dsn

@@ -1,4 +1,4 @@
-"""Incidents are listed with their sentences, and resolved one by one, or all that match a filter."""
+"""Incidents are listed with their sentences, and resolved one by one, or by a filter."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def hands(dsn: str) -> AsyncIterator[tuple[HolderClient, JobWorker]]:
 
 
 async def begin(dsn: str) -> BegunRun:
-    """Begin the only due start, and let its run continue."""
+    """Begin the only due start; its run does not end."""
     async with hands(dsn) as (shard, worker):
         await fire(shard)
         return await worker.one()
@@ -231,7 +231,7 @@ def test_a_terminal_shows_a_run_as_a_bar(refresh: Shell) -> None:
 
 
 async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:
-    """Wait until a job is started, and make its run as a worker does."""
+    """Wait until a job is started, and execute its run as a worker does."""
     async with hands(dsn) as (shard, worker):
         run = await asked_for(shard, worker, name)
         await advance_runs(worker.session, worker.holder, [(run, "RUNNING", None)])

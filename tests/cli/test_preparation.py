@@ -31,7 +31,7 @@ def turn(it: Preparation, dsn: str) -> None:
 
 
 def let_lead(dsn: str, cluster_id: str, leader: int) -> None:
-    """Let a cluster lead, as its coordinator would."""
+    """Give a cluster the lead, as its coordinator does."""
 
     async def do() -> None:
         async with Session(as_role(dsn, "shard"), application="test") as session:
@@ -188,7 +188,7 @@ def test_up_without_an_app_reports_that_it_stands_by(dsn: str, capsys: pytest.Ca
 
 
 def lapse(dsn: str, *, is_over: bool) -> None:
-    """Let the leader's lease run out, as during a restart of Postgres, or renew it."""
+    """End the leader's lease, as during a restart of Postgres, or renew it."""
     when = "interval '-1 minute'" if is_over else "interval '1 minute'"
     asyncio.run(query(dsn, f"update shardclock.leadership set lease_until = clock_timestamp() + {when}"))
 

@@ -16,7 +16,7 @@ OTHER = "cart.left"
 
 @pytest.fixture
 def targets(shell: Shell) -> None:
-    """Declare a handler, withdraw another one, and add an endpoint."""
+    """Declare a handler, withdraw another handler, and add an endpoint."""
     asyncio.run(declare(shell.dsn, HANDLER, OTHER))
     asyncio.run(declare(shell.dsn, HANDLER))
     shell("endpoints", "add", "billing", "--url", "https://example.com/", "--tenant", "acme")

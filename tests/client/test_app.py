@@ -1,4 +1,4 @@
-"""Test that an app's handlers are found by module and function names, and that unusable ones are refused."""
+"""Test that an app's handlers are found by module and function names, and that unusable handlers are refused."""
 
 from __future__ import annotations
 

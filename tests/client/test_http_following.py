@@ -1,4 +1,4 @@
-"""Test that a reader gets each record once, although connections break, and gives up if each one ends at once."""
+"""Test that a reader gets each record once despite lost connections, and gives up if no connection lasts."""
 
 from __future__ import annotations
 

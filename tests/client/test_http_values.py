@@ -1,4 +1,4 @@
-"""Test that the HTTP client refuses values that JSON would change or can't hold, with their place."""
+"""Test that the HTTP client refuses values that JSON would change or can't contain, with their place."""
 
 from __future__ import annotations
 

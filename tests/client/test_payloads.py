@@ -1,4 +1,4 @@
-"""Test that a handler's payload is parsed by its annotation, and that an unfit payload fails at once, by its field."""
+"""Test that a handler's payload is parsed by its annotation; an unfit payload fails with the field's name."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_settings_that_can_not_be_are_refused_by_name(
 
 
 def refused(**environment: str) -> Any:
-    """Run `shardclock exporter` with arguments that make it end at once."""
+    """Run `shardclock exporter` with arguments that make it end immediately."""
     with short_dir() as place:
         socket_path = {"SHARDCLOCK_METRICS_SOCKET": str(place / "e.sock")}
         done = run("exporter", environment={"SHARDCLOCK_DSN": DOWN, **socket_path, **environment}, timeout_s=60)

@@ -1,4 +1,4 @@
-"""A new schedule runs at once on request: through SQL, the client and HTTP."""
+"""A new schedule runs immediately on request: through SQL, the client and HTTP."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) ->
             up.until_running()
             assert "ON HOLD: the database is a copy" in up.said
 
-            # Then the cluster stands by, and fires nothing,
+            # Then the cluster stands by, and fires no timer,
             until(lambda: asyncio.run(query(copy, WAITED))[0][0] == 2, "two shards to have been on hold for a while")
             status = up.status()
             assert "is a copy" in status["hold"]

@@ -25,7 +25,7 @@ LOSSES = 3
 
 
 class TwoKinds(RecordedCluster):
-    """One `shardclock up` with Ray, and with local keepers that stand by."""
+    """One `shardclock up` with Ray and with local keepers that stand by."""
 
     def has_moved_to_ray(self) -> bool:
         """Return whether only Ray's shards have slots, and all local keepers have ended."""

@@ -152,7 +152,7 @@ def test_a_host_that_is_never_ready_is_killed_and_later_ones_have_longer(
 
 
 class Lines:
-    """A host process that is ready at once, and records the lines that it receives."""
+    """A host process that is ready immediately, and records the lines that it receives."""
 
     def __init__(self) -> None:
         self.has_ended = False

@@ -97,7 +97,7 @@ async def test_a_run_costs_one_statement_of_each_kind_and_two_tasks_and_its_clai
     each = {"claim_due": runs, "begin_runs": runs, "end_runs": runs}
     tasks = sent.pop("task")
     assert sent == each | {"next_due": runs + 1}
-    # On a slow machine a loop of the cluster may have a turn of its own meanwhile.
+    # On a slow machine a loop of the cluster may take a turn meanwhile.
     assert 2 * runs <= tasks < 2.5 * runs
     assert scans == {(True, False)}
     assert moves == [BEGIN + timedelta(minutes=10)]

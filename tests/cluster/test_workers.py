@@ -1,4 +1,4 @@
-"""On a real cluster, handlers run in processes of their own: a faulty handler fails only its own attempt."""
+"""On a real cluster, handlers run in separate processes: a faulty handler fails only its own attempt."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
 
 
 def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[End]:
-    """Schedule timers of a target that are due at once, and wait until their deliveries have ended."""
+    """Schedule timers of a target, due immediately, and wait until their deliveries have ended."""
     (up.place / "lines").write_text(
         "".join(json.dumps({"delay": "PT0S", "target": target, "payload": it}) + "\n" for it in payloads)
     )

@@ -19,7 +19,7 @@ SCALE = "update shardclock.scale set wanted = {}"
 
 
 async def third_drains(session: Session, dsn: str, fleet: FakeFleet, *, drain_s: float = 60.0) -> Reconciler:
-    """Let three shards serve, and then two; the drain of the third shard hangs."""
+    """Start three shards, and then want two; the drain of the third shard hangs."""
     reconciler = reconciler_of(dsn, fleet, drain_s=drain_s)
     await query(dsn, SCALE.format(3))
     await reconciler.turn()

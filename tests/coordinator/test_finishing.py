@@ -1,4 +1,4 @@
-"""A surplus worker may finish its running calls before its drain, within a time limit; a shard is drained at once."""
+"""A surplus worker may finish its running calls before its drain, within a time limit; a shard may not."""
 
 from __future__ import annotations
 

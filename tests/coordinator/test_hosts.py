@@ -184,7 +184,7 @@ def may_spawn(reconciler: Reconciler) -> bool:
 
 
 async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str = "a") -> None:
-    """Start an actor on a node; it dies at once."""
+    """Start an actor on a node; it dies immediately."""
     await reconciler._crews[0]._processes.spawn(node)
     name = f"shard-{len(fleet.placed)}"
     fleet.there[name].dies.set()

@@ -133,7 +133,7 @@ async def test_only_a_coordinator_of_the_named_node_can_take_a_lead_that_was_han
     assert await ask_for("second", 4)
     assert not await ask_for("first", 2)
 
-    # The next coordinator of the cluster, on another node, takes the lead at once, as without a named cluster
+    # The cluster's next coordinator, on another node, takes the lead immediately, as without a named cluster
     assert await ask_for("third", 5, fresh=True)
     await resign(session, 5)
     assert await ask_for("fourth", 6)

@@ -305,7 +305,7 @@ def simulations(draw: st.DrawFn) -> Simulation:
 
 @given(simulations())
 def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_shard(fleet: Simulation) -> None:
-    # In the worst case one node has all shards, and gives up one shard every two rounds.
+    # In the worst case one node has all shards, and one of them moves every two rounds.
     for _ in range(2 * SHARDS_MAX + 4):
         fleet.round()
 

@@ -1,4 +1,4 @@
-"""The coordinator avoids a node with failing actors, each time for longer. It uses the node if there is no other."""
+"""The coordinator avoids a node with failing actors, each time for longer. Without another node it is used."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Cluster:
             await self.turn()
             readings += self.scaling._read_at_s > seen
             seen = self.scaling._read_at_s
-            return readings > 2  # one that began before, and one that is over
+            return readings > 2  # a forecast that began before, and a forecast that is over
 
         return held
 

@@ -130,7 +130,8 @@ async def test_a_free_lead_is_left_to_a_ray_whose_shards_run(two: Two) -> None:
     await two.ray.turn()
     assert await two.leading() == RAY
 
-    # When Ray's coordinator does not take the lead for two seconds, the local one leads, and offers Ray the lead again
+    # When Ray's coordinator does not take the lead for two seconds, the local coordinator leads, and offers the lead
+    # again
     await query(two.dsn, "update shardclock.leadership set leader = 2, lease_until = now() - interval '2.1 s'")
     await two.local.turn()
     assert await read_leading(two.session) == (RAY, 4)
@@ -222,7 +223,7 @@ class Looks:
 
 @pytest.fixture
 async def look(two: Two) -> Looks:
-    """Let Ray lead; return the checks of Ray's shard."""
+    """Give Ray the lead; return the checks of Ray's shard."""
     await two.ray_serves()
     assert two.local._stand_by is not None
     return Looks(two.local._stand_by)

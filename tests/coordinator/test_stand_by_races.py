@@ -25,7 +25,7 @@ SUSPENDED = "update shardclock.holders set suspended_at = now(), part = null, pa
 
 @pytest.fixture
 async def next_ray(two: Two, dsn: str) -> AsyncIterator[Reconciler]:
-    """Let Ray be lost and the next one serve, by shard 22, while the local host learns of neither."""
+    """Lose Ray, and start the next Ray with shard 22, without news of either for the local host."""
     await two.ray_serves()
     await query(dsn, ENDED)
     fleet = FakeFleet("next")

@@ -111,7 +111,7 @@ async def test_fewer_and_then_more_shards_leave_no_slot_without_an_owner(cluster
 
 @pytest.mark.parametrize("cluster", [1, 2, 3], indirect=True)
 async def test_after_any_faults_at_the_same_time_each_slot_is_served_again(cluster: Cluster) -> None:
-    """Let six faults overlap: a slot may move from one silent shard to another shard that is silent, too, unnoticed."""
+    """Six faults overlap: a slot may move from one silent shard to another shard whose silence is not noticed yet."""
     for _ in range(6):
         kind = cluster.random.choice(["crash", "freeze", "host", "rack"])
         if kind in ("crash", "freeze"):

@@ -1,4 +1,4 @@
-"""The cache of definitions: models compile in a thread, and large ones fill the cache."""
+"""The cache of definitions: models compile in a thread, and large models fill the cache."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_the_cache_has_a_limit_of_nodes_and_keeps_the_definitions_of_this_
             await kept.load(session, [key])
         assert _known(kept, keys) == [False, True, True, True]
 
-        # When all are loaded at once, then the cache holds all, and the next definition removes older ones
+        # When all are loaded together, then the cache has all, and the next definition removes older definitions
         await kept.load(session, keys)
         assert _known(kept, keys) == [True] * 4
         await kept.load(session, keys[:1])

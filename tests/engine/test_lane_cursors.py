@@ -79,7 +79,7 @@ async def test_a_lane_without_a_turn_in_a_batch_is_read_from_its_beginning(tenan
         while await turns.turn():
             pass
 
-        # Then the variables of the later task are the last
+        # Then the variables of the later task are written last
         result = "select result::text from shardclock.instances where instance_key = $1"
         assert [json.loads(row["result"]) for row in await it.query(result, key)] == [{"x": 2}]
 

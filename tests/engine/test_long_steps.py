@@ -44,7 +44,7 @@ async def test_a_long_step_is_divided_and_continues_to_its_end() -> None:
 
 
 async def test_a_step_with_large_output_is_divided_and_continues_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given forty tasks at once with 100,000 characters each
+    # Given forty simultaneous tasks with 100,000 characters each
     monkeypatch.setattr(advance, "BUDGET_CHARS", 1_000_000)
     tasks = "".join(f'<serviceTask id="t{n}">{TASK}</serviceTask>' for n in range(40))
     fork = " ".join(f"g>t{n}" for n in range(40))

@@ -123,7 +123,7 @@ async def test_during_a_hold_no_program_gets_a_task_and_no_instance_continues() 
         await add_holder(it.cluster.dsn, 88, role=ENGINE)
         await hold(it.session, "prices are wrong")
 
-        # The program answers the task that it holds, and the instance waits.
+        # The program answers the task that it has claimed, and the instance waits.
         assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "COMPLETED"
         assert (await read_due_signals(it.session, 88, batch=10)).signals == []
         await instances.start_process(it.session, "p", variables={}, tenant_id="default")

@@ -1,4 +1,4 @@
-"""Test that no expression runs for ever: an evaluation at its limit ends soon, with a sentence."""
+"""Test that each expression ends: an evaluation at its limit ends soon, with a sentence."""
 
 import time
 

@@ -45,7 +45,7 @@ IN_TEXTS = {
     "t255": "number",
     "t_context_013": "context<a: string, b: string>",
 }
-# The results of these decision services have the type string, which the file does not say.
+# The results of these decision services have the type string, but the file does not declare it.
 SERVICE_ROWS = {
     "0082-feel-coercion/decisionService_002/decision_ds_002",
     "0082-feel-coercion/decisionService_002_b/decision_ds_002",

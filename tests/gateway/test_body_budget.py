@@ -94,7 +94,7 @@ async def test_a_body_that_times_out_or_is_cancelled_holds_no_bytes() -> None:
 
 
 async def test_lines_wait_while_other_bodies_fill_the_gateway(api: Api) -> None:
-    # Given bodies of two tenants that hold all bytes
+    # Given bodies of two tenants that use all bytes
     async with AsyncExitStack() as held:
         for tenant in ("a", "b"):
             await held.enter_async_context(api.gateway.body_budget.reserve(tenant, 24 * 2**20, within_s=LONG_S))

@@ -1,4 +1,4 @@
-"""Test bulk changes of counted timers, and bodies of many lines with one outcome each."""
+"""Test bulk changes of counted timers, and bodies of many lines with one outcome for each line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that slots are freed, that their limit holds, and that a refused caller gets a time to retry."""
+"""Test that slots are freed, that their limit is never exceeded, and that a refused caller gets a time to retry."""
 
 from __future__ import annotations
 

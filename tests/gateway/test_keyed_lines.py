@@ -1,4 +1,4 @@
-"""Test that a line with an idempotency key is written once, however often and by whichever route it is sent."""
+"""Test that a line with an idempotency key is written once, also if it is sent again or through another route."""
 
 from __future__ import annotations
 

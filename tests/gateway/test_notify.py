@@ -56,7 +56,7 @@ async def test_a_tenant_s_key_subscribes_to_events_of_its_tenant_alone(locked: A
     (await locked.put("/v1/notify/chat", {"kinds": ["cluster.lag"]}, **tenant)).assert_problem("not_allowed", 403)
     assert (await locked.put("/v1/notify/chat", {"kinds": ["delivery.dead"]}, **tenant)).status == 200
     assert (await locked.put("/v1/notify/chat", {"kinds": ["cluster.lag"]}, **operator)).status == 200
-    # A subscription with events of the installation is an operator's.
+    # Only an operator may subscribe to events of the installation.
     (await locked.put("/v1/notify/chat", {"kinds": ["delivery.dead"]}, **tenant)).assert_problem("not_allowed", 403)
     (await locked.ask("DELETE", "/v1/notify/chat", **tenant)).assert_problem("not_allowed", 403)
     assert (await locked.get("/v1/notify", **reader)).json["subscriptions"][0]["kinds"] == ["cluster.lag"]
@@ -93,7 +93,7 @@ async def test_a_request_over_a_quota_is_an_event_of_its_tenant(dsn: str, api: A
         refused = await api.post("/v1/endpoints", {"name": name, "url": URL}, Shardclock_Tenant="acme")
         refused.assert_problem("quota_endpoints", 429)
 
-    # Then one event says so.
+    # Then one event reports this.
     async def is_noted() -> bool:
         return await events(dsn) != []
 

@@ -1,4 +1,4 @@
-"""Test that an unknown query parameter is refused, with the names of the known ones."""
+"""Test that an unknown query parameter is refused, with the names of the known parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that quotas hold for one tenant and do not affect others, and that no create counts timers."""
+"""Test that each quota applies to one tenant alone, and that no create counts timers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_the_next_count_finds_the_quota_that_a_cancel_frees(dsn: str, api:
         assert (await api.post("/v1/timers/by-name/n/cancel", **ACME)).status == 200
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 429  # no count has arrived since
 
-        ahead_s[0] += STALE_S - 1  # the next count is due, and the last one is not too old
+        ahead_s[0] += STALE_S - 1  # the next count is due, and the last count is not too old
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
 
 
@@ -180,7 +180,7 @@ async def test_an_old_limit_refuses_no_request(dsn: str, api: Api) -> None:
     with moved_clock(api) as ahead_s:
         assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(2)] == [201, 429]
         await limit(dsn, rate_per_s=1_000.0, waiters_max=1)
-        ahead_s[0] += STALE_S - 1  # the next count is due, and the last one is not too old
+        ahead_s[0] += STALE_S - 1  # the next count is due, and the last count is not too old
         assert (await api.post("/v1/timers?wait=PT0.01S", HOUR, **ACME)).status == 201
 
         await limit(dsn, rate_per_s=1_000.0, waiters_max=0)

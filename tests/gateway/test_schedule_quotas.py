@@ -1,4 +1,4 @@
-"""Test that the quota of schedules holds on each route, and that plain timers do not count."""
+"""Test that the quota of schedules applies on each route, and that plain timers do not count."""
 
 from __future__ import annotations
 

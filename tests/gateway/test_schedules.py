@@ -1,4 +1,4 @@
-"""Test that schedules are listed with their last firings, each tenant's and each key's own."""
+"""Test that schedules are listed with their last firings, and that each tenant and each key sees only its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOURS_AGO = {"anchor": "now() - interval '9 hours'"}
 
 @pytest.fixture
 async def fired(shard: HolderClient) -> None:
-    """Let one schedule fire late, with seven occurrences missed, beside a plain timer and another tenant's schedule."""
+    """Fire one schedule late, with seven missed occurrences, beside a plain timer and another tenant's schedule."""
     await add_schedule(shard.dsn, "R/PT1H", "now() - interval '8 hours'", name="'hourly'", **HOURS_AGO)
     await shard.fire((await shard.take(scope="sweep")).claimed)
     await add_schedule(shard.dsn, "R/P1D", "now() + interval '1 day'", name="'daily'")

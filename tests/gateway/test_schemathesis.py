@@ -55,7 +55,7 @@ def lines_of(_: Any, value: Any) -> bytes:
 
 @schemathesis.serializer("application/xml")
 def model_of(_: Any, value: Any) -> bytes:
-    """Write a text as it is, or a model that can be deployed."""
+    """Write a text unchanged, or a model that can be deployed."""
     return MODEL if len(str(value)) % 2 else str(value).encode("utf-8", "replace")
 
 

@@ -267,7 +267,7 @@ async def test_only_records_with_a_waiting_caller_are_read_whole_and_a_few_at_a_
     await query(dsn, "select shardclock.cancel_timers($1)", ended_before)
     with mock.patch.object(Session, "rows", note):
         tasks = [asked_of(api, key) for key in keys[:14]]
-        await asyncio.wait(tasks[:7])  # the timers of all waits are checked at once
+        await asyncio.wait(tasks[:7])  # one query checks the timers of all waits
         await query(dsn, "select shardclock.cancel_timers($1)", ended_meanwhile + others)
         ends = await asyncio.gather(*tasks)
 

@@ -60,7 +60,7 @@ async def test_concurrent_replacements_and_creates_never_exceed_the_quota(dsn: s
     )
 
     assert {it.status for n, it in enumerate(done) if n % 8 < 4} == {200}
-    # A replacement holds quota for a moment: it needs the quota if the replaced timer ends at that moment.
+    # A replacement reserves quota for a moment: it needs the quota if the replaced timer ends at that moment.
     assert await value(dsn, "select count(*) from shardclock.timers") in (4, 5)
 
 

@@ -79,7 +79,7 @@ def test_boot_declares_nothing_for_a_deleted_cluster_and_ends_at_once(environmen
         # When Kubernetes stops the pod
         job.terminate()
 
-        # Then the container ends at once, without a call
+        # Then the container ends immediately, without a call
         assert job.wait(STOP_S) == 0
         assert not Path(environment["CALLED"]).exists()
     finally:

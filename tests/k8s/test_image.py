@@ -132,7 +132,7 @@ def test_after_the_builder_s_last_step_the_program_runs_without_development_tool
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
-    # Then the programs in the manifests exist and start, and the tools are gone
+    # Then the programs in the manifests exist and start, and the tools are removed
     for words in (["shardclock", "--help"], ["python", "-m", "ray.scripts.scripts", "--version"]):
         subprocess.run([str(venv / "bin" / words[0]), *words[1:]], cwd=tmp_path, check=True, timeout=RUN_S)
     left = {found.name.partition("-")[0].lower() for found in packages.glob("*.dist-info")}

@@ -123,7 +123,7 @@ def lose_head(pods: Pods) -> None:
 
 
 def replace_head(pods: Pods, environment: Mapping[str, str]) -> None:
-    """Start another head at the address of the lost one, with boot."""
+    """Start another head at the address of the lost head, with boot."""
     pods.head = pods.machine.start_ray("head", HEAD, environment, gcs=pods.head.ports[6379])
     until_ready(pods.head, pods.ray_head)
     pods.boot = pods.start_boot()

@@ -15,7 +15,7 @@ from tests.support import ROOT
 from tests.support.manifests import BUILDS, VARIANTS, Object, build, of_kind
 
 RAY_SCHEMA = ROOT.parent / "shared" / "k8s" / "ray.io_rayclusters.yaml"  # KubeRay 1.7's
-# The oldest Kubernetes with sidecar containers, and a late one.
+# The oldest Kubernetes with sidecar containers, and a recent Kubernetes.
 VERSIONS = ["1.29", "1.36"]
 
 STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}

@@ -51,7 +51,7 @@ def test_an_upgrade_switches_when_the_new_one_is_warm_and_then_takes_the_old_one
     assert place.asked()[-5:] == [
         f"apply --kustomize overlays/prod/{new}",
         f"--namespace shardclock exec deployment/shardclock-metrics -- shardclock switch shardclock-{new} --wait 120",
-        # The network policies stay until the last pod is gone, because it may make calls until then.
+        # The network policies stay until the last pod has ended, because it may make calls until then.
         f"--namespace shardclock delete raycluster shardclock-{old} --ignore-not-found --wait --timeout=20s",
         f"--namespace shardclock wait pod --selector=ray.io/cluster=shardclock-{old} --for=delete --timeout=20s",
         f"delete --kustomize overlays/prod/{old} --ignore-not-found --wait --timeout=20s",
@@ -233,7 +233,7 @@ def test_wanted_workers_without_a_pod_are_reported(place: Place) -> None:
     ids=["none comes up", "none gets slots"],
 )
 def test_the_old_cluster_stays_until_the_new_engines_serve(place: Place, engines: dict[str, str], leads: str) -> None:
-    # Given a deployed process: without engines its instances stand still
+    # Given a deployed process: without engines its instances do not advance
     blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "engines_wanted": 2}
     place.becomes(**blue, engines=engines)
     done = place.upgrade("prod", "green", WAIT_S="1")
@@ -308,7 +308,7 @@ def test_a_failed_query_does_not_count_as_a_missing_object(place: Place, kind: s
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", namespace={}, broken=kind)
     done = place.upgrade("prod", "green")
 
-    # Then nothing is made for an object that only seemed to be missing, and success is not reported
+    # Then no object is made instead of one that only seemed to be missing, and no success is reported
     assert done.returncode == NOT_THERE
     assert "Unable to connect to the server" in done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"upgrade: whether there is a {kind} ")

@@ -119,7 +119,7 @@ def test_a_call_on_a_drained_node_ends_there_and_is_not_repeated(pods: Pods) -> 
         assert call(pods, "where", "meanwhile", "PT1S")["result"] == there
         assert not leaving.done()
 
-        # And after the end of the call the pod may end at once
+        # And after the end of the call the pod may end immediately
         (pods.machine.place / "wait").unlink()
         left = leaving.result(LEAVE_S)
     assert left.returncode == DONE, left.stderr

@@ -149,7 +149,7 @@ def test_time_advances_between_answers() -> None:
 def test_few_of_many_answers_are_kept() -> None:
     simulation = Simulation()
 
-    for number in range(2 * SAMPLES_MAX):  # each sample is worse than the last one, so that all are candidates
+    for number in range(2 * SAMPLES_MAX):  # each sample is worse than the one before, so all samples are candidates
         simulation.ask(back_s=number * 1e-6)
 
     assert len(simulation.clock._samples) <= SAMPLES_MAX

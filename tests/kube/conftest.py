@@ -55,7 +55,7 @@ class Namespace:
 
 
 def make_namespace(kube: Kube, name: str) -> Namespace:
-    """Make a namespace as the page on Kubernetes says."""
+    """Make a namespace as the page on Kubernetes describes."""
     kube.kubectl("create", "namespace", name, "--save-config")
     kube.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     return Namespace(kube, name)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kube
 WAIT = ["--wait", "--timeout=180s"]
 SHARED_VALUES = {"identity": "test", "postgres": {"mode": "trial"}, "gateway": {"enabled": True}}
 LOCAL = {"mode": "local"}
-# The kinds that the charts install, and the objects that stay: the secrets are the operator's.
+# The kinds that the charts install, and the objects that stay: the operator owns the secrets.
 KINDS = "deployment,statefulset,job,service,configmap,networkpolicy,poddisruptionbudget,serviceaccount"
 OF_KUBERNETES = {"configmap/kube-root-ca.crt", "serviceaccount/default"}
 

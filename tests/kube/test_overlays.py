@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kube
 
 OVERLAYS = ["dev", "prod", CHOSEN, "prod with every choice and an app"]
 PODS_S = 120.0
-# What these kinds make by themselves is in Kubernetes without any operator.
+# Kubernetes makes the objects of these kinds without any operator.
 WITH_PODS = ["Deployment", "StatefulSet"]
 
 

@@ -50,7 +50,7 @@ def operated(kube: Kube) -> Kube:
     if not (PROGRAMS / "ray-operator").exists():
         pytest.skip("no ray-operator in ~/.cache/shardclock/kube; `make kube` builds it")
     others = (PROGRAMS / "kuberay-crds.yaml").read_text()
-    # The kinds of 1.7 are there; this older operator also watches its other kinds.
+    # The kinds of 1.7 are installed; this older operator also watches other kinds.
     kube.run("kubectl", "create", "--filename=-", stdin=others)
     metrics, health = free_ports(2)
     kube.start(

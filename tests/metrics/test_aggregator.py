@@ -32,7 +32,7 @@ def report(
 
 
 def value(aggregator: Aggregator, shard: str = "0", name: str = "timers_fired") -> float | None:
-    """Read one series; None if there is none."""
+    """Read one series; None if it does not exist."""
     found = {(sample.name, sample.labels): sample.value for sample in aggregator.samples()}
     return found.get((name, (shard,)))
 

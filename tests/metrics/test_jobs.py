@@ -1,4 +1,4 @@
-"""Test that the samples of jobs name the first jobs, and join all others."""
+"""Test that the samples of jobs name the first jobs, and join all other jobs."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
 
 
 def _jobs(watched: Watched, seen: Seen) -> None:
-    """Let one job crash, one fail, and one wait for resources."""
+    """Make one job crash, one job fail, and one job wait for resources."""
     seen.are_quiet("ShardclockJobNotSucceeding", "ShardclockJobCrashes", "ShardclockJobStartsLate")
     (watched.place / "refresh-fails").touch()
     for job in ("crashes", "finds_no_room"):

@@ -84,7 +84,7 @@ def restored(dsn: str, other: Server, tmp_path: Path) -> Iterator[str]:
 
 
 async def fill(dsn: str) -> None:
-    """Fire ten timers, of which a group reads four, and add two overdue timers and a schedule."""
+    """Fire ten timers, read four of them in a group, and add two overdue timers and a schedule."""
     await query(dsn, "select shardclock.adopt('prod')")
     await add_timers(dsn, 10)
     await fire_all(dsn, BEFORE)

@@ -78,7 +78,7 @@ def checked(command: str) -> str:
 
 
 def in_words(command: str) -> list[str] | None:
-    """Split a shardclock command into words; None if it needs a shell or another program."""
+    """Split a command of shardclock into words; None if it needs a shell or another program."""
     words = shlex.split(command, comments=True)
     is_ours = words[:1] == ["shardclock"] and words[1] in OURS
     return words[1:] if is_ours and not set(QUOTED.sub("", command)) & FOR_A_SHELL else None

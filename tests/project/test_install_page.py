@@ -33,7 +33,7 @@ UV = re.search(r"^UV := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of the page, with folders in place of those that the page names."""
+    """A reader of the page, with folders of the test in place of the page's folders."""
 
     place: Path
     environment: Mapping[str, str]

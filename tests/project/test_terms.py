@@ -1,4 +1,4 @@
-"""Each class name of the server has one meaning, and the glossary is short and gives its reasons."""
+"""Each class name of the server has one meaning; the glossary is short, and gives a reason for each term."""
 
 import ast
 import re

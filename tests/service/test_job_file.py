@@ -1,4 +1,4 @@
-"""Either all jobs of a file are written as described, or no job is; each refused job is named by its number."""
+"""Either all jobs of a file are written, or none of them; each refused job is named by its number."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ IN_A_DAY = "now() + interval '1 day'"
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Open a session that may change timers and dead letters, as a gateway's session may."""
+    """Open a session with a gateway's rights to change timers and dead letters."""
     async with opened(dsn, OPERATOR) as client:
         yield client
 

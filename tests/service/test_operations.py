@@ -1,4 +1,4 @@
-"""A bulk operation goes on page by page: each row is changed once, whichever process ends, and a cancel ends it."""
+"""A bulk operation continues page by page: each row is changed once, even if a process ends; a cancel ends it."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Cluster:
 
 @dataclass
 class Story:
-    """One schedule in the log: its occurrences in the order of their records, and the fired occurrences."""
+    """One schedule in the log: its occurrences by their records, and the fired occurrences."""
 
     numbers: list[int] = field(default_factory=list)
     fired: dict[int, datetime] = field(default_factory=dict)
@@ -139,7 +139,7 @@ async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluste
         cluster.now = outage + DAY
         await cluster.pass_until(end)
 
-    # Then the log has all occurrences of each schedule, in order, each on the date that the oracle computes.
+    # Then the log has all occurrences of each schedule, in order, each on the date that `whenever` computes.
     stories = await stories_of(dsn)
     dates = {
         (text, zone): list(takewhile(lambda at: at <= end, RULES[text](ZoneInfo(zone), begin)))

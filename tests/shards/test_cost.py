@@ -1,6 +1,6 @@
 """Compare the costs of a firing with bounds that no machine changes: written log, sent statements, used memory.
 
-Seconds are the benchmarks' matter; these figures are the same everywhere, so a change that costs more is seen at once.
+The benchmarks measure seconds; these figures are the same on each machine, so they show each change that costs more.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ async def test_a_timer_takes_memory_only_while_it_is_leased(server: str, shard: 
 
 
 async def take_and_fire(dsn: str, shard: Shard, timers: int, delay: str) -> int:
-    """Let the shard take timers and fire them; return the peak of its memory until it has taken the timers."""
+    """Take timers into the shard, and fire them; return the peak of its memory until it has taken the timers."""
     fired = shard.stats.fired
     await add_timers(dsn, timers, f"now() + interval '{delay}'")
     before, _ = tracemalloc.get_traced_memory()

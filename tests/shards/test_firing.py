@@ -67,7 +67,7 @@ def test_missed_occurrences_are_counted_and_the_next_is_in_the_future() -> None:
 def test_a_late_occurrence_is_skipped_under_the_policy_skip() -> None:
     timer = repeat(missed="skip")
 
-    # The ninth occurrence is not too late yet, because a takeover may last as long.
+    # The ninth occurrence is not too late yet, because a takeover may take as long.
     assert firing_of(timer, due(10)) == Firing(timer, fires=False, skipped=6, next=nth(9), period=MINUTE)
     assert firing_of(timer, due(3) + MINUTE - MICROSECOND) == Firing(timer, next=nth(4), period=MINUTE)
 

@@ -38,7 +38,7 @@ async def proxy(dsn: str) -> AsyncIterator[Proxy]:
 
 
 async def _half_sent(dsn: str, proxy: Proxy, session: Session) -> asyncio.Task[object]:
-    """Let a claim lock ten timers, and freeze its process before the end of its message to Postgres is sent."""
+    """Claim ten timers, and freeze the claim's process before it has sent its whole message to Postgres."""
     await add_holder(dsn, HOLDER)
     await add_timers(dsn, 10)
     await session.rows("read_clock")
@@ -68,7 +68,7 @@ async def test_rows_that_an_incomplete_message_has_locked_are_free_after_the_tim
 ) -> None:
     through = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"
     async with Session(through, application="test", timeout_s=2.0) as session:
-        # The client stops waiting by itself, and does not tell the server.
+        # The client stops waiting, and does not tell the server.
         task = await _half_sent(dsn, proxy, session)
         with pytest.raises(StoreUnavailable):
             await task

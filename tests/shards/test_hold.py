@@ -85,7 +85,7 @@ async def test_a_shard_of_another_installation_does_not_disturb_the_firing_shard
 
 
 async def are_late(pool: ShardPool) -> bool:
-    """Return whether all timers have been due for half a second, and none has fired."""
+    """Return whether all timers have been due for half a second, and no timer has fired."""
     text = "select count(*) = 50 and clock_timestamp() > max(due_date) + interval '0.5 s' from shardclock.timers"
     return bool(await pool.db.fetchval(text))
 

@@ -124,7 +124,7 @@ async def test_a_backlog_drains_in_few_statements_and_timers_that_fall_due_meanw
 ) -> None:
     backlog = await add_timers(pool.dsn, 100_000, "now() - interval '1 h' + i * interval '1 ms'")
     await pool.db.execute("update shardclock.coordination set ramp_per_s = null")
-    # The backlog drains over many scans, so that other timers fall due meanwhile.
+    # The backlog drains over many scans, so other timers become due meanwhile.
     shards = [await pool.start(place, 2, claim_batch=1_680, sweep_s=3_600.0) for place in range(2)]
     await eventually(lambda: all(shard._planner.ramp.catching_up for shard in shards))
     upcoming = await add_timers(pool.dsn, 500, "now() + interval '0.2 s' + i * interval '0.2 ms'")

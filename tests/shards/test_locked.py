@@ -115,7 +115,7 @@ def test_timers_beyond_the_limit_are_not_kept(locked: LockedTimers) -> None:
 
 
 def test_the_first_of_each_group_is_always_one_that_is_tried(locked: LockedTimers) -> None:
-    """Without it, the group's timers would wait for ever. The rule holds for any order of tries and answers."""
+    """Otherwise the group's timers would wait for ever. The rule is true for any order of tries and answers."""
 
     for seed in range(300):
         chance = random.Random(seed)
@@ -210,7 +210,7 @@ async def test_a_timer_that_is_locked_longer_than_its_lease_fires_after_the_unlo
 async def test_a_locked_schedule_without_a_date_delays_no_other_timer(
     pool: ShardPool, client: asyncpg.Connection, schedule: str
 ) -> None:
-    """A shard has yet to parse the client's schedule. Valid or not, its locked row delays no other timer."""
+    """A shard has not parsed the client's schedule yet. Valid or not, its locked row delays no other timer."""
     shard = await pool.start(shard=None, of=None)
     key = await add_schedule(
         pool.dsn, schedule, "now() + interval '1.5 s'", anchor="now()", anchor_occurrence="null", zone="'UTC'"

@@ -1,4 +1,4 @@
-"""Prove that jobs which are not due soon cost a shard nothing: it holds and reads only the timers of its horizon."""
+"""Prove that jobs which are not due soon cost a shard nothing: it reads and keeps only the timers of its horizon."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.support.roles import as_role
 from tests.support.shard_pool import incarnation
 
 JOBS, SOON = 10_000, 5
-# No timer is due while a test runs, however slow the machine is: overdue timers would be fired, not held.
+# No timer becomes due during a test, also on a slow machine: overdue timers would be fired, not kept.
 DUE_S, HORIZON_S = 60, 120
 
 
 @pytest.fixture
 async def many(dsn: str) -> str:
-    """Return the DSN of a database with many jobs: some start within a shard's horizon, the others much later."""
+    """Return the DSN of a database with many jobs: some start within a shard's horizon, all others much later."""
     await query(
         dsn,
         "insert into shardclock.jobs (name, function, every_s) select 'job' || n, 'app:f', 3600"

@@ -241,7 +241,7 @@ async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(poo
         "select extract(epoch from max(recorded_at) - min(recorded_at)) from shardclock.command_log"
         " where due_date < now() - interval '30 minutes'",
     )
-    # 3,000 timers at 1,000 a second; the first 1,000 may fire at once, so the other 2,000 take at least 2 s.
+    # 3,000 timers at 1,000 a second; the first 1,000 may fire together, so the other 2,000 take at least 2 s.
     assert spans[0][0] > 1.8
 
 

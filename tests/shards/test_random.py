@@ -76,7 +76,7 @@ class Run:
         await self._replace(place, shard)
 
     async def kill(self) -> None:
-        """Let a shard vanish in the middle of its work; its holder is not ended."""
+        """Lose a shard in the middle of its work, without the end of its holder."""
         place, shard = self._any()
 
         async def nothing() -> None:
@@ -122,7 +122,7 @@ class Run:
         if where and where["part"] is not None:
             await self.pool.assign({replacement: (where["part"], where["part_count"])})
         if self.random.random() < 0.5:
-            return  # the old shard continues by itself beside the new shard
+            return  # the old shard continues beside the new shard
         with suppress(HolderEnded, asyncio.CancelledError):
             await work
 

@@ -87,7 +87,7 @@ def test_with_a_backlog_it_takes_overdue_timers_each_turn_and_passes_the_backlog
 
 
 def test_a_scan_ahead_takes_timers_that_fell_due_since_the_previous_scan_ahead_began(planner: ScanPlanner) -> None:
-    """Otherwise timers that fell due between two scans ahead would be at the end of the backlog."""
+    """Otherwise timers that became due between two scans ahead would be at the end of the backlog."""
     planner.has_backlog = True
     turn(planner, now_s=NOW_S)
     turn(planner, now_s=NOW_S + 0.25)
@@ -96,7 +96,7 @@ def test_a_scan_ahead_takes_timers_that_fell_due_since_the_previous_scan_ahead_b
 
 
 def test_a_scan_for_the_newest_timers_that_failed_waits_for_its_next_turn(planner: ScanPlanner) -> None:
-    """A scan that fails ends the turn, so the same scan at once again would keep a backlog from firing."""
+    """A scan that fails ends the turn, so an immediate repetition of this scan would keep a backlog from firing."""
     planner.has_backlog = True
     turn(planner, now_s=NOW_S)
     newest, _ = planner.scans(held=0, now_s=NOW_S + 0.125)
@@ -121,7 +121,7 @@ def test_the_next_scan_ahead_covers_the_time_of_one_that_failed(planner: ScanPla
 
 
 def test_the_first_scan_ahead_takes_timers_due_since_the_scan_that_found_a_backlog(planner: ScanPlanner) -> None:
-    """An earlier lower bound would find only the backlog itself; a later one would miss timers due during that scan."""
+    """An earlier lower bound would find only the backlog; a later bound would miss timers due during that scan."""
     assert turn(planner, now_s=NOW_S) == [AHEAD]
 
     assert turn(planner, now_s=NOW_S + 0.5) == [replace(UPCOMING, floor_s=0.5 + COMMIT_S), OVERDUE_ONLY]
@@ -206,7 +206,7 @@ def test_other_scans_say_nothing_about_its_own_backlog(planner: ScanPlanner, sca
 
 
 def fires(planner: ScanPlanner, per_s: int, *, since_s: float, seconds: float) -> float:
-    """Let timers fire evenly for some time; return the moment of its end."""
+    """Fire timers evenly for some time; return the moment of its end."""
     parts = round(seconds / 0.1)
     for number in range(1, parts + 1):
         planner.rate(per_s // 10, now_s=since_s + number * 0.1)
@@ -332,7 +332,7 @@ def stuck(planner: ScanPlanner, *, now_s: float) -> list[ScanWindow | None]:
 def test_a_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(
     planner: ScanPlanner, has_backlog: bool
 ) -> None:
-    """Otherwise a shard with a backlog would never fire again while an old snapshot is held."""
+    """Otherwise a shard with a backlog would never fire again while an old snapshot exists."""
     planner.has_backlog, planner.passed_at_s = has_backlog, NOW_S + 60
 
     assert stuck(planner, now_s=NOW_S) == [None]

@@ -1,4 +1,4 @@
-"""A shard's counts agree with each other: above all, each fired timer has one lag."""
+"""A shard's counts agree with each other; each fired timer has one lag."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ async def test_any_interleaving_leaves_every_timer_pending_or_ended_exactly_once
 
 
 class Game:
-    """Let three shards and three clients act on a few timers, one statement at a time, in random order."""
+    """Three shards and three clients act on a few timers, one statement at a time, in random order."""
 
     def __init__(self, dsn: str, chance: random.Random) -> None:
         self._dsn = dsn
@@ -80,7 +80,7 @@ class Game:
         self._stopped = False
 
     async def step(self) -> None:
-        """Let one player that doesn't wait for another player do one action."""
+        """Do one action of a player that doesn't wait for another player."""
         self._settle()
         free = [hand for hand in [*self._shards, *self._clients] if hand not in self._busy]
         if not free:

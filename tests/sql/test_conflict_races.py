@@ -1,4 +1,4 @@
-"""Prove that of two concurrent changes to one name, the second acts on the timer that has the name after the first."""
+"""Prove that of two concurrent changes by one name, the second changes the timer that has the name after the first."""
 
 from __future__ import annotations
 

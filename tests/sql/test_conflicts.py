@@ -168,7 +168,7 @@ async def test_a_thousand_lines_of_one_name_are_written_in_one_transaction(clien
 async def test_a_batch_sent_again_replaces_nothing_twice_even_if_its_timer_has_fired(
     client: HolderClient, shard_ahead: HolderClient
 ) -> None:
-    # Given a timer that replaces another timer, is due at once, and fires before the sender gets the answer
+    # Given a timer that replaces another timer, is due immediately, and fires before the sender gets the answer
     old = await schedule(client, name="n")
     drawn = await draw_keys(client.session, 1)
     asked = [timer(delay="PT0S", on_conflict="replace")]

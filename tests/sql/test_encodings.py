@@ -1,4 +1,4 @@
-"""Prove that a database which can't hold all text is refused before any object is made in it."""
+"""Prove that a database which can't store all text is refused before any object is made in it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_wrong_encoding_is_refused_with_the_statement_that_makes_another
 
     assert str(by_script.value) == str(refused.value)
     assert await value(dsn, "select to_regnamespace('shardclock') is null")
-    # And the statement in it makes a database with the right encoding
+    # And the statement in the refusal makes a database with the right encoding
     await query(dsn, f"create database made_{encoding} {str(refused.value).partition('database shardclock ')[2]}")
     made = dsn.replace(dsn.partition("?")[0].rpartition("/")[2], f"made_{encoding.lower()}")
     assert (await migrate(made)).steps

@@ -1,4 +1,4 @@
-"""Each kind of event is written by the change that makes it true: jobs, incidents, holds, takeovers and schedules."""
+"""The change that makes an event true also writes it: for jobs, incidents, holds, takeovers and schedules."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ async def test_the_needs_of_functions_and_steps_are_the_dependencies_in_postgres
     known = defaultdict[str, set[str]](set)
     for row in await query(each_dsn, NEEDS):
         known[step_of.get(row["name"], row["name"])].add(row["needed"])
-    # A text body is parsed when the function is made, and leaves no dependency; the same holds for a call in a step.
+    # A text body is parsed when the function is made, and leaves no dependency; the same applies to a call in a step.
     texts = {row["name"]: row["text"] for row in await query(each_dsn, SIGNATURES) if row["is_text"]}
     texts |= {step.name: "".join(re.findall(r"^select .*", step.text, re.MULTILINE)) for step in steps()}
     for name, text in texts.items():

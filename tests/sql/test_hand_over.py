@@ -27,7 +27,7 @@ async def _declared(dsn: str) -> None:
 
 
 def granting(places: int = 10, *workers: int, target: str = HANDLER, lease_s: float = 5.0) -> Grants:
-    """Let each worker grant the same number of places for one target."""
+    """Grant the same number of places for one target from each worker."""
     return Grants({worker: {target: places} for worker in workers or (WORKER,)}, lease_s)
 
 

@@ -15,7 +15,8 @@ from tests.support.sql_client import session as as_role
 PAGE = 10
 MANY = 3_000
 OF_A_STATE = 400
-# The oldest instances did not complete, every second one is of another tenant; newer ones are running or completed.
+# The oldest instances did not complete, and every second is of another tenant; newer instances are running or
+# completed.
 FILL = """
     with definition as (
         insert into shardclock.definitions (
@@ -49,7 +50,7 @@ THE_OLDEST_RUN = """
         state = case when instance_key <= $1::integer then '{}'::jsonb end
 """
 
-# Dead letters as give_up_starts leaves them: of each three, one is a start, and one a signal to an instance.
+# Dead letters like those of `give_up_starts`: of each three, one is a start, and one is a signal to an instance.
 SIGNALS = """
     insert into shardclock.deliveries (
         timer_key, process_instance_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type,

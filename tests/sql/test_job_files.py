@@ -1,4 +1,4 @@
-"""Prove that applying a file changes a job at once, and that an app's own jobs and impossible jobs are refused."""
+"""Prove that applying a file changes a job immediately, and that an app's own jobs and impossible jobs are refused."""
 
 from __future__ import annotations
 

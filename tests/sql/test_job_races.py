@@ -55,14 +55,14 @@ class Story:
         await fire(self.shard)
 
     async def begin(self) -> None:
-        """Let a worker begin a run, or find a crash."""
+        """A worker begins a run, or finds a crash."""
         worker = self.chance.choice(self.workers)
         for run in (await worker.begin()).runs:
             self.begun += not run.crashed
             self.in_hand.append((worker, run))
 
     async def end(self) -> None:
-        """Let a worker end its run, even very late; the answer may be lost, and then the worker sends the end again."""
+        """A worker ends its run, perhaps very late; the answer may be lost, and then the worker sends the end again."""
         if not self.in_hand:
             return
         worker, run = self.in_hand.pop(self.chance.randrange(len(self.in_hand)))
@@ -87,13 +87,13 @@ class Story:
         await query(self.dsn, "update shardclock.timers set due_date = now() where name = 'job:refresh'")
 
     async def ask(self) -> None:
-        """Let a client cancel, disable or enable the job."""
+        """A client cancels, disables or enables the job."""
         is_enabled = await value(self.dsn, "select is_enabled from shardclock.jobs")
         verb = self.chance.choice(["cancel_job", "disable_job"]) if is_enabled else "enable_job"
         await query(self.dsn, f"select shardclock.{verb}('refresh')")
 
     async def ask_for_a_run(self) -> None:
-        """Let a client ask for one more run, if the job accepts it."""
+        """A client asks for one more run, if the job accepts it."""
         await query(self.dsn, "select shardclock.run_job(j.name) from shardclock.jobs j where j.is_enabled")
 
 

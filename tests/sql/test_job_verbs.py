@@ -1,4 +1,4 @@
-"""Prove that the start of an app declares its jobs, and that each verb takes effect at once."""
+"""Prove that the start of an app declares its jobs, and that each verb takes effect immediately."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def timers(dsn: str) -> list[dict[str, Any]]:
 
 
 async def plan_and_fire(dsn: str) -> None:
-    """Let a shard plan schedules, and fire the due timers."""
+    """Plan schedules and fire the due timers, as a shard does."""
     shard = Shard(incarnation(), ShardSettings(), as_role(dsn, "shard"))
     await add_holder(dsn, shard.holder, 0, 1)
     await shard.beat_turn()

@@ -38,7 +38,7 @@ LISTED = {"task_acts", "audit"}  # no statement looks up one row of these
 # Tasks are looked up one at a time.
 IN_ORDER = {"instances", "tasks"}
 OF_THEM = {"instances_by_process", "tasks_by_tenant"}
-# The first one resolves all incidents, the second one reads the small database of a test.
+# The first statement resolves all incidents; the second reads the small database of a test.
 WHOLE = {("resolve_incidents", "incidents_pkey"), ("next_due", "timers_by_slot")}
 STATEMENTS = [name for name in NAMES if name != "lock_api_keys"]  # this statement has no plan
 

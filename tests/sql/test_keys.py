@@ -69,7 +69,7 @@ def frail(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
 
 
 async def crash(server: EmbeddedPostgres) -> None:
-    """End a server at once, without a checkpoint and without unflushed WAL; start it again."""
+    """Kill a server, so that it writes no checkpoint and no unflushed WAL; start it again."""
     os.kill(server.postmaster_pid, signal.SIGQUIT)
     await eventually(lambda: not server.is_running())
     await asyncio.to_thread(server.restart_if_dead)
@@ -109,7 +109,7 @@ async def twins(each_dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient
 async def test_two_clients_that_drew_one_key_both_get_true_answers(
     twins: tuple[HolderClient, HolderClient], fate: str
 ) -> None:
-    # Given two clients that drew one key, and the first one has written its timer,
+    # Given two clients that drew one key, and the first client has written its timer,
     one, other = twins
     first = await draw_keys(one.session, 2)
     await query(one.dsn, BACK)
@@ -285,7 +285,7 @@ async def test_a_replacement_whose_key_is_taken_at_the_last_moment_is_rolled_bac
         (taken,) = await add_timers(each_dsn, 1, timer_key=str(free))
         await locker.rollback()
 
-        # Then nothing was written, and the replacement may be sent again.
+        # Then no row was written, and the replacement may be sent again.
         with pytest.raises(StoreUnavailable, match=f"key {free} was taken just now"):
             await ends(writing)
     assert await query(each_dsn, "select * from shardclock.timers where timer_key <> $1", taken) == before

@@ -1,4 +1,4 @@
-"""Prove the moment from which a timer is late: its due date, or a client's request if that was later."""
+"""Prove that a timer is late from its due date on, or from a client's later request on."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_a_timer_left_by_an_outage_is_late_from_its_due_date(shard: Holder
 
 
 async def test_each_occurrence_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:
-    """The second occurrence is made when the first one fires, hours after its own due date: that delay counts."""
+    """The second occurrence is made by the firing of the first, hours after its own due date: that delay counts."""
     await add_schedule(shard.dsn, "R3/PT1H", "now() - interval '3 hours'", anchor="now() - interval '4 hours'",
         missed="'fire_all'", repetitions="3", created_at="now() - interval '4 hours'")  # fmt: skip
 

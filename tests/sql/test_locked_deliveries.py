@@ -37,7 +37,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
-    """Give a worker that keeps all slots, at a moment of its own."""
+    """Give a worker that keeps all slots, with its own clock."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, now=await shard.value("select now() + interval '1 second'")) as hand:
@@ -46,7 +46,7 @@ async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def taken(shard: HolderClient, worker: WorkerClient, client: HolderClient) -> list[ClaimedDelivery]:
-    """Let a worker claim three deliveries; a client's open transaction has locked the second one."""
+    """Claim three deliveries; a client's open transaction has locked the second delivery."""
     await deliver(shard, 3)
     taken = await worker.take()
     await client.begin()

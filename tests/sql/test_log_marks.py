@@ -115,18 +115,18 @@ async def test_no_setting_makes_a_writer_skip_its_mark(each_dsn: str, said: str)
 
 
 async def fire_fused(shard: HolderClient) -> None:
-    """Let a shard fire overdue timers in the same statement that finds them."""
+    """Fire overdue timers, as a shard, in the statement that finds them."""
     assert (await shard.take(fire_overdue=True, scope="outage", floor_s=0.0)).fired
 
 
 async def refuse(shard: HolderClient) -> None:
-    """Let a shard pause a timer that it can't fire."""
+    """Pause a timer that a shard can't fire, as the shard does."""
     (timer, *_) = (await shard.take()).claimed
     await pause_faulty(shard.session, HOLDER, timer, why="no reason")
 
 
 def verb(call: str) -> Callable[[HolderClient], Awaitable[None]]:
-    """Let a client call a verb for the timer t."""
+    """Call a client's verb for the timer t."""
 
     async def do(client: HolderClient) -> None:
         assert await client.value(f"select shardclock.{call}")
@@ -181,7 +181,7 @@ async def test_every_writer_of_the_log_holds_readers_back_until_it_has_ended(
     await add_holder(dsn, HOLDER)
     await add_timers(dsn, 1, name="'t'", process_instance_key="5")
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'later'")
-    # With policies, Postgres lets only a table's owner copy into it.
+    # With policies, Postgres permits only a table's owner to copy rows into it.
     role = SUPERUSER if write is copy else OPERATOR
     async with HolderClient(dsn, HOLDER, role=role) as writer, HolderClient(dsn) as client, session(dsn) as reader:
         await writer.begin()

@@ -148,7 +148,7 @@ async def test_a_day_stays_for_a_record_that_was_committed_during_the_check(dsn:
 
 
 async def test_without_its_day_s_partition_a_record_stays_in_the_default_until_the_day_is_over(each_dsn: str) -> None:
-    # Given a day without its partition, on which a timer fired
+    # Given a day without a partition, on which a timer fired
     await lose(each_dsn, *days_ahead(0, 1))
     await add_holder(each_dsn, 1)
     (key,) = await add_timers(each_dsn, 1)

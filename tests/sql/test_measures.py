@@ -51,7 +51,7 @@ async def each_session(each_dsn: str) -> AsyncIterator[Session]:
 
 
 async def moment(dsn: str) -> datetime:
-    """Read Postgres's clock, for tests with a clock that stands still."""
+    """Read Postgres's clock, for tests with a stopped clock."""
     found: datetime = await value(dsn, "select now()")
     return found
 
@@ -99,7 +99,7 @@ KINDS = "now() + case when i % 2 = 0 then interval '30 s' else interval '90 s' e
 
 
 async def insert(dsn: str, timers: int) -> None:
-    """Insert many timers, which clients scheduled two at a time: one is due soon, the next one later."""
+    """Insert many timers in pairs: one timer of each pair is due soon, the other timer later."""
     await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await query(
         dsn,

@@ -261,7 +261,7 @@ async def test_a_function_with_other_arguments_replaces_the_removed_one(
         # When it is applied
         assert await migrate(dsn) == MigrationResult((), ("find_keys",))
 
-        # Then the session continues, and there is one function of this name
+        # Then the session continues, and one function has this name
         assert [row["k"] for row in await find.fetch("default")] == [key]
         assert await value(dsn, "select count(*) from pg_proc where proname = 'find_keys'") == 1
         assert await migrate(dsn) == MigrationResult()
@@ -272,7 +272,7 @@ async def test_a_function_with_other_arguments_replaces_the_removed_one(
 async def test_changed_functions_take_no_lock_that_blocks_a_shard(
     each_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a release that changes all functions, and the last one asks Postgres for the locks of its transaction
+    # Given a release that changes all functions; the last function asks Postgres for the locks of its transaction
     edited = {name: replace(it, text=f"-- edited\n{it.text}") for name, it in functions().items()}
     locks = """
         create table public.locks as
@@ -284,7 +284,7 @@ async def test_changed_functions_take_no_lock_that_blocks_a_shard(
     owned = "grant create on schema public to shardclock_owner"
     await query(each_dsn, owned)
 
-    # When it is applied while a shard holds its rows
+    # When it is applied while a shard has locked its rows
     shard = await asyncpg.connect(each_dsn)
     try:
         await shard.execute("begin; select from shardclock.timers for update; select from shardclock.holders for share")

@@ -1,4 +1,4 @@
-"""Prove that a resume's choice decides about the occurrences that the pause has missed, and about no others."""
+"""Prove that a resume's choice applies only to the occurrences that were missed during the pause."""
 
 from __future__ import annotations
 

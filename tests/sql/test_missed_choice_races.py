@@ -1,4 +1,4 @@
-"""Prove that a resume's choice holds beside a plan, another resume, another pause and a takeover.
+"""Prove that a resume's choice survives a concurrent plan, resume, pause or takeover.
 
 No occurrence fires twice or before its date, and with fire_all none is lost.
 """
@@ -138,7 +138,7 @@ async def test_a_pause_during_the_catch_up_stops_it_and_the_next_resume_decides_
     # When a client pauses the schedule
     await pause_timer(client.session, BEAT)
 
-    # Then nothing fires, until a resume chooses again
+    # Then no timer fires until a resume chooses again
     assert (await shard.fire(held)).timer_keys == frozenset()
     assert (await shard.take()).claimed == []
     assert (await row(shard.dsn))["missed_once"] is None
@@ -151,7 +151,7 @@ async def test_a_pause_during_the_catch_up_stops_it_and_the_next_resume_decides_
 async def test_a_shard_that_takes_over_continues_the_catch_up_and_fires_each_occurrence_once(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    # Given a shard that has fired the first missed occurrence, leases the second one, and ends
+    # Given a shard that has fired the first missed occurrence, leases the second occurrence, and ends
     await paused(shard.dsn, client, "skip")
     await resume_timer(client.session, BEAT, missed="fire_all")
     await shard.fire((await shard.take(horizon_s=0.0)).claimed)

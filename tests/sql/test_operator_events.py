@@ -116,7 +116,7 @@ async def test_two_dead_letters_at_once_are_one_event_that_counts_one_more(dsn: 
         await one.close()
         await two.close()
 
-    # Then one webhook tells of both.
+    # Then one webhook reports both.
     assert await send(dsn) == 1
     (body,) = await bodies(dsn)
     assert body["data"]["others"] == 1
@@ -156,7 +156,7 @@ async def test_further_events_of_a_subject_wait_five_minutes_and_are_counted(dsn
     assert [body["data"]["others"] for body in await bodies(dsn)] == [0, 0, 2]
     assert [body["data"]["subject"] for body in await bodies(dsn)] == [HANDLER, "cart.left", HANDLER]
 
-    # and after five quiet minutes nothing is left of them.
+    # and after five minutes without events no row is left.
     assert await send(dsn, now=began + timedelta(minutes=10)) == 0
     assert await value(dsn, "select count(*) from shardclock.event_throttles") == 0
 
@@ -215,7 +215,7 @@ async def test_an_event_that_is_given_up_is_a_dead_letter_and_no_event(
     (claimed,) = (await worker.scan(webhooks=5)).claimed
     await worker.settle(dead(claimed))
 
-    # Then it is a dead letter like any other, and no event follows.
+    # Then it becomes an ordinary dead letter, and no event follows.
     assert await value(dsn, "select target from shardclock.dead_letters where timer_key <> 1") == "webhook:notify/ops"
     assert await events(dsn) == []
     assert await send(dsn) == 0

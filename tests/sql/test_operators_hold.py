@@ -35,7 +35,7 @@ async def register(operator: Session, holder: int, identity: str) -> None:
 
 
 async def fires(shard: HolderClient) -> int:
-    """Let a shard claim timers; return the number that it fired or leased."""
+    """Claim timers as a shard; return the number of fired or leased timers."""
     taken = [await shard.take(scope=scope, fire_overdue=True) for scope in ("own", "newest", "outage", "sweep")]
     return sum(it.fired + len(it.claimed) for it in taken)
 

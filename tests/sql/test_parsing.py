@@ -247,7 +247,7 @@ texts = st.one_of(
     st.text(alphabet="PRYMWDTHSpymwdths0123456789.,-+/ \n", max_size=20),
 )
 cron_texts = st.lists(st.sampled_from(PARTS), min_size=4, max_size=7).map(" ".join)
-# Texts for which SQL allows fewer digits than Python, and says so.
+# Texts for which SQL allows fewer digits than Python; the refusal names the limit.
 FEW_DIGITS = re.compile(r"(?i)[0-9]{10,}[YMWDH]|[0-9]{13,}S|.{101,}")
 LONGEST_DAYS = 3_652_425  # 10,000 years
 FURTHEST_DAYS = 2_900_000  # from now to the end of year 9999

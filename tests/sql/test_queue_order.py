@@ -45,7 +45,7 @@ async def ask(dsn: str, shard: HolderClient, count: int = 1) -> list[int]:
 
 
 async def begin(*workers: JobWorker) -> list[tuple[JobWorker, BegunRun]]:
-    """Let workers poll for starts, one after the other."""
+    """Poll for starts as several workers, one after the other."""
     return [(worker, run) for worker in workers for run in (await worker.begin()).runs]
 
 
@@ -219,7 +219,7 @@ async def test_a_start_that_fires_late_keeps_its_place_beside_many_others(
             begun = await worker.begin(places=0, look=look, after=StartCursor(begun.last_at, begun.last_key))
             dropped += begun.dropped
 
-        # Then it drops the last one, and the first one runs first.
+        # Then it drops the last start, and the first start runs first.
         assert dropped == 1
         assert (await worker.one()).timer_key == first
         left = await query(dsn, "select timer_key from shardclock.deliveries order by due_date, timer_key")

@@ -1,4 +1,4 @@
-"""Starts that wait for an engine count against their tenant's quota, and a start does not read all waiting ones."""
+"""Starts that wait for an engine count against their tenant's quota, and a start does not read all waiting starts."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ async def test_starts_do_not_read_the_waiting_starts(deployed: str) -> None:
     finally:
         await connection.close()
     assert await waiting(deployed) == backlog + more
-    assert read < 10 * backlog  # at most one count in a second, on a machine of any speed; not one for each start
+    # at most one count in a second, on a machine of any speed, instead of one for each start
+    assert read < 10 * backlog
 
 
 async def test_a_resource_without_a_limit_is_no_longer_counted(deployed: str) -> None:

@@ -1,4 +1,4 @@
-"""Prove that a request which is sent twice at once is done once, in any interleaving."""
+"""Prove that two simultaneous copies of a request are done once, in any interleaving."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def test_a_request_locks_only_the_slots_of_today_and_yesterday(
         assert await begin_requests(connection, [request("new"), request("9")]) == [None, CREATED]
         await store_requests(connection, [(request("new"), CREATED)])
 
-        # Then a transaction that is still open holds no lock on the third, and does not keep it from being emptied
+        # Then a transaction that is still open has no lock on the third table, so the table can be emptied
         row = await connection.fetchrow(LOCKED)
         assert row is not None
         assert row["locked"] == row["needed"]

@@ -1,4 +1,4 @@
-"""Prove that the same request gets the same answer for 24 hours, and that a rolled-back request leaves nothing."""
+"""Prove that the same request gets the same answer for 24 hours, and that a rolled-back request leaves no answer."""
 
 from __future__ import annotations
 

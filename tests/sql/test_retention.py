@@ -1,4 +1,4 @@
-"""Prove that the log keeps records that a group has yet to read, and drops the oldest days, one at a time."""
+"""Prove that the log keeps records that a group has not read, and drops the oldest days, one at a time."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def test_a_clock_that_jumps_forward_drops_no_day_that_would_have_stayed(ds
 
         assert [await drop_log_partition(client, keep_days=30) for _ in range(2)] == [None, None]
 
-        # Days are counted exactly: after one more day, the first one is dropped.
+        # Days are counted exactly: after one more day, the first day is dropped.
         assert await drop_log_partition(client, keep_days=29) == OldestDay(
             day_ahead(-30 - jump), dropped=True, kept_for=None
         )

@@ -131,7 +131,7 @@ async def test_an_object_without_grants_is_reported_and_only_the_owner_may_use_i
     # When one of the owner's members brings the schema up to date
     await migrate(as_role(anybody, "owner"))
 
-    # Then the owner owns all of it, no other role may use it, and each object is reported.
+    # Then the owner owns all these objects, no other role may use them, and each object is reported.
     owners = "select distinct pg_get_userbyid(relowner) from pg_class where relname like 'later%'"
     assert [row[0] for row in await query(anybody, owners)] == ["shardclock_owner"]
     found = await rights_in(anybody)
@@ -241,7 +241,7 @@ async def test_a_role_without_the_right_to_make_roles_is_refused(each_dsn: str) 
         await migrate(as_role(each_dsn, "scheduler"), roles=True)
 
 
-# Uses of the rights, as far as no other test does them in the role
+# Uses of the rights that no other test makes in the role
 
 
 async def test_a_consumer_works_and_moves_its_position_and_can_neither_schedule_nor_delete_groups(

@@ -1,4 +1,4 @@
-"""Prove that the gateway's role sees and changes the rows of the tenants that its session serves, and no others."""
+"""Prove that the gateway's role sees and changes only the rows of the tenants that its session serves."""
 
 from __future__ import annotations
 

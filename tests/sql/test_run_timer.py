@@ -1,4 +1,4 @@
-"""Prove that a run or a new rule fires nothing twice, and leaves a schedule's dates, also moved ones, unchanged."""
+"""Prove that a run or a new rule fires no occurrence twice, and changes no date of a schedule."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ async def fired(dsn: str, intent: str = "TRIGGERED") -> list[datetime]:
     return [found["due_date"] for found in await query(dsn, text, intent)]
 
 
-# In a transaction that began before other occurrences fired
+# In a transaction that began before other occurrences have fired
 
 
 async def fire_until(shard: HolderClient, count: int) -> None:
-    """Let one occurrence fire each second, until `count` have fired in all."""
+    """Fire one occurrence each second, until `count` have fired in total."""
     while len(await fired(shard.dsn)) < count:
         await serve(shard)
         await asyncio.sleep(0.05)
@@ -75,7 +75,7 @@ async def test_occurrences_that_fire_while_the_caller_s_transaction_is_open_fire
     await serve(shard)
     await fire_until(shard, 4)
 
-    # Then no date comes twice or out of order, and no skip is recorded.
+    # Then each date comes once, in order, and no skip is recorded.
     dates = await fired(shard.dsn)
     assert dates == sorted(set(dates))
     assert sum(date.microsecond > 0 for date in dates) == (verb == "run")

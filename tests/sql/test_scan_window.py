@@ -1,4 +1,4 @@
-"""A scan never goes back so far that it gets stuck. Together, all scans find every timer."""
+"""A scan never begins so early that it makes no progress. Together, all scans find every timer."""
 
 from __future__ import annotations
 

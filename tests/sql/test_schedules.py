@@ -86,7 +86,7 @@ async def test_an_extra_run_of_a_repeat_changes_neither_its_dates_nor_its_count(
     assert before["due_date"] - now < HOUR
     await fire(shard, now)
 
-    # Then the third occurrence has the second occurrence's due date, and two more occurrences follow.
+    # Then the third occurrence gets the second occurrence's due date, and two more occurrences follow.
     for number in (3, 4, 5):
         after = await row(shard)
         due = before["due_date"] + (number - 3) * HOUR
@@ -189,7 +189,7 @@ async def test_a_new_rule_gives_the_dates_and_the_numbers_continue(shard: Holder
     assert (waiting["anchor_occurrence"], waiting["occurrence"]) == (None, 5)
     assert await plan(shard)
 
-    # Then the fifth occurrence is the new rule's first, counted from the change, and the next ones follow.
+    # Then the fifth occurrence is the first of the new rule, counted from the change, and the next occurrences follow.
     read = parse_schedule(rule.schedule, rule.zone or "UTC")
     expected = first_of(read, waiting["anchor"], number=5)
     after = await row(shard)
@@ -256,13 +256,13 @@ async def test_a_schedule_of_three_fires_three_times_after_a_gap(shard: HolderCl
     start = (await row(shard))["anchor"]
     await fire(shard, start + HOUR)
 
-    # When nothing fires for ten hours and a quarter
+    # When no timer fires for ten hours and a quarter
     at = start + 11.25 * HOUR
     while rows := await query(shard.dsn, "select due_date from shardclock.timers"):
         at = max(at, rows[0]["due_date"])
         await fire(shard, at)
 
-    # Then it has fired three times; these are the first three of the grid only with fire_all.
+    # Then it has fired three times; only with fire_all these are the first three of the grid.
     triggered = {"fire_once": [1, 2, 12], "skip": [1, 12, 13], "fire_all": [1, 2, 3]}[missed]
     skipped = {"fire_once": [3], "skip": [2], "fire_all": []}[missed]
     assert sorted(await log(shard)) == sorted(

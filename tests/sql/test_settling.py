@@ -33,7 +33,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
-    """Give a worker that keeps all slots, with a clock of its own."""
+    """Give a worker that keeps all slots, with its own clock."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:

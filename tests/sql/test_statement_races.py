@@ -135,7 +135,7 @@ async def lease_for(shard: HolderClient, way: Way) -> Held:
 
 
 async def started(dsn: str, shard: HolderClient, way: Way) -> tuple[list[int], Held, asyncio.Task[set[int]]]:
-    """Make three timers; let the shard read all of them and wait before the first."""
+    """Make three timers; the shard reads all of them, and waits before it locks the first."""
     keys = await add_timers(dsn, 3)
     held = await lease_for(shard, way)
     async with HolderClient(dsn, role=SUPERUSER) as hand, hand.session.connection() as connection:

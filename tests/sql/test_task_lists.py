@@ -1,4 +1,4 @@
-"""A person's tasks are found among many others, each once. A search reads no more rows than its limit."""
+"""A person's tasks are found among many other tasks, each once. A search reads no more rows than its limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.support.sql_client import session
 OTHERS = 10_000
 STEP = 500
 PAGE = 20
-# Ann can find three tasks: one is assigned to her, one names her as a candidate, and one is for her group. All other
+# Ann can find three tasks: the first is assigned to her, the second names her as a candidate, the third her group. All
+# other
 # tasks belong to other people. The table was never analyzed.
 FILL = """
     insert into shardclock.tasks (

@@ -75,7 +75,7 @@ async def cancel(client: HolderClient, shard: HolderClient) -> None:
 
 
 async def skip(client: HolderClient, shard: HolderClient) -> None:
-    """Let a schedule end with occurrences that were missed and skipped."""
+    """End a schedule that has missed and skipped occurrences."""
     await add_schedule(
         client.dsn, due="now() - interval '5 hours'", name="'n'", missed="'skip'", schedule=ended_rule(),
         anchor="now() - interval '6 hours'",

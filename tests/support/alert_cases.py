@@ -50,7 +50,7 @@ def growing(by: float, samples: int = LONG) -> str:
 
 
 def lag(fired: str, in_time: str, *, asked: str = "ahead") -> dict[str, str]:
-    """Let each of two shards fire timers, some of them within 0.1 s."""
+    """Report the firings of two shards, some of them within 0.1 s."""
     labels = {"target": "log", "timer_type": "USER", "asked": asked}
     return {
         **shards("fire_lag_seconds_bucket", in_time, **labels, le="0.1"),
@@ -60,12 +60,12 @@ def lag(fired: str, in_time: str, *, asked: str = "ahead") -> dict[str, str]:
 
 
 def requests(status: str, values: str, operation: str = "create_timer") -> dict[str, str]:
-    """Let the gateways of both nodes answer requests of one operation."""
+    """Report the answers of both nodes' gateways to one operation."""
     return tables("requests_total", values, operation=operation, status=status)
 
 
 def answered(requests: str, *, within_a_second: str, operation: str = "create_timer") -> dict[str, str]:
-    """Let the gateways answer some requests within a second, and all other requests within 5 s."""
+    """Report the gateways' answers: some within a second, all others within 5 s."""
     return {
         **tables("request_seconds_bucket", within_a_second, operation=operation, le="1.0"),
         **tables("request_seconds_bucket", requests, operation=operation, le="5.0"),

@@ -1,4 +1,4 @@
-"""A fake API server for Helm's function `lookup`: it answers with the objects of a test, and takes none."""
+"""A fake API server for Helm's function `lookup`: it answers with the objects of a test, and stores no object."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def api_server(place: Path, answers: dict[str, Any]) -> Iterator[Path]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with an object, or that there is none."""
+            """Answer with an object, or that it does not exist."""
             answer = known.get(self.path.partition("?")[0])
             body = json.dumps(NOT_FOUND if answer is None else answer).encode()
             self.send_response(404 if answer is None else 200)

@@ -103,7 +103,7 @@ class Written:
             text += f'<boundaryEvent id="{boundary}" attachedToRef="{node_id}" cancelActivity="{cancels}">{event}'
             text += "</boundaryEvent>" + body + flows(f"{boundary}>{begun}")
             # The block after a non-interrupting event has its own end event. After the block of an interrupting event,
-            # the token goes on to the node after the sub-process.
+            # the token continues at the node after the sub-process.
             text += (
                 f'<endEvent id="{boundary}o"/>' + flows(f"{ended}>{boundary}o")
                 if kind == "beside"

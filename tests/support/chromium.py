@@ -48,7 +48,7 @@ class Watched:
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Chromium]:
-    """Start the browser; without one the test is skipped."""
+    """Start the browser; without a browser the test is skipped."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium here: `make chromium` installs it")

@@ -36,7 +36,7 @@ def end_all(shell: Shell, intent: str = "TRIGGERED") -> None:
 
 
 def assert_refused(done: Done, *words: str, code: int = BAD_INPUT) -> None:
-    """Assert one line on stderr that contains the words, or with --json an object, and nothing on stdout."""
+    """Assert that stderr is one line (an object with --json) with the words, and that stdout is empty."""
     assert (done.code, done.out) == (code, ""), done
     assert len(done.err.splitlines()) == 1, done.err
     assert done.err.startswith(("shardclock: ", "{"))

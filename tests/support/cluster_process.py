@@ -84,7 +84,7 @@ class ClusterProcess:
         return self.environment.get("SHARDCLOCK_DSN") or EmbeddedPostgres.at(self.place / "data").dsn
 
     def keepers(self, role: str) -> list[Holder]:
-        """List the holders of a role that keep slots; none while Postgres is away."""
+        """List the holders of a role that keep slots; the list is empty while Postgres is away."""
         try:
             found = asyncio.run(holders_of(self.dsn, role))
         except AWAY:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 T = TypeVar("T")
-BOUND_S = 60.0  # every statement of these connections ends sooner
+BOUND_S = 60.0  # each statement of these connections ends before this time
 KEPT_MAX = 3  # connections of one role to one database; a server permits 200 in total
 # Statements that don't change their session. Any other statement gets a connection that is then closed.
 LEAVES_NOTHING = re.compile(

@@ -38,7 +38,7 @@ async def add_worker(dsn: str, holder: int, part: int | None = 0, part_count: in
 
 
 async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER, **columns: str) -> list[int]:
-    """Let timers of a target fire; return their keys."""
+    """Fire timers of a target; return their keys."""
     keys = await add_timers(shard.dsn, count, target=f"'{target}'", **columns)
     result = await shard.take(fire_overdue=True)
     assert result.fired >= count

@@ -151,7 +151,7 @@ async def refusals(place: Path, handlers: Callable[..., Any], runs: Callable[...
 
 
 async def runs(start: StartRuns) -> object:
-    """Make runs in one process, cancel one, and leave one until its time is over."""
+    """Execute runs in one process: cancel one, and wait for the timeout of another."""
     process = start(RunResources(priority=4))
     await process.ready()
     first, _ = await process.run(_order("looked"), lives_s=20)

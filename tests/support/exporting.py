@@ -45,7 +45,7 @@ class Page:
         }
 
     def number(self, name: str) -> float | None:
-        """Read the only sample of a metric, if there is one."""
+        """Read the only sample of a metric, if it has a sample."""
         found = self.numbers(name)
         assert len(found) < 2, found
         return next(iter(found.values()), None)

@@ -114,7 +114,7 @@ async def add_schedule(
 
 
 async def held_beat(shard: HolderClient, **more: str) -> list[ClaimedTimer]:
-    """Let a shard lease a schedule's occurrence that is due in a minute."""
+    """Lease, for a shard, a schedule's occurrence that is due in a minute."""
     await add_schedule(
         shard.dsn, "R/PT1H", "now() + interval '1 minute'", anchor="now() - interval '59 minutes'", **more
     )
@@ -130,7 +130,7 @@ def ended_rule() -> str:
 
 @asynccontextmanager
 async def old_snapshot(dsn: str) -> AsyncIterator[None]:
-    """Hold a snapshot open during a block, so that vacuum can't remove the rows of timers that fire in the block."""
+    """Keep a snapshot open during a block: vacuum can't remove the rows of timers that fire in the block."""
     # Not in one of our sessions, because a `Session` ends a transaction after some time.
     reader = await asyncpg.connect(as_role(dsn, "reader"), timeout=BOUND_S)
     try:
@@ -182,7 +182,7 @@ class HolderClient:
         await self._client.close()
 
     async def value(self, text: str, *args: Any) -> Any:
-        """Run a statement in the open transaction, if there is one."""
+        """Run a statement, in the open transaction if one is open."""
         async with self.session.connection() as connection:
             return await connection.fetchval(text, *args)
 
@@ -195,7 +195,7 @@ class HolderClient:
         await self._stack.aclose()
 
     async def rollback(self) -> None:
-        """Roll back the transaction that `begin` opened, if there is one."""
+        """Roll back the transaction that `begin` opened, if it is open."""
         with suppress(_Undo):
             await self._stack.__aexit__(_Undo, _Undo(), None)
 
@@ -212,7 +212,7 @@ class HolderClient:
         slot: int | None = None,
         grants: Grants = NO_GRANTS,
     ) -> ScanResult:
-        """Claim due timers, at `self.now` if it is set; overdue timers are fired at once only with `fire_overdue`."""
+        """Claim due timers, at `self.now` if it is set; the claim fires overdue timers only with `fire_overdue`."""
         return await claim_due(
             self.session,
             self.holder,
@@ -261,7 +261,7 @@ class _Undo(Exception):
 
 
 def later(hand: HolderClient, seconds: float) -> None:
-    """Move a client's own clock forward or back; it must have one."""
+    """Move a client's own clock forward or back; the client must have its own clock."""
     assert hand.now is not None
     hand.now += timedelta(seconds=seconds)
 

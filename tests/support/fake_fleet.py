@@ -79,7 +79,7 @@ class FakeFleet:
         return actor_name, actor
 
     async def drained(self) -> list[int]:
-        """Wait until the drains that have begun are over, and say how often each actor was drained."""
+        """Wait until the begun drains are over, and return how often each actor was drained."""
         drains = [task for task in asyncio.all_tasks() if task.get_name().startswith("drain ")]
         await asyncio.gather(*drains)
         return [actor.drained for actor in self.there.values()]

@@ -88,7 +88,7 @@ CASES = [
     Case("places that have been taken for three minutes", "ShardclockGatewayNearlyFull",
          one("waiters", "400+0x54 19000+0x100")),
 
-    Case("a loop that stands still for a second each minute", "ShardclockGatewayLoopBlocked",
+    Case("a loop that is blocked for a second each minute", "ShardclockGatewayLoopBlocked",
          loop_lag(growing(300), within_a_quarter=growing(297)),
          ("ShardclockGatewayLoopBlocked", "ShardclockGatewayLoopBlocked")),
     Case("a machine that paused for a while", "ShardclockGatewayLoopBlocked",

@@ -48,7 +48,7 @@ def _operations() -> list[tuple[str, re.Pattern[str], frozenset[str]]]:
 
 
 def problems_told(method: str, path: str) -> frozenset[str] | None:
-    """Return the problems that the reference lists for an operation; None if the operation is not in the reference."""
+    """Return the problems in the reference of an operation; None if the reference lacks the operation."""
     found = (told for its, pattern, told in _operations() if its == method and pattern.fullmatch(path))
     return next(found, None)
 
@@ -165,7 +165,7 @@ async def serving(
 ) -> AsyncIterator[Api]:
     """Run a gateway on a database, with the rights of a role; an idle connection is kept for `idle_s`.
 
-    Give the `listener` of the address in the settings; without one a free port is used.
+    Give the `listener` of the address in the settings; without an address a free port is used.
     """
     given = GatewaySettings(**settings)
     app = make_app(given, as_role(dsn, role) if role else dsn, needs_keys=needs_keys)

@@ -140,7 +140,7 @@ def completes(_: ClaimedDelivery) -> Outcome:
 
 @dataclass
 class Processes:
-    """Start fake processes, all with one play, and record them."""
+    """Start fake processes that all behave alike, and record them."""
 
     play: Play = completes
     started: list[FakeProcess] = field(default_factory=list)

@@ -133,8 +133,8 @@ class Place:
             "engines": {},
             "engines_wanted": 0,
             "cold": [],
-            "head": "head-1/true/",  # its UID, whether Ray runs in it, and since when it ends
-            "head_after": "",  # the same after the switch, if it changes
+            "head": "head-1/true/",  # its UID, whether Ray runs in it, and the moment at which its end began
+            "head_after": "",  # the status after the switch, if it changes
             "replicas": "",
             "applied": "",
             "exec": "works",

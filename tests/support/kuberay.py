@@ -52,7 +52,7 @@ class Running:
         return self.log.read_text(errors="replace")
 
     def answers(self, container: Object, probe: Object) -> bool:
-        """Make a probe's request as the kubelet would, by HTTP or by a TCP connection; say whether it succeeds."""
+        """Make a probe's request as the kubelet does, by HTTP or by a TCP connection; return whether it succeeds."""
         asked = probe.get("httpGet") or probe["tcpSocket"]
         port = self.ports[port_of(container, asked["port"])]
         if "tcpSocket" in probe:
@@ -169,7 +169,7 @@ class Machine:
         return self.running[-1]
 
     def start(self, each: Pod, name: str, **given: str) -> Running:
-        """Run one of our containers as its manifest says, on its own port, in a process namespace of its own."""
+        """Run one of our containers by its manifest, on its own port, in its own process namespace."""
         container = each.container(name)
         (port,) = free_ports(1)
         env = self.environment(container, f"{each.labels['app.kubernetes.io/component']}-{name}")
@@ -224,7 +224,7 @@ class Machine:
         return pod(self.objects, component)
 
     def close(self) -> None:
-        """Kill all containers at once: in an orderly stop, a Ray node would wait half a minute for its shards."""
+        """Kill all containers together: in an orderly stop, a Ray node would wait half a minute for its shards."""
         for each in self.running:
             each.kill()
         shutil.rmtree(self.place, ignore_errors=True)
@@ -236,12 +236,12 @@ def name_of(ip: str, *, head: bool = False) -> str:
 
 
 def without_others() -> list[str]:
-    """Return the words that run a command in a process namespace of its own, as in a container."""
+    """Return the words that run a command in its own process namespace, as in a container."""
     return [*_unshare("--pid", "--mount-proc"), "--fork", "--kill-child"]
 
 
 def on_host(name: str) -> list[str]:
-    """Return the words that run a command under a host name of its own, as in a pod."""
+    """Return the words that run a command under its own host name, as in a pod."""
     return [*_unshare("--uts"), "/bin/sh", "-c", f'hostname {name} && exec "$@"', "sh"]
 
 

@@ -33,7 +33,7 @@ class Records:
     admin_dsn: str
 
     def why_ended(self, holder: int) -> str | None:
-        """Say why a holder was ended; None if it lives."""
+        """Return the reason of a holder's end; None if it lives."""
         rows = asyncio.run(query(self.admin_dsn, f"select ended_why from shardclock.holders where holder = {holder}"))
         return None if rows[0][0] is None else str(rows[0][0])
 

@@ -39,5 +39,5 @@ async def foreign_write(dsn: str) -> AsyncIterator[None]:
 
 
 async def fire_leased(shard: HolderClient) -> None:
-    """Let a shard fire the timers that it leases."""
+    """Fire the timers that a shard leases."""
     await shard.fire((await shard.take()).claimed)

@@ -1,4 +1,4 @@
-"""Roles with a password; the tests' server asks no other role for one."""
+"""Roles with a password; the tests' server asks no other role for a password."""
 
 from __future__ import annotations
 

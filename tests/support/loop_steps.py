@@ -1,4 +1,4 @@
-"""Measure the longest step of an event loop: the time in which one callback kept all others waiting."""
+"""Measure the longest step of an event loop: the time in which one callback delayed all others."""
 
 from __future__ import annotations
 

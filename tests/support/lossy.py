@@ -66,7 +66,7 @@ async def losing(upstream: str, *, answers: int) -> AsyncIterator[LossyProxy]:
 
 @dataclass
 class Stub:
-    """Give one answer after the other, repeat the last one, and keep the requests."""
+    """Give the answers in order, then repeat the last answer; keep the requests."""
 
     answers: Sequence[bytes]
     url: str = ""
@@ -86,7 +86,7 @@ class Stub:
 
 
 def raw(status: int, body: str = "", media_type: str = "application/json", **headers: str) -> bytes:
-    """Write an answer as it goes over the wire; an underscore in a header's name stands for a hyphen."""
+    """Write an answer in the form of HTTP; an underscore in a header's name stands for a hyphen."""
     given = {"Content-Type": media_type, "Content-Length": str(len(body.encode())), "Connection": "close"}
     given |= {name.replace("_", "-"): text for name, text in headers.items()}
     lines = [f"HTTP/1.1 {status} Said", *(f"{name}: {text}" for name, text in given.items()), "", body]

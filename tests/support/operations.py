@@ -37,7 +37,7 @@ async def ends_of(dsn: str) -> list[tuple[str, str, int, int]]:
 
 
 async def begun(session: Session, verb: str = CANCEL, **parameters: object) -> DueOperation:
-    """Begin an operation over all timers, as the console does, and leave it to gateways."""
+    """Begin an operation over all timers, as the console does; gateways finish it."""
     bulk = BulkChange(an_operator(), TimerFilter(), ChangeKind(verb, ("PENDING",), parameters))
     await bulk.find(session, NO_PROGRESS)
     await bulk.start(session, due_in_s=NOW)

@@ -29,7 +29,7 @@ async def subscribe(
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         assert await add_endpoint(session, endpoint)
         assert await subscribe_endpoint(session, EventSubscription(endpoint.key, kinds, failures_min, text_only))
-    # Tests write dead letters with small keys of their own.
+    # Tests write dead letters with their own small keys.
     await query(dsn, "select setval('shardclock.timer_key_seq', 10000)")
     return endpoint.key
 

@@ -18,5 +18,5 @@ REFUSED = {
 
 
 def names() -> list[str]:
-    """Name the files, in order; none if they don't exist."""
+    """List the files' names, in order; the list is empty if they don't exist."""
     return sorted(path.name for path in MODELS.glob("*") if path.suffix in {".bpmn", ".bpmn2", ".xml"})

@@ -89,7 +89,7 @@ async def prepare_as(dsn: str, name: str, plans: dict[str, str]) -> Prepared:
 
 
 def arguments_of(name: str, **given: object) -> list[str]:
-    """Write a statement's arguments in order; missing ones are null."""
+    """Write a statement's arguments in order; missing arguments are null."""
     values = dict.fromkeys(statement(name).parameters) | given
     return ["null" if it is None else f"'{it}'" for it in values.values()]
 
@@ -118,7 +118,7 @@ def taking(
 
 
 def granting(workers: Sequence[int], targets: Sequence[str], places: int) -> dict[str, str]:
-    """Write the arguments that say how many places each worker grants to each target."""
+    """Write the arguments for the number of places that each worker grants to each target."""
     each = [(worker, target) for worker in workers for target in targets]
     columns = zip(*each, strict=True)
     by, of = (", ".join(map(repr, column)) for column in columns)

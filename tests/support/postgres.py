@@ -45,7 +45,7 @@ class Server:
             raise
 
     def clone(self, of: str | None = None) -> str:
-        """Make a migrated database, or a copy of another one that tests have filled, and return its DSN."""
+        """Make a migrated database, or a copy of a database that tests have filled, and return its DSN."""
         self._server.restart_if_dead()  # a test may have killed the server
         self._turn_day()
         if of is not None:
@@ -59,7 +59,7 @@ class Server:
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Drop a clone, even if it still has connections, while the next one is made."""
+        """Drop a clone, even if it still has connections, while the next clone is made."""
         self._server.restart_if_dead()
         connections.close_those_to(dsn)
         self._drops.append(connections.start(self._server.dsn, f"drop database {_name_in(dsn)} with (force)"))

@@ -73,7 +73,7 @@ class Prometheus:
         return list(found["result"])
 
     def value(self, expression: str) -> float | None:
-        """Evaluate an expression now; return the value of its first sample, None if there is none."""
+        """Evaluate an expression now; return the value of its first sample, or None without a sample."""
         found = self.query(expression)
         return float(found[0]["value"][1]) if found else None
 
@@ -83,7 +83,7 @@ class Prometheus:
         return list(self.ask("query_range", query=expression, start=now_s - over_s, end=now_s, step=step_s)["result"])
 
     def alerts(self, *, firing: bool = True) -> dict[str, dict[str, Any]]:
-        """Return by name the alerts that fire now; with `firing=False` also the pending ones."""
+        """Return by name the alerts that fire now; with `firing=False` also the pending alerts."""
         found = self.ask("alerts")["alerts"]
         return {alert["labels"]["alertname"]: alert for alert in found if not firing or alert["state"] == "firing"}
 

@@ -51,7 +51,7 @@ async def in_time(work: asyncio.Task[Any]) -> Any:
 
 
 async def round_trips(connection: asyncpg.Connection, count: int = 20) -> None:
-    """Wait for some round trips, so that all other tasks can run meanwhile."""
+    """Wait for some round trips; all other tasks can run meanwhile."""
     async with asyncio.timeout(BOUND_S):
         for number in range(count):
             assert await connection.fetchval("select $1::integer", number) == number

@@ -1,8 +1,8 @@
 """Give tests a real Ray of several nodes, in a separate process. A test sends it commands, each one a JSON line.
 
-Ray reads the environment at its import, prints to stdout and leaves hooks behind. A process of its own keeps
-that away from the tests, and lets one test run two Rays. The driver ends at the end of its input, so it can't
-outlive a killed test session.
+Ray reads the environment at its import, prints to stdout and leaves hooks behind. A separate process protects the tests
+from this, and permits one test to run two Rays. The driver ends at the end of its input, so it can't outlive a killed
+test session.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Let tests connect with the role of least rights: each group role has a login role."""
+"""Tests connect with the role of least rights: each group role has a login role."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def migrate_with_roles(dsn: str, *, wall: bool = False) -> None:
 
 
 async def ask_for_wall(dsn: str, *, wall: str = "on") -> None:
-    """Let the next migration of a database make the policies of row-level security, or remove them."""
+    """Prepare a database: its next migration makes the policies of row-level security, or removes them."""
     connection = await asyncpg.connect(as_role(dsn, SUPERUSER), timeout=ANSWER_S)
     try:
         name = await connection.fetchval("select quote_ident(current_database())")

@@ -89,7 +89,7 @@ async def shard_process(dsn: str, shard: int = 0, of: int = 1, **tuning: Any) ->
 
 
 def _jump(shard: Shard) -> None:
-    """Move the shard's own clock ahead for good, as after a sleep of its machine."""
+    """Move the shard's own clock ahead permanently, as after a sleep of its machine."""
     clock, ahead_s = shard._clock, JUMP_S
     before = clock._monotonic
     clock._monotonic = lambda: before() + ahead_s

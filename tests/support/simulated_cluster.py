@@ -187,7 +187,7 @@ class Cluster:
     # Time.
 
     async def run(self, seconds: float) -> None:
-        """Let time pass, one turn of the coordinator after the other."""
+        """Advance the time, one turn of the coordinator after the other."""
         until_s = self.now_s + seconds
         while self.now_s < until_s:
             await self._turn()
@@ -226,7 +226,7 @@ class Cluster:
     # Faults. Each happens at a random moment since the last turn, just after a heartbeat.
 
     def crash(self, shard: Shard) -> None:
-        """End a process; the coordinator gets a notification, and takes its next turn at once."""
+        """End a process; the coordinator gets a notification, and takes its next turn immediately."""
         shard.lives = False
         shard.ended.set()
         self._fail([shard], self.now_s)

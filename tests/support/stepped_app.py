@@ -1,4 +1,4 @@
-"""An app for tests that move the clock: it records its calls, and acts as the test tells it."""
+"""An app for tests that move the clock: it records its calls, and each outcome is the test's."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def _task_waits(dsn: str) -> None:
 
 
 async def _held(dsn: str) -> None:
-    """Let callers of one tenant wait for ends and for tasks, and ask as another one from the same address."""
+    """Make callers of one tenant wait for ends and for tasks; send another tenant's request from the same address."""
     taking = {"type": "order.pack"}
     async with serving(dsn, connections=32, gateway_connections_max=32) as api:
         flood, key = of(api, "flood"), (await of(api, "flood").post("/v1/timers", HOUR)).json["timer_key"]
@@ -128,7 +128,7 @@ async def _held(dsn: str) -> None:
 
 
 class Held:
-    """A function that notes the order of its calls; each call waits for the test's permission to go on."""
+    """A function that records the order of its calls; each call waits for the test's permission."""
 
     def __init__(self, work: Callable[..., Any], name_of: Callable[..., str]) -> None:
         self.let_go = threading.Event()
@@ -144,7 +144,7 @@ class Held:
 
 
 async def _takes_turns(held: Held, ask: Callable[[Api], Awaitable[Said]], dsn: str, status: int) -> None:
-    """Flood a thread as one tenant: the other tenant's request is the second one to run."""
+    """Flood a thread as one tenant: the other tenant's request runs second."""
     async with serving(dsn) as api:
         async with asking(*(ask(of(api, "flood")) for _ in range(8))) as asked:
             await eventually(lambda: sum(it.done() for it in asked) == 2)
@@ -290,7 +290,7 @@ async def _waiters(dsn: str) -> None:
 
 
 async def _creates(dsn: str) -> None:
-    """Hold the writers while one tenant floods their queue: the other tenant's timer is in the next batch."""
+    """Stop the writers while one tenant floods their queue: the other tenant's timer is in the next batch."""
     let_go, batches, send = asyncio.Event(), list[list[str]](), Combiner._send
 
     async def held(self: Combiner, wishes: list[Any]) -> None:
@@ -315,7 +315,7 @@ async def _creates(dsn: str) -> None:
 
 
 async def _unread(dsn: str) -> None:
-    """Let clients of one tenant ask for long answers, and read none of them."""
+    """Request long answers as clients of one tenant, and read no answer."""
     for tenant in ("flood", "other"):
         await add_timers(dsn, 30, "now() + interval '1 hour'", tenant_id=f"'{tenant}'", payload=LONG)
     async with serving(dsn) as api:
@@ -370,7 +370,7 @@ class Reader:
 
 
 async def _connections(dsn: str) -> None:
-    """Let one address open silent and waiting connections, and let another address ask."""
+    """Open silent and waiting connections from one address, and send a request from another address."""
     async with serving(dsn, connections=16) as api, AsyncExitStack() as stack:
         port = int(api.url.rpartition(":")[2])
         connector = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0), force_close=True)

@@ -1,4 +1,4 @@
-"""A row of each of two tenants in each table of tenants' data; one tenant must never see the other's."""
+"""A row of each of two tenants in each table of tenants' data; no tenant may see the other tenant's row."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Two:
         assert await kept(self.session) == {11: 0}
 
     async def ray_serves(self) -> None:
-        """Let Ray's shard register beside the local shard, and let Ray take the lead and the slots."""
+        """Register Ray's shard beside the local shard, and give Ray the lead and the slots."""
         await self.local_serves()
         await self.ray.turn()
         await self.register(21, RAY, "ray-1")

@@ -72,7 +72,7 @@ class OfPsycopg(UserConnection):
 
 
 class OfAsyncpg(UserConnection):
-    """A connection of asyncpg, in a transaction that is an object of its own."""
+    """A connection of asyncpg, in a transaction that is a separate object."""
 
     def __init__(self, connection: Any, tenant: str = "default") -> None:
         super().__init__(connection, tenant)

@@ -82,13 +82,13 @@ CHECKS = {
 
 
 async def breaches(db: asyncpg.Connection, acknowledged: Collection[int]) -> dict[str, list[int]]:
-    """Name each promise that the recorded rows break, with timers that show it; empty if none is broken.
+    """Name each promise that the recorded rows break, with timers that show it; empty if no promise is broken.
 
     The caller must check that timers fired at all: an empty log breaks only S2.
     """
     found = {}
     async with db.transaction():
-        # Without ANALYZE the planner expects few rows in the log, and would compare each row with each other row.
+        # Without ANALYZE the planner expects few rows in the log, and would compare each pair of rows.
         await db.execute("set local enable_nestloop = off")
         for name, text in CHECKS.items():
             rows = await db.fetch(text, *([list(acknowledged)] if "$1" in text else []))

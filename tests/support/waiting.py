@@ -12,7 +12,7 @@ POLL_S = 0.01
 async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 30.0) -> None:
     """Return as soon as a condition holds.
 
-    errors:  AssertionError  the condition did not hold in time
+    errors: AssertionError the condition was not true in time
     """
     deadline = time.monotonic() + within_s
     while True:

@@ -1,4 +1,4 @@
-"""Test the rate limit: a burst at once, and the rate in the long run."""
+"""Test the rate limit: an immediate burst, and the rate over a long time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test the meaning of cron texts, and the refusals of wrong ones."""
+"""Test the meaning of cron texts, and the refusals of wrong texts."""
 
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
 """Compare random schedules with an independent library, and check that the only error of a random text is a refusal.
 
-The oracle is `whenever`, which reads the zone database with code of its own, with simple loops over days and numbers
-around it. Another TEST_SEED in the environment draws other questions.
+The oracle is `whenever`, which has its own code for the zone database, and simple loops over days and numbers. Another
+TEST_SEED in the environment draws other questions.
 """
 
 import os
@@ -283,7 +283,7 @@ def matches(
 
 
 def shown_at(local: datetime, zone: str, *, twice: bool) -> list[datetime]:
-    """Find the moments at which a clock shows a local time: none, one or both."""
+    """Find the moments at which a clock shows a local time: no moment, one or two."""
     earlier, later = (PlainDateTime(local).assume_tz(zone, disambiguation=which) for which in ("earlier", "later"))
     if earlier.to_plain().to_stdlib() != local:
         return []

@@ -1,4 +1,4 @@
-"""Test that Postgres can store each accepted payload, and that all others are refused."""
+"""Test that Postgres can store each accepted payload, and that all other payloads are refused."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Test the next step after each status, and that each reason is one short printable line."""
+"""Test the next step after each status; each reason is one short printable line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test that an answer with a harmless breach of HTTP's rules counts, and that bytes beside it never count.
+"""Test that an answer with a harmless breach of HTTP's rules counts, and that further bytes never count.
 
 curl, Go's net/http or httpx accept answers of these kinds, which come from their test suites and from llhttp's. We
 refuse the answers that all of them refuse.

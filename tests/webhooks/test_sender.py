@@ -341,7 +341,7 @@ async def test_few_connections_are_kept() -> None:
 
 
 async def test_a_slow_endpoint_does_not_delay_another() -> None:
-    # On a busy machine fifty connections at once take longer than the short limits of the other tests.
+    # On a busy machine fifty simultaneous connections take longer than the short limits of the other tests.
     patient = WebhookSender(SenderSettings(connect_s=SOON_S), networks=LOOPBACK)
     async with patient as sender, receiving(hanging) as slow, receiving(answering("200 OK")) as fast:
         waiting = [asyncio.create_task(sender.send(slow.endpoint(timeout_s=30.0), DELIVERY)) for _ in range(50)]

@@ -384,7 +384,7 @@ async def test_an_enabled_endpoint_gets_deliveries_again() -> None:
     async with bench(Sent(lambda _: answers.pop(0))) as it:
         it.queue.add([delivery(1)])
         await eventually(lambda: it.queue.gone is not None)
-        it.queue.reset()  # the disabling was recorded, and a client has enabled the endpoint at once
+        it.queue.reset()  # the disabling was recorded, and a client has enabled the endpoint immediately afterwards
 
         it.queue.add([delivery(2)])
         await eventually(lambda: len(it.settled) == 2)

@@ -208,7 +208,7 @@ class Receivers:
 
 
 class Claims:
-    """Claim deliveries of endpoints with a backlog, up to a hundred at once within the capacity."""
+    """Claim deliveries of endpoints with a backlog, up to a hundred in one claim within the capacity."""
 
     def __init__(self, endpoints: Endpoints, lanes: Sequence[Lane]) -> None:
         self._endpoints, self._keys = endpoints, count(1)

@@ -63,7 +63,7 @@ class Near:
         return found[0]
 
     async def has_places(self) -> bool:
-        """Connect if needed; say whether a statement may use places."""
+        """Connect if needed; return whether a statement may use places."""
         await self.hand_over.turn()
         return await self.places() > 0
 

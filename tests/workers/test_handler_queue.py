@@ -259,7 +259,7 @@ async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
         it.queue.add([delivery(key) for key in range(9)])
         await eventually(lambda: len(it.settled) == 9)
 
-    # The first delivery is called at once, and the next eight one by one.
+    # The first delivery is called immediately, and the next eight one by one.
     assert time.monotonic() - began_s >= 8 / 40
 
 

@@ -17,7 +17,7 @@ def slot_of(processes: Processes, *, is_async: bool = True) -> HandlerSlot:
 
 
 async def called(slot: HandlerSlot, timer_key: int) -> ChunkResult:
-    """Call one delivery; start a process if there is none."""
+    """Call one delivery; start a process if no process exists."""
     chunk = [delivery(timer_key)]
     if not slot.is_started:
         await slot.start()

@@ -1,4 +1,4 @@
-"""A Python of another environment is checked before anything starts, and an unfit one is refused in one sentence."""
+"""A Python of another environment is checked before any start, and an unfit Python is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def install_client(environment: Path, *, of_version: str) -> Path:
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {CLIENT}\nVersion: {of_version}\n")
     import pydantic
 
-    # A plain path to each: the environment has neither the server nor Ray.
+    # A short path to a Python whose environment has neither the server nor Ray.
     for name in ("shardclock", "pydantic", "pydantic_core", "annotated_types", "typing_inspection"):
         folder = ROOT / "client" if name == "shardclock" else Path(pydantic.__file__).parents[1]
         (site / name).symlink_to(folder / name)
@@ -140,7 +140,7 @@ def test_an_app_is_imported_by_the_python_of_its_environment(environment: Path, 
     assert app.python is not None
     assert app.python.program == python
     assert App.from_json(app.to_json()) == app
-    # Without a name the app is the one that the environment's packages name.
+    # Without a name the app is the app that the environment's packages name.
     with pytest.raises(AppRefused, match="no installed package names an app; name its modules with --app"):
         find_app("", tmp_path, python=python)
     (site,) = environment.glob("lib/python*/site-packages")

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("collector")
 
 
 class Asked:
-    """Record the options with which an actor is made."""
+    """Record the options of a new actor."""
 
     def __init__(self) -> None:
         self.options_given: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A name of BPMN is read at the elements that BPMN allows, and refused at others; names without effect are ignored."""
+"""A name of BPMN is read only at the elements that BPMN allows; names without effect are ignored."""
 
 import pytest
 

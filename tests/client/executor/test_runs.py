@@ -70,7 +70,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def made(place: Path, job: str, lives_s: float, looks: int = 0, *, cancels: bool = False) -> tuple[int, Any]:
-    """Make a run in a separate process; return the process's exit code, and the outcome if there is one."""
+    """Execute a run in a separate process; return the process's exit code, and the outcome if it has one."""
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, str(place), json.dumps([job, lives_s, looks, cancels])],
         cwd=ROOT,

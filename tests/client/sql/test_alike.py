@@ -33,7 +33,7 @@ VERBS = ("cancel", "pause", "resume", "run", "get", "move")
 
 @pytest.fixture
 async def each(client: AsyncClient, one: UserConnection) -> dict[str, Any]:
-    """Provide both ways to call a method, over SQL and over HTTP; each sees the changes of the other at once."""
+    """Provide both ways to call a method, over SQL and over HTTP, on one database."""
 
     async def by_http(method: str, **fields: Any) -> Any:
         return await getattr(client, method)(**fields)

@@ -1,4 +1,4 @@
-"""Test that a member whose login Postgres refuses ends at once, with the reason."""
+"""Test that a member ends immediately, with the reason, if Postgres refuses its login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provide browsers: of a gateway without keys, of one that needs keys, and of one with an identity provider."""
+"""Provide browsers of three gateways: without keys, with required keys, and with an identity provider."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def test_a_person_signs_in_works_and_signs_out(dsn: str, java_script: bool
         await sign_in(page, "u-ops")
         await page.wait_for_url(f"{here.api.url}/console/timers?state=paused")
         if java_script:
-            opened.errors = []  # those of the provider's pages, which name fonts elsewhere
+            opened.errors = []  # the errors of the provider's own pages: they load fonts from elsewhere
             await opened.open(page.url)
             await opened.assert_sound()
 
@@ -126,7 +126,7 @@ async def test_a_public_client_signs_in_after_its_session_has_expired(
         )
 
         await opened.open(f"{here.api.url}/console/timers")
-        # The session at the provider goes on, so the provider asks for nothing.
+        # The session at the provider continues, so the provider asks for nothing.
         await opened.page.get_by_role("link", name=re.compile("Sign in at")).click()
 
         await opened.page.wait_for_url(f"{here.api.url}/console/timers")

@@ -1,4 +1,4 @@
-"""Test that each change of the console is recorded as it is, is refused with an unknown query, and is seen at once."""
+"""Test that each change of the console is recorded, is refused with an unknown query, and is visible immediately."""
 
 from __future__ import annotations
 

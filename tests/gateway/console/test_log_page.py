@@ -40,7 +40,7 @@ async def add(
     name: str | None = None,
     instance: int | None = None,
 ) -> None:
-    """Write records, the last one now, each a minute after the other."""
+    """Write records a minute apart; the last record is written now."""
     await query(dsn, ADD, first, count, intent, tenant, target, name, instance)
 
 

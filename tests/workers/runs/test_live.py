@@ -377,5 +377,5 @@ async def test_the_end_of_a_run_contains_its_last_report() -> None:
 
 @pytest.fixture
 async def process() -> FakeRunProcess:
-    """Return a process with runs that go on until their cancellation."""
+    """Return a process with runs that continue until their cancellation."""
     return FakeRunProcess(gate=asyncio.Event())

@@ -1,4 +1,4 @@
-"""A notification leads to a poll at once; after polls without result the delay grows up to the poll interval."""
+"""A notification causes an immediate poll; after polls without result the delay grows up to the poll interval."""
 
 from __future__ import annotations
 

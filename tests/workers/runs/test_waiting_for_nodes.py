@@ -1,4 +1,4 @@
-"""Runs that no node can hold, and runs with a failed start, don't block other runs."""
+"""Runs that don't fit on any node, and runs with a failed start, don't block other runs."""
 
 from __future__ import annotations
 
