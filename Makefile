@@ -25,7 +25,7 @@ CHAOS = $(BIN)/python -m chaos $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(SEED
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium oidc-provider iproute2 helm kube docs dashboards wheels lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium oidc-provider iproute2 helm kube docs screenshots dashboards wheels lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -140,6 +140,9 @@ docs: setup ## write docs/sql.md from the SQL functions' comments, docs/openapi.
 	$(BIN)/python -m tools.refusals_page
 	$(BIN)/python -m tools.chart_values
 	$(BIN)/python -m tools.unasync
+
+screenshots: setup ## make the screenshots of docs/console.md (needs chromium: `make chromium`)
+	$(BIN)/python -m tests.support.screenshots
 
 dashboards: setup ## write Grafana's JSON from the dashboards' spec in k8s/monitoring/dashboards
 	$(BIN)/python -m k8s.monitoring.dashboards

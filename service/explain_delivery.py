@@ -41,7 +41,7 @@ def _under_way(timeline: Timeline, fired: LogRecord) -> str:
     if delivery is None or delivery.timer_key != fired.timer_key:
         if not fired.is_delivered:
             return "its instance has taken it"
-        return f"the log does not have the outcome of its delivery to {fired.target} is not known here"
+        return f"the log does not have the outcome of its delivery to {fired.target}"
     failed = f" after {counted(delivery.failed_attempts, 'failed attempt')}" if delivery.failed_attempts else ""
     if delivery.state == "DEAD":
         return f"{ENDS_OF_DELIVERY['DEAD']} {fired.target}{failed}: {delivery.reason}"

@@ -55,6 +55,7 @@ The HTTP API:
     chromium         a real browser, and the faults of its pages
     console          a browser without JavaScript, for the tests of the console
     filled_console   a large database for the console
+    screenshots      make the screenshots of docs/console.md
     outage           an installation with a fault in each part
     gateways         a gateway in the test's own process, and a client for it
     gateway_process  one gateway in a separate process
