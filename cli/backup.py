@@ -7,8 +7,10 @@ installation.
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import IO, Annotated
 
@@ -17,7 +19,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from shardclock_server.cli.database import access_of
-from shardclock_server.cli.output import DONE, Json, err, print_json, print_line, print_note
+from shardclock_server.cli.output import DONE, Json, err, is_terminal, print_json, print_line, print_note
 from shardclock_server.cli.postgres_programs import ProgramFailed, ended_by_signal, pieces, program_of, running
 from shardclock_server.cluster.database import Database, has_data, open_database
 from shardclock_server.cluster.settings import Settings, load_settings
@@ -29,6 +31,7 @@ from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
+STDIN, STREAM = 0, Path("-")  # standard output or input, such as of `kubectl exec`
 MAGIC = b"PGDMP"  # the begin of each file in pg_dump's custom format
 OWNER_ONLY = 0o600  # only the file's owner may read the tenants' payloads and keys
 LOCK_WAIT_S = 60.0  # a migration holds its locks for less; a forgotten session holds them for ever
@@ -42,12 +45,20 @@ class FileNotWritten(Exception):
     """A file that can't be written to its end; the message has the system's reason and a way out."""
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The file of the copy.", show_default=False)]
-
-
-def dump(file: File, as_json: Json = False) -> int:
+def dump(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The new file, or - for standard output.", show_default=False)
+    ],
+    as_json: Json = False,
+) -> int:
     """Write a consistent copy of the schema into a new file; the cluster may run meanwhile."""
-    if file.exists():
+    if file == STREAM and (as_json or is_terminal()):
+        raise Refusal(
+            "--json and - both write to standard output: leave one of them out"
+            if as_json
+            else "a copy is no text for a terminal: redirect standard output, or name a file"
+        )
+    if file != STREAM and file.exists():
         raise Refusal(f"{shortened(str(file))} exists: name a new file")
     settings = load_settings()
     if not has_data(settings):
@@ -57,27 +68,24 @@ def dump(file: File, as_json: Json = False) -> int:
         server = asyncio.run(_read_server(database.dsn, "dump"))
         if not server.has_schema:
             raise Refusal(f"{database.place} has no schema shardclock: name another database by SHARDCLOCK_DSN")
-        _write(database, file, server.major)
-    size = file.stat().st_size
+        size = _write(database, file, server.major)
     if as_json:
         print_json({"file": str(file), "bytes": size, "postgres": server.major})
     else:
-        print_line(f"{file}: {decimal(size)}; `shardclock restore` reads it into a new database")
+        (print_note if file == STREAM else print_line)(
+            f"{file}: {decimal(size)}; `shardclock restore` reads it into a new database"
+        )
     return DONE
 
 
-def restore(file: File, as_json: Json = False) -> int:
+def restore(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file of `dump`, or - for standard input.", show_default=False)
+    ],
+    as_json: Json = False,
+) -> int:
     """Read a file of `dump` into a database without the schema; nothing fires there until `shardclock release`."""
-    try:
-        source = file.open("rb", buffering=0)
-    except OSError as error:
-        raise Refusal(f"{shortened(str(file))} can't be read: {error.strerror}") from None
-    with source:
-        if source.read(len(MAGIC)) != MAGIC:
-            raise Refusal(
-                f"{shortened(str(file))} is neither a file of `shardclock dump` nor of `pg_dump --format=custom`"
-            )
-        source.seek(0)
+    with _opened(file) as source:
         settings = load_settings()
         with ended_by_signal(), open_database(settings, migrates=False) as database:
             server = asyncio.run(_read_server(database.dsn, "restore"))
@@ -109,19 +117,36 @@ async def _migrate(dsn: Dsn, settings: Settings) -> str | None:
     return hold.why if hold else None
 
 
-def _write(database: Database, file: Path, server: int) -> None:
-    """Write the schema into a file that appears when it is complete."""
+def _opened(file: Path) -> FileIO:
+    """Open a copy; pg_restore itself checks the copy of a pipe."""
+    try:
+        source = FileIO(STDIN, closefd=False) if file == STREAM else FileIO(file)
+    except OSError as error:
+        raise Refusal(f"{shortened(str(file))} can't be read: {error.strerror}") from None
+    if source.seekable():
+        if source.read(len(MAGIC)) != MAGIC:
+            source.close()
+            raise Refusal(
+                f"{shortened(str(file))} is neither a file of `shardclock dump` nor of `pg_dump --format=custom`"
+            )
+        source.seek(0)
+    return source
+
+
+def _write(database: Database, file: Path, server: int) -> int:
+    """Write the schema into a file that appears when it is complete; return its number of bytes."""
     access = access_of(database)
     wait = f"--lock-wait-timeout={LOCK_WAIT_S:g}s"
     words = [program_of("pg_dump", server), *DUMP, wait, f"--dbname={access.dsn}"]
-    part = file.with_name(f"{file.name}.part")
-    with _reserved(part, file) as target, _counted("dump", None) as count:
+    size = 0
+    with _target(file) as target, _counted("dump", None) as count:
         try:
             with running(words, access, stdout=subprocess.PIPE) as program:
                 assert program.stdout is not None
                 for piece in pieces(program.stdout):
                     target.write(piece)
-                    count(target.tell())
+                    size += len(piece)
+                    count(size)
         except ProgramFailed as failed:
             if LOCK_TIMEOUT not in str(failed):
                 raise
@@ -129,10 +154,10 @@ def _write(database: Database, file: Path, server: int) -> None:
                 f"pg_dump: a table of shardclock was locked by another session for {LOCK_WAIT_S:g} s: find the session"
                 " in pg_locks (mode AccessExclusiveLock), let it end, and dump again"
             ) from None
-    part.rename(file)
+    return size
 
 
-def _read(source: IO[bytes], database: Database, server: int) -> None:
+def _read(source: FileIO, database: Database, server: int) -> None:
     """Restore a file and put the database on hold, in one transaction.
 
     pg_restore has no transaction that a further statement can join, so it writes its statements to psql.
@@ -140,8 +165,9 @@ def _read(source: IO[bytes], database: Database, server: int) -> None:
     access = access_of(database)
     reading = [program_of("pg_restore", server), *RESTORE]
     writing = [program_of("psql", server), *PSQL, access.dsn]
+    size = os.fstat(source.fileno()).st_size if source.seekable() else None
     with (
-        _counted("restore", os.fstat(source.fileno()).st_size) as count,
+        _counted("restore", size) as count,
         running(reading, access, stdin=source, stdout=subprocess.PIPE) as reader,
         running(writing, access, stdin=subprocess.PIPE) as writer,
     ):
@@ -150,14 +176,20 @@ def _read(source: IO[bytes], database: Database, server: int) -> None:
         writer.stdin.write(b"begin;\n")
         for piece in pieces(reader.stdout):
             writer.stdin.write(piece)
-            count(source.tell())  # pg_restore reads from the same open file
+            if size is not None:
+                count(source.tell())  # pg_restore reads from the same open file
         if reader.wait() == 0:  # without a commit psql changes nothing
             writer.stdin.write(f"{hold_of_restore()};\ncommit;\n".encode())
 
 
 @contextmanager
-def _reserved(part: Path, file: Path) -> Iterator[IO[bytes]]:
-    """Make a new file that only its owner may read; a failed copy leaves no file."""
+def _target(file: Path) -> Iterator[IO[bytes]]:
+    """Open standard output, or make a new file that only its owner may read; a failed copy leaves no file."""
+    if file == STREAM:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    part = file.with_name(f"{file.name}.part")
     try:
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
     except FileExistsError:
@@ -177,6 +209,7 @@ def _reserved(part: Path, file: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink()
         raise
+    part.rename(file)
 
 
 @contextmanager

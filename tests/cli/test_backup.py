@@ -261,6 +261,46 @@ def test_a_restore_without_its_hold_changes_nothing(
     assert asyncio.run(query(empty, "select to_regnamespace('other')::text"))[0][0] is None
 
 
+def test_a_copy_goes_through_standard_output_and_input(dsn: str, empty: str, tmp_path: Path) -> None:
+    asyncio.run(add_timers(dsn, 7, due="now() + interval '1 day'"))
+
+    dumped = subprocess.run(
+        [*PROGRAM, "dump", "-"],
+        capture_output=True,
+        env=os.environ | {"SHARDCLOCK_DSN": as_role(dsn, "owner")},
+        timeout=2 * BOUND_S,
+        cwd=tmp_path,
+        check=False,
+    )
+    restored = run("restore", "-", stdin=dumped.stdout, environment={"SHARDCLOCK_DSN": as_role(empty, "owner")})
+
+    assert dumped.stdout.startswith(b"PGDMP")
+    assert (dumped.returncode, restored.code) == (DONE, DONE), dumped.stderr.decode() + restored.err
+    assert count(empty) == 7
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cut_copy_on_standard_input_changes_nothing(dsn: str, empty: str, file: Path) -> None:
+    environment = {"SHARDCLOCK_DSN": as_role(dsn, "owner")}
+    assert run("dump", file, environment=environment).code == DONE
+    content = file.read_bytes()
+
+    done = run(
+        "restore", "-", stdin=content[: len(content) // 2], environment={"SHARDCLOCK_DSN": as_role(empty, "owner")}
+    )
+
+    assert done.code == NOT_DONE
+    assert done.err.startswith("shardclock: pg_restore: ")
+    assert asyncio.run(query(empty, "select to_regnamespace('shardclock')::text"))[0][0] is None
+
+
+def test_a_copy_on_standard_output_is_not_mixed_with_json(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    done = Shell(dsn, capsys)("dump", "-", "--json")
+
+    assert (done.code, done.out) == (BAD_INPUT, "")
+    assert "--json and - both write to standard output: leave one of them out" in done.err
+
+
 @pytest.mark.slow
 def test_an_embedded_database_is_copied_to_another_directory(file: Path) -> None:
     with (
