@@ -113,6 +113,22 @@ def test_a_state_of_the_cluster_is_reported_with_a_command(
     assert findings(done)[check]["text"] == text
 
 
+def test_a_silent_shard_is_reported(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async def given() -> None:
+        await serve(dsn)
+        await add_holder(dsn, 2, None, None)
+        await query(dsn, "update shardclock.beats set seen_at = now() - interval '1 hour' where holder = 2")
+
+    asyncio.run(given())
+
+    done = Shell(dsn, capsys)("doctor", "--json", SHARDCLOCK_LOCAL="true")
+
+    assert bad(done) == {"shards"}
+    assert findings(done)["shards"]["text"] == (
+        "1 shard serves all slots, and 1 shard gave no sign of life: see `shardclock status`, and the log of its node"
+    )
+
+
 @pytest.mark.parametrize(("age", "level"), [("2 s", "warning"), ("1 min", "fault")])
 def test_an_overdue_timer_is_reported(age: str, level: str, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     async def given() -> None:
