@@ -25,7 +25,7 @@ CHAOS = $(BIN)/python -m chaos $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(SEED
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium oidc-provider iproute2 helm kube docs screenshots dashboards wheels lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer chromium oidc-provider iproute2 helm kube docs screenshots dashboards wheels sbom lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -149,6 +149,9 @@ dashboards: setup ## write Grafana's JSON from the dashboards' spec in k8s/monit
 
 wheels: setup ## build both distributions into dist/, with the same bytes for the same commit
 	@$(BIN)/python -m tools.wheels
+
+sbom: setup ## write the bill of materials of the image into dist/, in CycloneDX
+	@mkdir -p dist && $(BIN)/python k8s/image/sbom.py ray > dist/shardclock.cdx.json
 
 lock: ## resolve the dependencies again, at their newest, into requirements.lock (UPGRADE= keeps the versions that it has)
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

@@ -1,29 +1,37 @@
 # ruff: noqa: INP001 - a program of its own, in no package
-"""Print the installed distributions that a project doesn't need at run time: the tools for its development.
+"""Print the installed distributions that we don't need at run time: the tools for development.
 
-The lock pins both kinds in one file, so the image installs all of them, with hashes, and then removes these.
+The lock pins both kinds in one file, so the image installs all of them, with hashes, and then removes these. The
+arguments are the extras that the image has. Our own distributions need not be installed.
 """
 
 import re
 import sys
+import tomllib
 from importlib.metadata import distribution, distributions
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
+ROOT = Path(__file__).resolve().parents[2]
+OURS = (ROOT / "pyproject.toml", ROOT / "client" / "pyproject.toml")
 KEPT = frozenset({"pip"})  # removes the others, and is removed last
 
 
 def main() -> None:
     """Print them on one line, for `pip uninstall`."""
-    needed = closure(sys.argv[1])
+    needed = closure(*sys.argv[1:])
     found = {normal(dist.metadata["Name"]) for dist in distributions()}
     sys.stdout.write(" ".join(sorted(found - needed - KEPT)) + "\n")
 
 
-def closure(project: str) -> set[str]:
-    """Return a project's requirements and theirs, for this interpreter and platform."""
-    needed: set[str] = set()
-    waiting = [Requirement(project)]
+def closure(*extras: str) -> set[str]:
+    """Return our distributions with these extras, their requirements and theirs, for this interpreter and platform."""
+    projects = [tomllib.loads(path.read_text(encoding="utf-8"))["project"] for path in OURS]
+    needed = {normal(project["name"]) for project in projects}
+    waiting = [Requirement(line) for project in projects for line in project["dependencies"]]
+    for extra in extras:
+        waiting += [Requirement(line) for line in projects[0]["optional-dependencies"][extra]]
     while waiting:
         asked = waiting.pop()
         name = normal(asked.name)
@@ -32,8 +40,8 @@ def closure(project: str) -> set[str]:
         needed.add(name)
         for line in distribution(name).requires or []:
             required = Requirement(line)
-            extras = asked.extras or {""}
-            if required.marker is None or any(required.marker.evaluate({"extra": extra}) for extra in extras):
+            its_extras = asked.extras or {""}
+            if required.marker is None or any(required.marker.evaluate({"extra": extra}) for extra in its_extras):
                 waiting.append(required)
     return needed
 

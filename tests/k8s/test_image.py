@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -9,10 +10,15 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from shardclock_server.cluster.settings import Settings
 from tests.support import PACKAGE_NAMES, ROOT
 from tests.support.manifests import K8S, OVERLAYS, build, pods
 
@@ -32,15 +38,50 @@ def arguments(instruction: str) -> list[str]:
     return [rest for word, rest in instructions() if word == instruction]
 
 
-def test_each_stage_starts_from_the_same_pinned_slim_python() -> None:
-    images = {words.split()[0] for words in arguments("FROM")}
-    (image,) = images
-    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+", image)
-    assert len(arguments("FROM")) == 2
+def test_each_stage_starts_from_one_slim_python_whose_digest_is_named_once() -> None:
+    name, _, image = arguments("ARG")[0].partition("=")
+    assert name == "PYTHON"
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}", image)
+    assert DOCKERFILE.count("sha256:") == 1
+    assert {words.split()[0] for words in arguments("FROM")} == {"${PYTHON}", "locked"}
+
+
+def test_the_layer_of_the_dependencies_does_not_depend_on_our_code() -> None:
+    stages = ["", *re.split(r"^FROM .*\n", DOCKERFILE, flags=re.MULTILINE)[1:]]
+    _, locked, dependencies, server, final = stages
+    copied = re.findall(r"^COPY (\S+) \S+$", locked + dependencies, re.MULTILINE)
+    assert copied == ["requirements.lock", "pyproject.toml", "client/pyproject.toml", "k8s/image/leftovers.py"]
+    assert "COPY . ." in server
+    assert re.findall(r"^COPY --from=(\w+)", final, re.MULTILINE) == ["dependencies", "server"]
+
+
+def test_its_labels_name_the_version_and_the_licences_of_the_project() -> None:
+    (text,) = arguments("LABEL")
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', text))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert labels.keys() == {"title", "description", "version", "revision", "licenses"}
+    assert (labels["title"], labels["version"]) == (project["name"], project["version"])
+    assert labels["licenses"] == project["license"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
+def test_its_health_is_the_readiness_of_the_exporter(status: int, code: int) -> None:
+    (words,) = arguments("HEALTHCHECK")
+    command = json.loads(words.partition("CMD ")[2])
+    assert f"'SHARDCLOCK_METRICS_PORT', {Settings.model_fields['metrics_port'].default}" in command[-1]
+    with answering(status) as (port, asked):
+        environment = os.environ | {"SHARDCLOCK_METRICS_PORT": str(port)}
+        done = subprocess.run([sys.executable, *command[1:]], env=environment, timeout=RUN_S, check=False)
+    assert command[0] == "python"
+    assert (done.returncode, asked) == (code, ["/readyz"])
 
 
 def test_its_user_is_the_user_of_the_manifests() -> None:
-    assert instructions()[-2:] == [("USER", "10001:10001"), ("CMD", '["shardclock", "--help"]')]
+    assert [it for it in instructions()[-4:] if it[0] != "HEALTHCHECK"] == [
+        ("WORKDIR", "/tmp"),
+        ("USER", "10001:10001"),
+        ("CMD", '["shardclock", "--help"]'),
+    ]
     users = {
         (pod.spec["securityContext"]["runAsUser"], pod.spec["securityContext"]["runAsGroup"])
         for path in ("overlays/prod", "overlays/prod/blue")
@@ -80,20 +121,21 @@ def test_each_overlay_names_the_image_in_one_place(tmp_path: Path) -> None:
 def test_it_names_no_package_index_and_checks_every_hash() -> None:
     locked, ours = (step for step in arguments("RUN") if "pip install" in step)
     assert "--require-hashes --no-deps" in locked
-    assert "--no-index --no-build-isolation --no-deps ./client ." in ours
-    assert "://" not in DOCKERFILE
+    assert '--no-index --no-build-isolation --no-deps --prefix "$SERVER" ./client .' in ours
+    assert "://" not in DOCKERFILE.replace("http://127.0.0.1", "")
 
 
 def test_only_the_parts_of_the_image_go_into_the_build() -> None:
     lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
     assert lines[0] == "*"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    beside = {"client", "pyproject.toml", "requirements.lock", project["project"]["readme"], "k8s/image/leftovers.py"}
+    programs = {f"k8s/image/{name}.py" for name in ("leftovers", "sbom")}
+    beside = {"client", "pyproject.toml", "requirements.lock", project["project"]["readme"]} | programs
     assert let_in() == {*PACKAGE_NAMES, "shardclock_server"} | beside | set(project["project"]["license-files"])
 
 
 def test_development_tools_are_left_over_and_runtime_packages_are_not() -> None:
-    command = [sys.executable, str(K8S / "image" / "leftovers.py"), "shardclock[ray]"]
+    command = [sys.executable, str(K8S / "image" / "leftovers.py"), "ray"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=RUN_S)
     left = set(done.stdout.split())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -103,13 +145,15 @@ def test_development_tools_are_left_over_and_runtime_packages_are_not() -> None:
 
 
 @pytest.mark.exhaustive
-def test_after_the_builder_s_last_step_the_program_runs_without_development_tools(tmp_path: Path) -> None:
-    # Given the builder's environment with all locked packages, here linked instead of downloaded
-    venv, tree = tmp_path / "venv", tmp_path / "tree"
+def test_after_the_steps_the_program_runs_without_development_tools(tmp_path: Path) -> None:
+    # Given the environment with all locked packages, here linked instead of downloaded
+    venv, tree, server = tmp_path / "venv", tmp_path / "tree", tmp_path / "server"
     subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=RUN_S)
     (packages,) = (venv / "lib").glob("python*/site-packages")
     shutil.rmtree(packages)
-    shutil.copytree(sysconfig.get_path("purelib"), packages, copy_function=os.link, symlinks=True)
+    without_ours = shutil.ignore_patterns("shardclock*", "__editable__*")
+    here = sysconfig.get_path("purelib")
+    shutil.copytree(here, packages, copy_function=os.link, symlinks=True, ignore=without_ours)
     for name in let_in():
         source, target = ROOT / name, tree / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -118,19 +162,16 @@ def test_after_the_builder_s_last_step_the_program_runs_without_development_tool
         else:
             shutil.copy(source, target)
 
-    # When the step runs unchanged
-    (step,) = (step for step in arguments("RUN") if "--no-index" in step)
-    path = {"PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["/bin/sh", "-c", step],
-        cwd=tree,
-        env=os.environ | path,
-        capture_output=True,
-        text=True,
-        timeout=BUILD_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    # When the steps of both stages run unchanged
+    environment = os.environ | {"PATH": f"{venv / 'bin'}:{os.environ['PATH']}", "SERVER": str(server)}
+    for part in ("--no-index", "pip check"):
+        (step,) = (step for step in arguments("RUN") if part in step)
+        command = ["/bin/sh", "-c", step]
+        done = subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=BUILD_S, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    shutil.copytree(server, venv, dirs_exist_ok=True)
 
     # Then the programs in the manifests exist and start, and the tools are removed
     for words in (["shardclock", "--help"], ["python", "-m", "ray.scripts.scripts", "--version"]):
@@ -138,6 +179,35 @@ def test_after_the_builder_s_last_step_the_program_runs_without_development_tool
     left = {found.name.partition("-")[0].lower() for found in packages.glob("*.dist-info")}
     assert {"shardclock", "ray", "asyncpg"} <= left
     assert not {"mypy", "pytest", "hypothesis", "ruff", "pip"} & left
+    # And the bill of materials lists the packages that are left
+    listed = {
+        it["name"].replace("-", "_").lower() for it in json.loads((venv / "sbom.cdx.json").read_text())["components"]
+    }
+    assert listed == {name.replace("-", "_") for name in left - {"shardclock"}}
+
+
+@contextmanager
+def answering(status: int) -> Iterator[tuple[int, list[str]]]:
+    """Answer requests on loopback with a status; yield the port, and the list of the paths that were asked."""
+    asked: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port, asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def let_in() -> set[str]:

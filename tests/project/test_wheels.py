@@ -91,7 +91,7 @@ def test_each_file_that_has_the_version_has_the_same() -> None:
 
 def test_an_installation_without_ray_has_no_tool_of_development_and_stays_below_150_mib() -> None:
     tools = {normal(re.split(r"[<>=\[ ]", it)[0]) for it in CONFIGS["server"]["optional-dependencies"]["dev"]}
-    needed = closure("shardclock") - {"shardclock", "shardclock-client"}
+    needed = closure() - {"shardclock", "shardclock-client"}
 
     assert not (needed & (tools | {"ray", "playwright", "axe-playwright-python"}))
     # Our own files are counted in the tree, because a development environment has links to them. An installer that
