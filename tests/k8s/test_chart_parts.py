@@ -107,3 +107,19 @@ def test_argo_cd_keeps_the_number_of_pods_that_the_chart_leaves_to_the_autoscale
     (shards,) = (it for it in cluster["spec"]["workerGroupSpecs"] if it["groupName"] == "shards")
     assert "replicas" not in shards
     assert application["syncPolicy"]["syncOptions"] == ["RespectIgnoreDifferences=true"]
+
+
+@pytest.mark.parametrize("part", [{"shards": {"replicas": 2}}, {"workers": {"enabled": True, "replicas": 1}}])
+def test_a_budget_that_would_block_each_drain_is_refused(part: Object) -> None:
+    ((name, _),) = part.items()
+    done = template(CLUSTER, part)
+    assert done.returncode != 0
+    assert f"`{name}.minAvailable`" in done.stderr
+    assert "set a smaller number" in done.stderr
+
+
+def test_a_node_with_the_only_gateway_can_be_drained() -> None:
+    objects = shared(gateway={"enabled": True, "replicas": 1})
+    (budget,) = of_kind(objects, "PodDisruptionBudget", "shardclock-gateway")
+    assert budget["spec"]["maxUnavailable"] == 1
+    assert "minAvailable" not in budget["spec"]

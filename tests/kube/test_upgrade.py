@@ -131,13 +131,13 @@ def test_with_helm_to_a_colour_and_to_the_other(place: Namespace) -> None:
     done = kube.helm("install", "shardclock", str(SHARED), f"--namespace={NAMESPACE}", values=shared)
     assert done.returncode == 0, done.stderr
     for colour, tag in (("blue", "1.0.0"), ("blue", "1.0.0"), ("green", "1.1.0")):
-        of_colour = ["--cluster", "--set", "shards.replicas=2"]
+        of_colour = ["--cluster", "--set", "shards.replicas=4"]
         done = upgrade(kube, "--helm", NAMESPACE, colour, "--set", f"image.tag={tag}", *of_colour)
         assert done.returncode == 0, done.stdout + done.stderr
         assert clusters(place) == [f"shardclock-{colour}"]
         images = place.kubectl("get", "raycluster", "--output=jsonpath={..image}").split()
         assert set(images) == {f"shardclock:{tag}"}
-        assert place.kubectl("get", "raycluster", "--output=jsonpath={..workerGroupSpecs[0].replicas}") == "2"
+        assert place.kubectl("get", "raycluster", "--output=jsonpath={..workerGroupSpecs[0].replicas}") == "4"
     kept = upgrade(kube, "--helm", NAMESPACE, "green", "--set", "image.tag=1.2.0")
     assert kept.returncode == 2
     assert "no pod of it would change to shardclock:1.2.0" in kept.stderr

@@ -14,7 +14,12 @@
 {{- include "shardclock.groups" (dict "root" $root "spec" .spec) -}}
 {{- else -}}
 {{- if eq .kind "PodDisruptionBudget" -}}
-{{- $group := get $values (trimPrefix "shardclock-" .metadata.name) -}}
+{{- $name := trimPrefix "shardclock-" .metadata.name -}}
+{{- $group := get $values $name -}}
+{{- $least := int (default $group.replicas $group.minReplicas) -}}
+{{- if ge (int $group.minAvailable) $least -}}
+{{- fail (printf "`%s.minAvailable` is %d of at least %d pods, so no node with such a pod could be drained: set a smaller number" $name (int $group.minAvailable) $least) -}}
+{{- end -}}
 {{- $_ := set .spec "minAvailable" $group.minAvailable -}}
 {{- end -}}
 {{- $object = regexReplaceAll "(?m)ray.io/cluster: shardclock$" (toYaml .) (printf "ray.io/cluster: shardclock-%s" $values.colour) | fromYaml -}}
