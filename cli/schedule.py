@@ -31,7 +31,7 @@ from shardclock_server.cli.payload import read_payload
 from shardclock_server.cli.session import TIMEOUT_S, with_session
 from shardclock_server.cli.streams import ANSWER_LOST
 from shardclock_server.keepers.collector import collecting_seldom
-from shardclock_server.service.bulk_import import ImportReport, import_lines, numbered_lines
+from shardclock_server.service.bulk_import import ImportReport, UnreadableLine, import_lines, numbered_lines
 from shardclock_server.service.lines import ImportBroken
 from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.clients.scheduling import ScheduleBatch
@@ -142,7 +142,7 @@ def _schedule_file(
             with _bar(total) as bar:
                 numbered = numbered_lines(lines, start=start_line)
                 with_session(lambda session: _import(session, numbered, report, defaults, bar), plans=CLIENT_PLANS)
-        except ImportBroken:
+        except (ImportBroken, UnreadableLine):
             _end_report(report, refused_file, as_json=as_json)
             raise
         return _end_report(report, refused_file, as_json=as_json)

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-STDOUT, STDERR = 1, 2
+STDIN, STDOUT, STDERR = 0, 1, 2
 ANSWER_LOST = 5  # the exit code of a lost answer; `shardclock.api.codes` has the codes of refusals
 
 
@@ -40,8 +40,12 @@ class _Answers(io.FileIO):
 def prepare() -> None:
     """Replace the process's standard streams, unless a caller in the same process has replaced them.
 
-    A closed stream gets a descriptor that can't be written, so that no later socket or file gets its number.
+    A closed stream gets a descriptor that can't be read or written, so that no later socket or file gets its number,
+    and that a command which needs the stream ends with the system's error.
     """
+    if sys.stdin is sys.__stdin__ and sys.stdin is None:
+        _occupy(STDIN, os.O_WRONLY)
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(STDIN, "r", closefd=False)), encoding="utf-8")
     if sys.stderr is sys.__stderr__ and sys.stderr is None:
         _occupy(STDERR, os.O_WRONLY)
         sys.stderr = io.TextIOWrapper(io.FileIO(STDERR, "w", closefd=False), encoding="utf-8", write_through=True)

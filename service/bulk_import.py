@@ -17,6 +17,10 @@ PART_LINES = 2_000
 BATCH_RETRY = StoreRetry(attempts=8)  # the attempts last about 20 s in all
 
 
+class UnreadableLine(Refusal):
+    """The system can't read a file to its end; all lines before the named one are scheduled or refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
     """One line that was not scheduled."""
@@ -59,15 +63,29 @@ async def import_lines(
     much memory. `defaults` are the values of the fields that a line leaves out.
 
     errors:  ImportBroken  no answer from Postgres for about 20 s; the message names the lines with an unknown outcome
+             UnreadableLine  `lines` raised it; the lines before are in the report
     """
+    failures: list[UnreadableLine] = []
 
     def read(line: bytes) -> LineTimer:
         return LineTimer(NewTimer.from_line(line, **defaults))
 
-    async with aclosing(write_lines(sessions, lines, read, part_lines=PART_LINES, retry=BATCH_RETRY)) as parts:
+    async with aclosing(
+        write_lines(sessions, _readable(lines, failures), read, part_lines=PART_LINES, retry=BATCH_RETRY)
+    ) as parts:
         async for part in parts:
             _report(part, report, keep=keep)
             progress(report)
+    if failures:
+        raise failures[0]
+
+
+def _readable(lines: Iterable[tuple[int, bytes]], failures: list[UnreadableLine]) -> Iterator[tuple[int, bytes]]:
+    """End with the last readable line, so that all lines before the failure are written and reported."""
+    try:
+        yield from lines
+    except UnreadableLine as failure:
+        failures.append(failure)
 
 
 def _report(part: LinePart, report: ImportReport, *, keep: bool) -> None:
@@ -92,15 +110,29 @@ def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, by
     A line that is too long is cut to one byte over the limit, so that the reader of the line refuses it.
 
     errors:  Refusal  the text is UTF-16
+             UnreadableLine  the system can't read a line
     """
     number = 0
+    try:
+        for number, line in enumerate(_lines(file), start=1):
+            if number >= start:
+                yield number, line
+    except OSError as error:
+        following = max(start, number + 1)
+        raise UnreadableLine(
+            f"line {following} can't be read: {error.strerror}; all lines before it are done: correct the cause, and go"
+            f" on with --start-line {following}"
+        ) from None
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    is_first = True
     while line := file.readline(LINE_BYTES_MAX + 2):
-        number += 1
-        if number == 1:
+        if is_first:
+            is_first = False
             if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
                 raise Refusal("the file is refused: its text is UTF-16; encode it as UTF-8")
             line = line.removeprefix(BOM_UTF8)
         while not line.endswith(b"\n") and (rest := file.readline(LINE_BYTES_MAX)):
             line = line[: LINE_BYTES_MAX + 1] + (b"\n" if rest.endswith(b"\n") else b"")
-        if number >= start:
-            yield number, line
+        yield line

@@ -43,6 +43,27 @@ def test_a_timer_is_scheduled_even_if_the_answer_can_t_be_written_and_one_senten
     assert count(shell) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([*SCHEDULE, "--payload", "-"], "--payload '-'"),
+        (["processes", "start", "p", "--variables", "-"], "--variables '-'"),
+        (["endpoints", "add", "e", "--url", "https://a.example.com/", "--secret", "-"], "--secret '-'"),
+    ],
+)
+def test_a_closed_standard_input_is_refused_with_one_sentence(shell: Shell, words: list[str], named: str) -> None:
+    code, said = _run(shell, words, "<&-")
+
+    assert (code, said) == (BAD_INPUT, f"shardclock: {named} can't be read: Bad file descriptor\n")
+    assert count(shell) == 0
+
+
+def test_lines_from_a_closed_standard_input_are_refused(shell: Shell) -> None:
+    code, said = _run(shell, ["schedule", "--file", "-"], "<&-")
+
+    assert (code, said.partition(";")[0]) == (BAD_INPUT, "shardclock: line 1 can't be read: Bad file descriptor")
+
+
 @pytest.mark.parametrize("words", [["list"], ["status", "--json"], ["preview", "0 8 * * *"], ["migrate", "--sql"]])
 def test_each_kind_of_lost_answer_has_the_same_exit_code(shell: Shell, words: list[str]) -> None:
     code, said = _run(shell, words, "> /dev/full")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
+import io
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -11,7 +14,7 @@ import pytest
 
 from shardclock.backoff import Backoff
 from shardclock_server.service import bulk_import
-from shardclock_server.service.bulk_import import ImportReport, import_lines
+from shardclock_server.service.bulk_import import ImportReport, UnreadableLine, import_lines, numbered_lines
 from shardclock_server.service.lines import ImportBroken
 from shardclock_server.sql.retry import StoreRetry
 from shardclock_server.sql.session import Session
@@ -33,6 +36,27 @@ def _parts_of_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
 def numbered(count: int) -> list[tuple[int, bytes]]:
     """Write lines, each with its own name."""
     return [(i, b'{"delay": "PT1H", "name": "line-%d"}' % i) for i in range(1, count + 1)]
+
+
+class _BrokenDisk(io.BytesIO):
+    """A file whose last bytes the system can't read."""
+
+    def readline(self, size: int | None = -1) -> bytes:
+        if line := super().readline(size):
+            return line
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_000, 1_001])
+async def test_all_lines_before_an_unreadable_one_are_scheduled_and_the_error_names_it(dsn: str, count: int) -> None:
+    report, lines = ImportReport(), numbered_lines(_BrokenDisk(b'{"delay": "PT1H"}\n' * count))
+
+    async with Session(dsn, application=NAME) as session:
+        with pytest.raises(UnreadableLine, match=f"line {count + 1} can't be read: Input/output error; all lines bef"):
+            await import_lines([session], lines, report)
+
+    assert report.scheduled == count
+    assert await value(dsn, "select count(*) from shardclock.timers") == count
 
 
 @pytest.mark.exhaustive
