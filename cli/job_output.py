@@ -99,7 +99,8 @@ def _next_start_of(job: Job) -> str:
     if job.retry_at is not None:
         return f"{cell(job.retry_at)} (another attempt)"
     if job.paused_start is not None:
-        return f"paused, was for {cell(job.paused_start)}"
+        until = "" if job.paused_until is None else f" until {cell(job.paused_until)}"
+        return f"paused{until}, was for {cell(job.paused_start)}"
     if job.next_start is None and job.next_key is not None:
         return "is being planned"
     return cell(job.next_start)

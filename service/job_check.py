@@ -77,7 +77,8 @@ def _fault_of(job: Job, measured: JobMeasures) -> str | None:
     if job.disabled_at is not None:
         return f"is disabled{_since(job.disabled_at, job.disabled_why)}"
     if job.paused_start is not None:
-        return f"is paused{_since(job.paused_at, job.paused_why)}"
+        until = "" if job.paused_until is None else f" until {canonical_moment(job.paused_until)}"
+        return f"is paused{until}{_since(job.paused_at, job.paused_why)}"
     if _is_late(measured):
         return f"should have succeeded {span_of(measured.success_overdue_s)} ago: {_last_run_of(job)}"
     return None

@@ -4,11 +4,11 @@
 -- out:   name text, function text, state text, every_s double precision, schedule text, zone text, missed text,
 --        overlap text, priority integer, config text, policy text, next_start timestamptz or null (the start is
 --        paused, or the rule is not planned yet), next_key bigint or null (the timer of the next start), paused_start
---        timestamptz or null (the start time of a paused next start), paused_at timestamptz,
---        paused_why text, paused_by text (from the log's record of the pause, if the log still has it), waiting bigint
---        (due starts that wait), retry_at timestamptz or null (also null while the job is disabled), run_id text or
---        null, run_attempt integer, run_started_at timestamptz, cancel_why text, progress double precision, message
---        text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
+--        timestamptz or null (the start time of a paused next start), paused_until timestamptz or null (the end of the
+--        pause), paused_at timestamptz, paused_why text, paused_by text (from the log's record of the pause, if the log
+--        still has it), waiting bigint (due starts that wait), retry_at timestamptz or null (also null while the
+--        job is disabled), run_id text or null, run_attempt integer, run_started_at timestamptz, cancel_why text,
+--        progress double precision, message text, holder bigint, last_start timestamptz, last_finish timestamptz, last_success timestamptz,
 --        last_outcome text, last_reason text, runs bigint, successes bigint, failures bigint, crashes bigint,
 --        consecutive_failures integer, consecutive_crashes integer (without the present run), p50_s double precision,
 --        p99_s double precision (the durations of successful runs in the history), disabled_at timestamptz,
@@ -21,7 +21,7 @@ select
     j.config::text as config, j.policy::text as policy,
     case when t.paused_due_date is null and not t.is_unplanned then t.due_date end as next_start,
     t.timer_key as next_key,
-    t.paused_due_date as paused_start, l.recorded_at as paused_at, l.why as paused_why, l.paused_by,
+    t.paused_due_date as paused_start, t.resume_at as paused_until, l.recorded_at as paused_at, l.why as paused_why, l.paused_by,
     d.waiting, case when j.disabled_at is null then d.retry_at end as retry_at,
     j.run_timer_key || '.' || j.run_claims as run_id,
     j.run_attempt, j.run_started_at, j.cancel_why, r.progress, r.message, j.run_holder as holder,
@@ -34,7 +34,7 @@ select
 from shardclock.jobs j
 left join lateral (
     select
-        t.timer_key, t.due_date, t.paused_due_date,
+        t.timer_key, t.due_date, t.paused_due_date, t.resume_at,
         -- Until a shard has planned a new rule, its due date is a placeholder.
         t.schedule is not null and t.anchor_occurrence is null as is_unplanned
     from shardclock.timers t

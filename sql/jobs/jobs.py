@@ -31,6 +31,7 @@ class Job:
     next_start: datetime | None
     next_key: int | None
     paused_start: datetime | None
+    paused_until: datetime | None
     paused_at: datetime | None
     paused_why: str | None
     paused_by: str | None

@@ -31,6 +31,7 @@ class JobState(Answer):
     paused_start: datetime | None = Field(
         description="the time of a paused next start; null: the next start is not paused"
     )
+    paused_until: datetime | None = Field(None, description="the end of this pause; null: it lasts until a resume")
     paused_at: datetime | None
     paused_why: str | None
     paused_by: str | None
