@@ -142,6 +142,12 @@ def test_with_helm_to_a_colour_and_to_the_other(place: Namespace) -> None:
     assert kept.returncode == 2
     assert "no pod of it would change to shardclock:1.2.0" in kept.stderr
 
+    for chart, value in (("shardclock", "shards.replicas=4"), ("shardclock-cluster", "gateway.replicas=2")):
+        refused = upgrade(kube, "--helm", NAMESPACE, "blue", "--set", value)
+        assert refused.returncode == 2
+        assert f"the chart {chart} refuses these values" in refused.stderr
+        assert clusters(place) == ["shardclock-green"]
+
 
 def test_the_pods_of_the_operator_are_the_pods_that_the_manifests_promise(place: Namespace) -> None:
     place.make_secrets(place_of("dev") / "secrets")
