@@ -76,7 +76,7 @@ class HandOverSocket(Messages):
         self._heard, self._lost = heard, lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Accept the connection, if the peer is a process of our own user."""
+        """Accept the connection, if the peer is a process of this user."""
         super().connection_made(transport)
         if not _is_ours(transport.get_extra_info("socket")):
             self.close()

@@ -64,7 +64,7 @@ class KeeperPart:
 class Keeper(KeeperPart, ABC):
     """A holder and its parts; a keeper with one kind of work is itself the only part.
 
-    `last` is the session that ends the holder, which frees all its leases at once.
+    `last` is the session that ends the holder, which frees all its leases immediately.
     """
 
     def __init__(self, registration: Registration, settings: KeeperSettings, last: Session) -> None:
@@ -88,7 +88,7 @@ class Keeper(KeeperPart, ABC):
         """Register the holder, then run all loops until drained.
 
         errors:  HolderEnded  the keeper was declared dead: stop, and let the coordinator start a new one
-                 any other    a fault of ours ended a loop or a call
+                 any other    a fault in Shardclock ended a loop or a call
         """
         self.open()
         try:
@@ -174,7 +174,7 @@ class Keeper(KeeperPart, ABC):
             await asyncio.wait(calls, timeout=CALLS_END_S)
 
     async def _hand_back(self) -> None:
-        """End this holder, which frees all its leases at once; without Postgres the leases end by themselves."""
+        """End this holder, which frees all its leases immediately; without Postgres the leases end by themselves."""
         await self.break_off()
         is_handed_back = await self._registration.hand_back(self._last, held=self.__len__, first=self.hand_back)
         counts = self.drained(is_handed_back=is_handed_back)

@@ -12,7 +12,7 @@ fire loop empties this queue:
     fires    when the alarm rings, takes the due timers out of the table and appends their records, in one statement.
              Timers that did not fire are read again, to learn the reason (`firing`); timers with a locked row are kept
              for another try (`locked`). The loop also gives new schedules their first date
-    notifications  gets notifications from gateways that a timer is due at once, and lets the next claim begin
+    notifications  gets notifications from gateways that a timer is due immediately, and lets the next claim begin
     record_notifications    tells waiting consumers that timers have fired (`sql.notification_sender`)
     delivery_notifications  tells workers that there are deliveries, and engines that there are signals
     maintenance     connects to the workers of its machine, to pass on the deliveries that its firings claim for them

@@ -96,7 +96,7 @@ class HandOver:
     """Keep a connection to each worker of this machine, and pass on the deliveries that were claimed for the worker.
 
     Firing never waits for a worker. The next turn releases each delivery that could not be passed on, so that a worker
-    may claim the delivery at once.
+    may claim the delivery immediately.
     """
 
     def __init__(self, session: Session, notifier: DeliveryNotifier) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import Scan, ScanResult
 from shardclock_server.timers.bucket import Bucket
 
-BURST_S = 1.0  # a scan may take at once as many timers as the rate allows in this time
+BURST_S = 1.0  # a scan may take in one burst as many timers as the rate allows in this time
 
 
 @dataclass(slots=True)

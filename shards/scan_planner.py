@@ -45,12 +45,12 @@ class ScanPlanner:
 
     `has_backlog` means that the last scan left overdue timers in the table. Then overdue and upcoming timers are taken
     in separate scans, so that a backlog of millions does not delay the timers of the next seconds. A scan for upcoming
-    timers ("ahead") also takes timers that fell due since the previous scan ahead began, or at most `COMMIT_S` before
+    timers ("ahead") also takes timers that became due since the previous scan ahead began, or at most `COMMIT_S` before
     it. Otherwise these timers would wait at the end of the backlog. A scan for the newest overdue timers ("newest")
     takes turns with it, and finds timers that commit even later after their due dates. A further scan takes the timers
     of an outage, at the ramp's rate.
 
-    `direct` means that each second many timers fall due that a claim can fire: plain timers, and schedules of a fixed
+    `direct` means that each second many timers become due that a claim can fire: plain timers, and schedules of a fixed
     period. Leasing each of these timers beforehand would then cost more than scanning every few milliseconds for due
     timers and firing the found timers at once.
     """
@@ -120,7 +120,7 @@ class ScanPlanner:
         return replace(scan, window=planned.rotation.begin(now_s=now_s, every_s=planned.every_s))
 
     def learn(self, planned: PlannedScan, taken: ScanResult, *, now_s: float) -> bool:
-        """Record whether a scan left overdue timers; return whether to scan again at once."""
+        """Record whether a scan left overdue timers; return whether to scan again immediately."""
         scan = planned.scan
         self.ramp.learn(scan, taken, now_s=now_s)
         if planned.rotation is not None:
@@ -168,7 +168,7 @@ class ScanPlanner:
         if now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
         # Many timers due at the same moment may have filled the queue. Half a batch of places is kept for timers with
-        # later due dates. Otherwise timers that fall due later would be leased only after the firing of the whole
+        # later due dates. Otherwise timers that become due later would be leased only after the firing of the whole
         # backlog. The newest overdue timers fire in the scan even without free places.
         ahead = min(batch, room + batch // 2)
         if ahead <= 0 or self._is_newest_next:

@@ -12,7 +12,9 @@ class ShardSettings(KeeperSettings):
     `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """
 
-    poll_s: float = Field(0.1, gt=0, description="between two claims: bounds the lag of a timer that is due at once")
+    poll_s: float = Field(
+        0.1, gt=0, description="between two claims: limits the lag of a timer that is due immediately"
+    )
     horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
     lease_s: float = Field(
         10.0, gt=0, description="how long a lease lasts: after it, any shard may take a dead shard's timers"

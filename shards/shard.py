@@ -103,7 +103,7 @@ class Shard(Keeper):
         ]
 
     def learn_beat(self, *, first: bool) -> None:
-        """Update Postgres's time and this machine's workers; claim at once when the holder is registered."""
+        """Update Postgres's time and this machine's workers; claim as soon as the holder is registered."""
         self._hand_over.learn(self._heartbeat.last.workers)
         self._observe(self._heartbeat.last.server_time, sent_s=self._heartbeat.sent_s)
         if first:
@@ -246,7 +246,7 @@ class Shard(Keeper):
     async def _refuse(self, timer: ClaimedTimer, error: Exception) -> None:
         """Let a timer that can't be fired fail alone.
 
-        The timer is paused if its data are at fault; otherwise its lease runs out.
+        The timer is paused if its data are at fault; otherwise its lease ends.
         """
         self.stats.refused += 1
         await self._sort_out([timer], [])  # releases the timers that wait behind this timer

@@ -7,7 +7,7 @@ EMPTY = 1e-9  # the largest shortage that rounding may cause
 
 @dataclass(slots=True)
 class Bucket:
-    """Allow at most `burst` units at once, and `per_s` units a second in the long run (GCRA); None means no limit.
+    """Allow bursts of at most `burst` units, and `per_s` units a second over a long time (GCRA); None means no limit.
 
     The only state is the moment at which the bucket is full. A caller may take more than `available` returns. The
     excess is a debt of at most `debt_s` seconds of the rate, or of one unit if one unit takes longer.

@@ -204,6 +204,6 @@ def _moment(text: str, part: str, zone: ZoneInfo) -> ParsedMoment:
 def _between(text: str, start: datetime, end: datetime) -> Duration:
     if end <= start:
         raise InvalidTimer(
-            f"{shortened(text)} ends before it begins, or at once; its end must come after its start, by one period"
+            f"{shortened(text)} ends before or at its beginning; its end must come after its start, by one period"
         )
     return Duration(months=0, days=0, elapsed=end - start)
