@@ -28,10 +28,11 @@ from shardclock_server.webhooks.malformed_head import (
     read_truncated_head,
 )
 
-SLICE_BYTES = 1_024  # the bytes that are parsed at once: about 60 of the shortest answers, in less than a millisecond
+SLICE_BYTES = 1_024  # bytes parsed in one step: about 60 of the shortest answers, in less than a millisecond
 INTERIM_MAX = 10  # servers send one or two interim answers
 HEAD_BYTES_MAX = 131_072  # the limit of the final head and all interim heads; most servers send less than 1 KiB
-# This is below the limit at which aiohttp pauses its parser: a resumed parser would parse all remaining bytes at once.
+# This is below the limit at which aiohttp pauses its parser: a resumed parser would parse all remaining bytes in one
+# step.
 BODY_BYTES_MAX = 16_384
 
 
@@ -126,7 +127,7 @@ class BoundedConnection(ResponseHandler):
         """End the connection.
 
         A head that is cut off is an answer if its status line is complete and the receiver closed the connection. Any
-        other head that the parser refused is an error, and the request is not sent again at once.
+        other head that the parser refused is an error, and the request is not sent again immediately.
         """
         if not self._is_final and self.exception() is None:
             if exc is None:

@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 RESOLVE_S = 5.0
-# aiohttp tries the addresses one after the other, and some at once. A name with hundreds of addresses would turn one
-# delivery into hundreds of connections to a third party.
+# aiohttp tries the addresses one after the other, and some of them concurrently. A name with hundreds of addresses
+# would turn one delivery into hundreds of connections to a third party.
 ADDRESSES_MAX = 3  # the limit of addresses of each family: IPv4 and IPv6
 # Lookups have a separate pool of threads: a hanging name server occupies a thread until the C library gives up, after
 # about ten seconds.

@@ -29,8 +29,8 @@ class BreakerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    concurrency: int = Field(50, gt=0, description="in flight at once, from one worker")
-    at_first: int = Field(5, gt=0, description="in flight at once before anything is known: a new endpoint may hang")
+    concurrency: int = Field(50, gt=0, description="concurrent requests of one worker")
+    at_first: int = Field(5, gt=0, description="concurrent requests to a new endpoint, because it may hang")
     per_s: float | None = Field(None, gt=0, description="begun in a second, from one worker; None: no limit")
     failures_max: int = Field(5, gt=0, description="failures in a row that open it")
     window_s: float = Field(60.0, gt=0, description="over which the share of failures is counted")
@@ -74,7 +74,7 @@ class Breaker:
         self._window = _Window()
 
     def limit(self, now_s: float) -> int:
-        """Return how many attempts may be in flight at once: none in a pause, one while the breaker is open."""
+        """Return how many attempts may be in flight concurrently: none in a pause, one while the breaker is open."""
         if now_s < max(self._held_until_s, self._open_until_s):
             return 0
         return 1 if self.is_open else int(self._limit)

@@ -22,7 +22,7 @@ from shardclock_server.sql.deliveries.claim import (
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
 # A delivery is due when its firing begins, and visible when the firing commits: some milliseconds later, or a second if
-# thousands fire at once. Each claim begins at the end of the one before, so claims pass deliveries that become visible
+# thousands fire together. Each claim begins at the end of the one before, so claims pass deliveries that become visible
 # late. When a claim reads a lane to its end, the lane's position moves back: to a margin before the begin of the first
 # claim after the previous end. The margin grows with the duration of recent firings. A search finds deliveries that
 # become visible even later.
@@ -105,7 +105,7 @@ class DeliveryPlanner:
 
     @property
     def is_searching(self) -> bool:
-        """Return whether the next part of a search follows at once."""
+        """Return whether the next part of a search follows immediately."""
         return self._after != BEGINNING
 
     def search_pause_s(self, now_s: float) -> float:
@@ -129,7 +129,7 @@ class DeliveryPlanner:
         return bool(new)
 
     def record(self, scan: DeliveryScan, taken: DeliveryScanResult, *, began_s: float, ended_s: float) -> bool:
-        """Record the result of a scan; return whether the next scan should follow at once."""
+        """Record the result of a scan; return whether the next scan should follow immediately."""
         took_s = ended_s - began_s
         if taken.claimed:
             self._pause_s = BUSY_PAUSE_S

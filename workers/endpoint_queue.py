@@ -34,7 +34,7 @@ FAILING_IDLE_S = 3_600.0  # the idle time of an endpoint that fails or has a pau
 
 
 class Send(Protocol):
-    """The interface of `WebhookSender.send_in_turn`: call `write` for the message, and send the message at once."""
+    """The interface of `WebhookSender.send_in_turn`: call `write` for the message, and send the message immediately."""
 
     async def __call__(self, endpoint: Endpoint, write: Callable[[], WebhookMessage], *, tenant_id: str) -> Answer: ...
 

@@ -18,8 +18,8 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handlers import Handlers
 
 IDLE_S = 1.0  # the time between two turns without a handler or a shard: a new connection ends the pause
-# Between two turns; a hand-over is followed at once by new grants of its targets. Without leased deliveries the free
-# places change rarely.
+# Between two turns; a hand-over is followed immediately by new grants of its targets. Without leased deliveries the
+# free places change rarely.
 GRANT_S, UNLEASED_S = 0.05, 0.25
 LEASE_SHARE = (
     0.5  # the fraction of a claim's lease: a delivery that is lost on its way waits for the end of this shorter lease

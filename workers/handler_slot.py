@@ -83,7 +83,7 @@ class HandlerSlot:
 
     @property
     def is_started(self) -> bool:
-        """Return whether the process is up, so that a call begins at once."""
+        """Return whether the process is up, so that a call begins immediately."""
         return self._started
 
     @property

@@ -22,7 +22,7 @@ class InProcessHandler:
         self._calls = HandlerCalls(handlers[spec.target], spec.calls_max)
 
     async def ready(self) -> None:
-        """Return at once: the user's code is imported."""
+        """Return immediately: the user's code is imported."""
 
     async def gone(self) -> None:
         """Wait until canceled: the process is the worker's own."""

@@ -12,7 +12,7 @@ from shardclock_server.workers.settler import Settler
 
 
 class CallPermits:
-    """Permit calls by leases that have not run out, and only while the database is not on hold."""
+    """Permit calls by leases that have not ended, and only while the database is not on hold."""
 
     def __init__(
         self, heartbeat: Heartbeat, leases: LeaseTable[ClaimedDelivery], settler: Settler, *, lease_s: float
