@@ -12,9 +12,9 @@ the lead, and the local coordinator stands by. An exporter and a gateway serve t
 failed start every part that was started can be stopped again.
 
 **Stop**, on SIGINT or SIGTERM, ends the local coordinator first, which would otherwise take the lead, then Ray's
-coordinator. Each keeper releases its claims (`drain()`), so that other keepers can claim at once instead of waiting for
-the lease to run out. Then the keepers' actors are killed, then the coordinator, then Ray if we started it. At last we
-release Postgres. The embedded Postgres stops when its last user releases it.
+coordinator. Each keeper releases its claims (`drain()`), so that other keepers can claim immediately instead of waiting
+for the end of the lease. Then the keepers' actors are killed, then the coordinator, then Ray if we started it. At last
+we release Postgres. The embedded Postgres stops when its last user releases it.
 
 **Kill.** Timers are safe without an orderly stop. After `kill -9` the state repairs itself: leases run out, the
 kernel releases the file locks, Postgres recovers from its log. An orderly stop is only quicker.

@@ -46,7 +46,7 @@ class Database:
     def restart_if_dead(self) -> bool:
         """Start the embedded server again if it has died; return whether it was started.
 
-        errors:  EmbeddedPostgresError  the server doesn't come up again
+        errors:  EmbeddedPostgresError  the server doesn't start again
         """
         return self._embedded.restart_if_dead() if self._embedded is not None else False
 

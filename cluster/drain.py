@@ -20,7 +20,7 @@ async def leave(
     """Have a host's shards moved to other nodes; after `within_s` end the remaining shards, which frees their timers.
 
     shape:   returns how many shards were ended
-    errors:  StoreUnavailable  no answer in time: leases run out by themselves
+    errors:  StoreUnavailable  no answer in time: leases end by themselves
     """
     deadline = time.monotonic() + within_s
     here = await _holders_on(session, host)

@@ -44,7 +44,7 @@ class GatewayProcess:
         return None if self._process is None else self._process.pid
 
     def kill(self) -> None:
-        """End the gateway at once, as a crash would."""
+        """Kill the gateway, as a crash would."""
         assert self._process is not None
         self._process.kill()
 

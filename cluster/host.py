@@ -105,7 +105,7 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
 
 
 def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
-    """End this process at once, because an orderly exit would wait a minute for a server that is gone."""
+    """End this process without an orderly exit, which would wait a minute for a server that has ended."""
     structlog.get_logger().error("lost Ray", why=lost)
     with suppress(OSError):  # `up` was killed
         say(ENDING, "")  # first of all, because local keepers that stand by take the lead now
@@ -132,7 +132,7 @@ class _Watch:
             return f"{' and '.join(servers)} died"
         self._ping()
         if self._is_stuck:
-            return "no shard comes up in it"
+            return "no shard starts in it"
         silent_s = time.monotonic() - self._answered_at_s
         return f"no coordinator for {silent_s:.0f} s{self._why_not}" if silent_s > COORDINATOR_LOST_S else ""
 

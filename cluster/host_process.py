@@ -29,7 +29,7 @@ class HostProcess:
     ) -> None:
         self.output_ended = False
         self._process = subprocess.Popen(
-            # -P: a module of the user in the current directory must not replace a library of ours.
+            # -P: a module of the user in the current directory must not replace one of Shardclock's libraries.
             [sys.executable, "-P", "-m", module],
             bufsize=0,  # select() does not see a line that waits in a buffer
             pass_fds=pass_fds,
@@ -76,7 +76,7 @@ class HostProcess:
         return True
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 

@@ -86,7 +86,7 @@ class KeptHost:
         if self._process is None:
             return
         if not self._process.stop(within_s=STOP_S):
-            self._tell(f"{self.name} did not stop in time and is killed; leases run out by themselves")
+            self._tell(f"{self.name} did not stop in time and is killed; leases end by themselves")
         self._clear()
 
     def _learn(self, event: str, why: str) -> None:

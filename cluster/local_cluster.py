@@ -24,11 +24,11 @@ from shardclock_server.coordinator.reconciler import Reconciler, new_incarnation
 from shardclock_server.embedded.server import EmbeddedPostgres, EmbeddedPostgresError
 
 SETTLED_S = 2.0  # the time for the start of the first keepers; after it, the other processes are started in any case
-STUCK_S = 2.0  # the time between two checks whether shards come up
+STUCK_S = 2.0  # the time between two checks whether shards start
 
 
 def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines: Iterator[bytes]) -> int:
-    """Coordinate keepers until a request to stop; return 0 after an orderly stop, 1 if no shard comes up.
+    """Coordinate keepers until a request to stop; return 0 after an orderly stop, 1 if no shard starts.
 
     `lines` are the lines of `up` after the order.
     """
@@ -65,7 +65,7 @@ def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines
 async def _until_ended(reconciler: Reconciler, work: "asyncio.Task[None]") -> int:
     while not (await asyncio.wait([work], timeout=STUCK_S))[0]:
         if reconciler.is_stuck:
-            structlog.get_logger().error("no shard comes up: the host ends, and is started again")
+            structlog.get_logger().error("no shard starts: the host ends, and is started again")
             return 1
     work.result()
     return 0

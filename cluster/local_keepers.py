@@ -31,7 +31,7 @@ from shardclock_server.workers.app import App
 # within this
 # time, the keepers hand back all claims.
 ORPHAN_S = 30.0
-DRAIN_S = 5.0  # a drain takes 3 s at most; without Postgres the leases run out by themselves
+DRAIN_S = 5.0  # a drain takes 3 s at most; without Postgres the leases end by themselves
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ class RunningCluster:
         self._tell = tell
         self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
         self._gateway = GatewayProcess(settings, database.dsn, metrics_socket=self._exporting.socket_path, tell=tell)
-        # The cluster id stays the same while `up` runs, so that a new host takes the lead from its predecessor at once.
+        # The cluster id stays the same while `up` runs, so that a new host takes the lead from its predecessor
+        # immediately.
         cluster_id = settings.cluster_id or secrets.token_hex(8)
         hosting = Hosting(settings, database, cluster_id, self._exporting.socket_path, keep_running, app)
         self._local = self._ray = None
@@ -81,7 +82,7 @@ class RunningCluster:
 
     def tend(self) -> None:
         """Restart dead processes; call this every `TEND_S`."""
-        # Ray's host comes first, because the local keepers must learn at once that it has ended.
+        # Ray's host comes first, because the local keepers must learn without delay that it has ended.
         for host in reversed(self._hosts):
             self._tend_one(host.name, host.tend)
         self._tell_local()
@@ -143,9 +144,9 @@ def running_cluster(
 ) -> Iterator[RunningCluster]:
     """Run a cluster during a block, and stop it at the block's end; with `keep_running` the actors in Ray continue.
 
-    If `stopped` becomes true during the start, the block begins at once.
+    If `stopped` becomes true during the start, the block begins immediately.
 
-    errors:  ClusterFailed  the cluster doesn't come up
+    errors:  ClusterFailed  the cluster doesn't start
     """
     cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running, app=app, ahead=ahead)
     try:

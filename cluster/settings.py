@@ -43,7 +43,7 @@ PARTS: Mapping[str, type[BaseModel]] = {
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "gateway_oidc_secret", "metrics_socket"})
 # The first setting must be less than the second; the third entry is the consequence of a violation.
 RELATIONS = (
-    ("poll_s", "horizon_s", "or a timer falls due before it is claimed"),
+    ("poll_s", "horizon_s", "or a timer becomes due before it is claimed"),
     ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
     ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
     ("heartbeat_s", "suspect_s", "or a healthy keeper is suspended"),
@@ -113,7 +113,7 @@ class Settings(BaseModel):
     )
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     local: bool = Field(False, description="whether the keepers run as processes of this machine, without Ray")
-    standby: bool = Field(True, description="whether local keepers stand by beside a Ray of our own")
+    standby: bool = Field(True, description="whether local keepers stand by beside Shardclock's own Ray")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(
         None, min_length=1, description="the token of the Ray cluster to join; without one: drawn"
@@ -235,7 +235,10 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
         for name, rest in asked.items()
         if rest not in known | OF_HOST | OF_CLIENT and not _is_service_link(name, environment[name])
     }
-    return [f"{name} is no setting of ours, and changes nothing{_meant(rest, known)}" for name, rest in unknown.items()]
+    return [
+        f"{name} is not a setting of Shardclock, and changes nothing{_meant(rest, known)}"
+        for name, rest in unknown.items()
+    ]
 
 
 def _in_environment(environment: Mapping[str, str]) -> dict[str, str]:

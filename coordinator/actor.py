@@ -33,7 +33,7 @@ class Coordinator:
         self._work = asyncio.get_event_loop().create_task(self._reconciler.run(), name="coordinator")
 
     async def ping(self) -> bool:
-        """Return whether the coordinator's loop runs and its shards come up.
+        """Return whether the coordinator's loop runs and its shards start.
 
         errors:  the error that ended the loop
         """

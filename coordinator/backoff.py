@@ -34,7 +34,7 @@ class SpawnBackoff:
 
 
 class StartWatch:
-    """Measure for how long no actor has come up, while no keeper is left.
+    """Measure for how long no actor has started, while no keeper is left.
 
     units:   now_s in seconds of the monotonic clock
     """

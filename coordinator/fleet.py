@@ -32,7 +32,7 @@ class KeeperHandle(Protocol):
         """
 
     async def kill(self) -> None:
-        """End the keeper at once, if the keeper still runs.
+        """Kill the keeper, if the keeper still runs.
 
         errors:  FleetUnavailable  no answer in time
         """

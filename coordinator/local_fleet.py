@@ -50,7 +50,7 @@ class LocalKeeper:
         await self._ended.wait()
 
     async def kill(self) -> None:
-        """End the process at once, if the process still runs.
+        """Kill the process, if the process still runs.
 
         errors:  FleetUnavailable  the process has not ended in time
         """

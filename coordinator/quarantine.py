@@ -14,7 +14,7 @@ PROVED_S = 30.0  # after a keeper on the node has sent heartbeats for this time,
 
 
 class Start(NamedTuple):
-    """One start of an actor on a node: the time of the request, and the time when the actor came up (None: not yet)."""
+    """One start of an actor on a node: the time of the request, and the time when the actor started (None: not yet)."""
 
     node_id: str
     asked_s: float
@@ -22,9 +22,9 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Name the actors that have not come up in time; the time counts from the last actor that came up on their node.
+    """Name the actors that have not started in time; the time counts from the last actor that started on their node.
 
-    A node where actors come up one after another is slow, not broken.
+    A node where actors start one after another is slow, not broken.
 
     units:   all times in seconds of the monotonic clock
     """

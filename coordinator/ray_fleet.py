@@ -31,7 +31,7 @@ class Spawner:
     worker_resource: str | None = None
 
     def spawn(self, actor_name: str, node_id: str) -> Any:
-        """Ask Ray for a new actor on a node; a call of its `watch` shows whether it comes up."""
+        """Ask Ray for a new actor on a node; a call of its `watch` shows whether it starts."""
         return (
             ray.remote(self.actor_class)
             .options(
@@ -73,7 +73,7 @@ class RayKeeper:
         await self._actor.drain.remote()
 
     async def kill(self) -> None:
-        """End the actor at once, if the actor still exists.
+        """Kill the actor, if the actor still exists.
 
         errors:  FleetUnavailable  no answer in time
         """

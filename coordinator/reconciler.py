@@ -283,7 +283,7 @@ class Reconciler:
             left = [h for h in await self._own_holders() if h.holder in there or h.actor_name in retired]
             await end_holders(self._session, [h.holder for h in left], why="stopped")
         except (StoreUnavailable, StatementRefused, FleetUnavailable) as error:
-            self._log.warning("stopped without handing back; leases run out by themselves", error=str(error))
+            self._log.warning("stopped without handing back; leases end by themselves", error=str(error))
 
     async def _own_holders(self) -> list[Holder]:
         return [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]

@@ -14,7 +14,9 @@ class CoordinatorSettings(BaseModel):
     identity: str = ""
     metrics_socket: str | None = None
 
-    reconcile_s: float = Field(0.25, gt=0, description="between two turns; a death or a new scale is acted on at once")
+    reconcile_s: float = Field(
+        0.25, gt=0, description="between two turns; a death or a new scale begins the next turn immediately"
+    )
     leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
     suspect_s: float = Field(
         1.2, gt=0, description="a keeper without a sign of life for this long is suspended: four beats and a little"

@@ -2,7 +2,7 @@
 
 The local keepers lead from the start. When `up` says that Ray's host is ready, and the desired number of keepers on the
 host's node have registered, Ray's cluster gets the lead. When the process that hosts Ray ends, the local cluster takes
-the lead back at once, without waiting for the end of a lease: docs/decisions/0081-local-stand-by.md.
+the lead back immediately, without waiting for the end of a lease: docs/decisions/0081-local-stand-by.md.
 """
 
 import time

@@ -7,6 +7,6 @@
     memory      a place in memory for temporary data
     postmaster  the server process: its binaries, its data, its start and its end
 
-The package is independent of timers and imports no other package of ours: tests and benchmarks use it, as `shardclock
-up` does.
+The package is independent of timers and imports no other package of Shardclock: tests and benchmarks use it, as
+`shardclock up` does.
 """

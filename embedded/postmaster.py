@@ -277,7 +277,7 @@ def bundled(name: str, server: int | None = None) -> str | None:
 
 
 def attempts(limit_s: float) -> Iterator[None]:
-    """Yield at once, and then after growing pauses, until the time is over."""
+    """Yield immediately, and then after growing pauses, until the time is over."""
     deadline = time.monotonic() + limit_s
     pause_s = 0.05
     while True:

@@ -130,7 +130,7 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _server_lock(self) -> Iterator[None]:
-        """Hold the lock for starting and stopping this server, against other processes and threads."""
+        """Keep the lock for starting and stopping this server, against other processes and threads."""
         with open_lock(self._data_dir / "server.lock") as file:
             if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(LOCK_S)):
                 busy = f"another process has been starting or stopping it for {LOCK_S:.0f} s"
