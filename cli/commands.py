@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, Place] = {
     ),
     "forecast": Place(
         "scaling:forecast",
-        "Show the timers that fall due in each of the next 15 minutes, and the capacity of the live shards.",
+        "Show the timers that become due in each of the next 15 minutes, and the capacity of the live shards.",
     ),
     "ramp": Place("ramp:ramp", "Show or set the firing rate of timers that an outage left overdue."),
     "switch": Place(
@@ -91,7 +91,7 @@ COMMANDS: Mapping[str, Place] = {
     ),
     "pause": Place("verbs:pause", "Pause a timer, or many timers, until a resume or until a moment."),
     "resume": Place(
-        "verbs:resume", "Resume a paused timer, or many; a timer that fell due during the pause is due at once."
+        "verbs:resume", "Resume a paused timer, or many; a timer whose due date is in the pause is due immediately."
     ),
     "run-now": Place("verbs:run_now", "Make a pending timer due now; a schedule runs once more, and keeps its dates."),
     "operate": Place(
@@ -150,7 +150,7 @@ COMMANDS: Mapping[str, Place] = {
     "tasks": Place("tasks:tasks", "List the open user tasks; the subcommands show, claim and complete one task."),
     "tenants": Place(
         "tenants:tenants",
-        "List the tenants with limits of their own; the subcommands show, set and remove the limits of one tenant.",
+        "List the tenants with their own limits; the subcommands show, set and remove the limits of one tenant.",
     ),
 }
 # The argument `-1` of `ramp` or `scale` is a wrong number, not an unknown option. psql checks its options itself.

@@ -143,7 +143,7 @@ def discard(
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Discard dead letters for good."""
+    """Discard dead letters permanently."""
     wanted = _chosen(timer_key, _filter(timer_key, target, tenant, died_before, reason_line), every=every)
     return _do(lambda session: discarding(session, reason=reason), wanted, limit, yes=yes, as_json=as_json)
 

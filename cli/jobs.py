@@ -127,7 +127,7 @@ def run(
         return with_session(do)
     except KeyboardInterrupt:
         if wait:
-            print_note(f"the run goes on; `shardclock jobs cancel {name}` ends it")
+            print_note(f"the run continues; `shardclock jobs cancel {name}` ends it")
         raise
 
 

@@ -97,7 +97,7 @@ def scale(
 
 
 def forecast(as_json: Json = False) -> int:
-    """Show the timers that fall due in each of the next 15 minutes, and the capacity of the live shards."""
+    """Show the timers that become due in each of the next 15 minutes, and the capacity of the live shards."""
 
     async def do(session: Session) -> int:
         coming, policy = await read_forecast(session), await read_policy(session, SHARD)

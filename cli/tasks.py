@@ -124,7 +124,7 @@ def complete(
         outcome = await complete_task(session, task_key, variables=given, assignee=assignee)
         if outcome not in (COMPLETED, COMPLETED_BEFORE):
             raise await _refusal_of(session, task_key, outcome)
-        message = "is completed; its instance goes on" if outcome == COMPLETED else "was completed already"
+        message = "is completed; its instance continues" if outcome == COMPLETED else "was completed already"
         _print_done(task_key, outcome, message, as_json=as_json)
         return DONE
 

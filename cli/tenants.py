@@ -38,7 +38,7 @@ NUMBER = f"N|{OFF}"
 Which = Annotated[str, typer.Argument(metavar="TENANT", show_default=False)]
 
 tenants = typer.Typer(
-    help="List the tenants with limits of their own; the subcommands show, set and remove the limits of one tenant.",
+    help="List the tenants with their own limits; the subcommands show, set and remove the limits of one tenant.",
     invoke_without_command=True,
 )
 
@@ -50,7 +50,7 @@ def list_(
     ] = 100,
     as_json: Json = False,
 ) -> int:
-    """List the tenants with limits of their own."""
+    """List the tenants with their own limits."""
 
     async def do(session: Session) -> int:
         found = await list_tenants(session, limit=limit)
@@ -60,7 +60,7 @@ def list_(
             print_table("", ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found])
             print_if_full(found, limit, most=LISTED_MAX)
         else:
-            print_note("no tenant has limits of its own; all tenants have the limits of the gateways' settings")
+            print_note("no tenant has its own limits; all tenants have the limits of the gateways' settings")
         return DONE
 
     return with_session(do)
@@ -83,9 +83,7 @@ def show(tenant: Which, as_json: Json = False) -> int:
         has += [f"{found.endpoints:,}", None, *(f"{found.counts[name]:,}" for name in COUNTED)]
         print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has)])
         if found.own is None:
-            print_note(
-                f"tenant {shortened(tenant)} has no limits of its own: the limits of the gateways' settings apply"
-            )
+            print_note(f"tenant {shortened(tenant)} has no own limits: the limits of the gateways' settings apply")
         return DONE
 
     return with_session(do)

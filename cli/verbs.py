@@ -104,7 +104,7 @@ def resume(
     missed: MissedByPause = None,
     as_json: Json = False,
 ) -> int:
-    """Resume a paused timer, or many; a timer that fell due during the pause is due at once."""
+    """Resume a paused timer, or many; a timer whose due date is in the pause is due immediately."""
     wanted, choice = filter_of(tenant, given), missed_choice_of(missed, called="--missed")
     which = one_or_many(timer_key, name, wanted, every=all_timers, state=state)
     if isinstance(which, TimerRef):

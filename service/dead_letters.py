@@ -70,7 +70,7 @@ class DeadLetterChange:
     """One way to change dead letters, with its sentences.
 
     shape:   `apply` takes the keys of the selected letters, and returns the keys of the changed ones
-    units:   `per_s` letters become due per second; None: all at once
+    units:   `per_s` letters become due per second; None: all immediately
     """
 
     verb: str
@@ -162,7 +162,7 @@ def redriving(
 
 
 def discarding(session: Session, *, reason: str | None = None) -> DeadLetterChange:
-    """Return the change that discards dead letters for good; a signal for which an instance waits stays."""
+    """Return the change that discards dead letters permanently; a signal for which an instance waits stays."""
     return DeadLetterChange(
         DISCARD,
         lambda keys: discard_dead_letters(session, keys, reason=reason),
@@ -221,7 +221,7 @@ async def redrive(
     """Deliver dead letters again, beginning with their first attempt; with `enable`, enable their endpoints first.
 
     shape:   in the order in which they were given up
-    units:   `per_s` letters become due per second; None: all at once
+    units:   `per_s` letters become due per second; None: all immediately
     errors:  Refusal           not_redriven: the filter names one letter, and its target can't be called
              StoreUnavailable  the outcome is unknown: call again; no dead letter is delivered twice
     """
@@ -238,7 +238,7 @@ async def discard(
     dry_run: bool,
     by: Actor | None = None,
 ) -> BulkResult[int]:
-    """Discard dead letters for good; a signal for which an instance waits stays.
+    """Discard dead letters permanently; a signal for which an instance waits stays.
 
     shape:   in the order in which they were given up
     errors:  StoreUnavailable  the outcome is unknown: call again

@@ -106,7 +106,7 @@ def _overdue(timeline: Timeline, moment: datetime) -> Explanation | None:
         return Explanation("OVERDUE", f"{why}: on hold, {timeline.hold.why}; `shardclock release` lets it fire")
     if timer.holder is not None:
         return Explanation(
-            "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if it is gone, its lease runs out"
+            "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if it has ended, its lease ends soon"
         )
     return Explanation("OVERDUE", f"{why}: {_waiting(timeline, timer, late)}")
 
@@ -137,7 +137,7 @@ def _left_by(timeline: Timeline, timer: TimerState) -> str:
     if timer.occurrence == 1 and timer.created_at > timer.due_date:
         return f"it was made at {show_moment(timer.created_at)}, with a date in the past"
     if not any(witness.alive for witness in timeline.witnesses):
-        return "no shard was running when it fell due"
+        return "no shard was running when it became due"
     return "an outage left it"
 
 
@@ -263,7 +263,7 @@ def _outage(timeline: Timeline, record: LogRecord) -> str:
     """Name the reason why no shard fired the occurrence on time: an operator's hold, or no live shard."""
     if held := _held(timeline, record):
         return f": {held}"
-    return "" if any(witness.alive for witness in timeline.witnesses) else ": no shard was running when it fell due"
+    return "" if any(witness.alive for witness in timeline.witnesses) else ": no shard was running when it became due"
 
 
 def _holder(timeline: Timeline, record: LogRecord) -> str:
