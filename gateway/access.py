@@ -147,7 +147,7 @@ async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("
 
 
 # A caller with the write scope, without a check of its rate. A program that ends or extends a service task leased it
-# by a counted request. If the rate refused the end, the lease would run out, and another program would do the task
+# by a counted request. If the rate refused the end, the lease would end, and another program would do the task
 # again.
 Worker = Annotated[Caller, Depends(scoped("write"))]
 

@@ -1,6 +1,6 @@
 """Write concurrent creates with one statement.
 
-A row costs Postgres 484 µs alone and 45 µs in a batch of twenty. A free writer takes all queued timers at once, so no
+A row costs Postgres 484 µs alone and 45 µs in a batch of twenty. A free writer takes all queued timers together, so no
 timer waits for a batch to fill; while all writers are busy, the next batch grows. A lock on a timer's name delays no
 other timer: if an open transaction holds the name, this timer and later timers of the same name are written alone. If
 only Postgres can find the fault of a timer, for example a missing target, the batch is halved until the timer is alone.

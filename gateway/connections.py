@@ -26,7 +26,7 @@ class Connection(Protocol):
     """A connection that can be closed."""
 
     def end(self) -> None:
-        """Close the connection at once."""
+        """Close the connection without delay."""
 
 
 class Connections:

@@ -57,7 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
             transport.close()
 
     def end(self) -> None:
-        """Close the connection at once, because a new connection replaces this one."""
+        """Close the connection without delay, because a new connection replaces this one."""
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -49,7 +49,7 @@ class Server(uvicorn.Server):
         self._stop_requested.set()
 
     async def main_loop(self) -> None:
-        """Tick once a second, for the date in responses, and end at once: uvicorn's own loop polls each 0.1 s."""
+        """Tick once a second, for the date in responses, and end without delay: uvicorn's own loop polls each 0.1 s."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):

@@ -74,7 +74,7 @@ class GatewaySettings(BaseModel):
     gateway_rate_per_s: float | None = Field(
         None,
         gt=0,
-        description="writes a second of a tenant without limits of its own; each line of a bulk request counts; none:"
+        description="writes a second of a tenant without its own limits; each line of a bulk request counts; none:"
         " no limit",
     )
     gateway_audited_per_hour: int = Field(
@@ -85,30 +85,29 @@ class GatewaySettings(BaseModel):
         " 2,000",
     )
     gateway_timers_max: int | None = Field(
-        None, ge=0, description="pending timers of a tenant without limits of its own; none: no limit"
+        None, ge=0, description="pending timers of a tenant without its own limits; none: no limit"
     )
     gateway_payload_bytes_max: int | None = Field(
         None,
         ge=0,
-        description="bytes of the payloads of pending timers, of a tenant without limits of its own; none: no limit",
+        description="bytes of the payloads of pending timers, of a tenant without its own limits; none: no limit",
     )
     gateway_waiters_max: int | None = Field(
         None,
         ge=0,
-        description="callers of a tenant without limits of its own that wait or follow the log, at one gateway; none:"
+        description="callers of a tenant without its own limits that wait or follow the log, at one gateway; none:"
         " no limit",
     )
     gateway_endpoints_max: int = Field(
         10_000,
         ge=0,
-        description="endpoints of a tenant without limits of its own: each one with a delivery costs each worker's"
+        description="endpoints of a tenant without its own limits: each one with a delivery costs each worker's"
         " search a probe",
     )
     gateway_schedules_max: int = Field(
         20_000,
         ge=0,
-        description="pending schedules of a tenant without limits of its own: each schedule costs shards repeated"
-        " firings",
+        description="pending schedules of a tenant without its own limits: each schedule costs shards repeated firings",
     )
     gateway_streams_max: int = Field(
         200,
@@ -194,7 +193,7 @@ class GatewaySettings(BaseModel):
 
     @property
     def usual_limits(self) -> Limits:
-        """The limits of a tenant without limits of its own."""
+        """The limits of a tenant without its own limits."""
         return Limits(
             self.gateway_timers_max,
             self.gateway_payload_bytes_max,

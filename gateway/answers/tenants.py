@@ -34,7 +34,7 @@ class LimitsAnswer(Answer):
 
 
 class TenantAnswer(Answer):
-    """A tenant with limits of its own."""
+    """A tenant with its own limits."""
 
     tenant_id: str = Field(examples=["acme"])
     limits: LimitsAnswer

@@ -86,7 +86,7 @@ def _fields_of(text: str, model: type[BaseModel]) -> Inputs:
     except UnicodeDecodeError:
         raise Problem(UNREADABLE, "the form is not UTF-8; send it again from the page") from None
     except ValueError:
-        raise Problem(REFUSED, f"the form has more than {FIELDS_MAX:,} fields; select less at once") from None
+        raise Problem(REFUSED, f"the form has more than {FIELDS_MAX:,} fields; select fewer rows") from None
     fields = Inputs()
     for name, value in pairs:
         if fault := fault_of(value):

@@ -1,4 +1,4 @@
-"""Limit concurrent callers, with a share for each tenant; a caller without a free slot is refused at once."""
+"""Limit concurrent callers, with a share for each tenant; a caller without a free slot is refused immediately."""
 
 from collections import Counter
 from collections.abc import Iterator

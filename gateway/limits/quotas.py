@@ -47,7 +47,7 @@ ENDPOINTS_AGAIN_S = 60
 
 
 class Quotas:
-    """Enforce the limits of the tenants at one gateway; a tenant without limits of its own has the `usual` limits."""
+    """Enforce the limits of the tenants at one gateway; a tenant without its own limits has the `usual` limits."""
 
     def __init__(
         self,

@@ -24,8 +24,8 @@ def _write_rule(per_s: float) -> str:
 class RateLimits:
     """Count the writes of each tenant in a token bucket.
 
-    The allowance of `burst_s` may be used at once; `rule` is the limit's wording in a refusal. A wait is at most the
-    largest of `debt_s`, `burst_s` and the time of one write.
+    The allowance of `burst_s` may be used in one burst; `rule` is the limit's wording in a refusal. A wait is at most
+    the largest of `debt_s`, `burst_s` and the time of one write.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class UnsentBytes:
             raise Problem(
                 TOO_MANY,
                 f"{own - size:,} bytes of answers to tenant {shortened(tenant_id)} are not read yet, and this one has"
-                f" {size:,}: more than its share of {self.bytes_max:,}; read those first, or ask for less at once",
+                f" {size:,}: more than its share of {self.bytes_max:,}; read those first, or ask for smaller answers",
                 headers={"Retry-After": str(RETRY_AFTER_S)},
             )
 

@@ -48,7 +48,7 @@ class Metadata:
 
 
 class Known(Generic[T]):
-    """A document of the provider, read by one request for all sign-ins that need it at once."""
+    """A document of the provider, read by one request for all sign-ins that need it at the same time."""
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read

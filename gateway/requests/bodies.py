@@ -63,7 +63,7 @@ async def read_body(request: Request, media_type: str, *, bytes_max: int, within
     is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
     if given != media_type and not is_empty:
         raise Problem(WRONG_MEDIA_TYPE, f"Content-Type {shortened(given)} is not read here; send {media_type}")
-    too_large = Problem(TOO_LARGE, f"the body is longer than {bytes_max:,} bytes; send less at once")
+    too_large = Problem(TOO_LARGE, f"the body is longer than {bytes_max:,} bytes; send a smaller body")
     if (length := headers.get("content-length")) is not None and int(length) > bytes_max:
         raise too_large
     body = bytearray()

@@ -123,7 +123,7 @@ async def write_scale(request: Request, role: str, wanted: int | None, bounds: B
 
 @router.put("/ramp", openapi_extra=body_of(RampRequest, example={"per_s": 2_000}))
 async def put_ramp(request: Request, _: Operator) -> RampAnswer:
-    """Set the rate for timers that an outage left overdue; the rate applies to all shards at once."""
+    """Set the rate for timers that an outage left overdue; the rate applies to all shards immediately."""
     asked = await read_model(request, RampRequest)
     async with audited_transaction(request, ALL_TENANTS) as session:
         before, now = await set_ramp(session, asked.per_s)

@@ -75,7 +75,10 @@ class RedriveRequest(DeadLettersRequest):
     """A filter of dead letters, and the rate of their new deliveries."""
 
     per_s: int | None = Field(
-        None, ge=1, le=PER_S_MAX, description="the number of deliveries that become due in a second; null: all at once"
+        None,
+        ge=1,
+        le=PER_S_MAX,
+        description="the number of deliveries that become due in a second; null: all immediately",
     )
     enable: bool = Field(False, description=ENABLE)
 
@@ -146,7 +149,7 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
     ),
 )
 async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
-    """Discard dead letters for good."""
+    """Discard dead letters permanently."""
     asked = await read_model(request, DiscardRequest)
     asked.check()
     async with audited_transaction(request, caller.tenants) as session:
@@ -175,7 +178,7 @@ async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager)
 
 @router.post("/{timer_key:key}/discard")
 async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager) -> DeadLettersChangedAnswer:
-    """Discard one dead letter for good."""
+    """Discard one dead letter permanently."""
     async with audited_transaction(request, caller.tenants) as session:
         return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))
 

@@ -120,7 +120,7 @@ async def _schedule_all(gateway: Gateway, caller: Caller, body: bytes) -> list[b
     """
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(lines) > LINES_MAX:
-        raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} at once")
+        raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} in one body")
     await gateway.quotas.take_lines(caller.tenant_id, len(lines))
     line_count = _LineCount()
     try:

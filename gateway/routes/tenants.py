@@ -49,7 +49,7 @@ class LimitsRequest(BaseModel):
 async def list_all(
     gateway: CurrentGateway, _: Admin, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
 ) -> Response:
-    """List the tenants with limits of their own, by name."""
+    """List the tenants with their own limits, by name."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         found = await list_tenants(session, limit=limit)
     return await listing(TenantsAnswer, "tenants", map(TenantAnswer.of, found))

@@ -303,7 +303,7 @@ def _add_resume_and_run(path: str, which_of: Callable[..., TimerRef], suffix: st
         openapi_extra=body_of(ResumeRequest, is_needed=False, example={"missed": "skip"}),
     )
     async def resume(which: which_is, request: Request, caller: Writer) -> Response:
-        """Resume a paused timer; a timer that fell due during the pause is due at once."""
+        """Resume a paused timer; a timer whose due date is in the pause is due immediately."""
         asked = await read_model(request, ResumeRequest)
         change = partial(resume_timer, missed=asked.missed)
         return await change_own(request, caller, which, change, RESUMED, body=asked)

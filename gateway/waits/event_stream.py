@@ -21,7 +21,7 @@ class EventStream(StreamingResponse):
         self._acquire_slot = acquire_slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take a slot, and send the events; a HEAD is answered at once, and takes no slot.
+        """Take a slot, and send the events; a HEAD is answered immediately, and takes no slot.
 
         errors:  Problem           no slot is free, at the gateway or for the tenant
                  StoreUnavailable  the tenant's limit can't be read now

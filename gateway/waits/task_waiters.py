@@ -52,7 +52,7 @@ class TaskWaiters:
         """Call `read` until it returns a task; None: the time is over, the client disconnects, or the gateway stops.
 
         A new caller goes to the end of its queue. A call of `read` is never cancelled: a task that the call has leased
-        would stay locked until its lease runs out.
+        would stay locked until its lease ends.
         """
         if not (lane in self._waits and within_s > 0) and (found := await read()) is not None:
             return found

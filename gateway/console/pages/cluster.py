@@ -97,7 +97,7 @@ async def set_scale(role: Literal["shard", "worker", "engine"], request: Request
 
 @router.post("/cluster/ramp")
 async def put_ramp(request: Request, _: Operator) -> Response:
-    """Set the rate for timers that an outage left overdue; all shards follow at once."""
+    """Set the rate for timers that an outage left overdue; all shards follow immediately."""
     asked = await form_of(request, RampForm)
     async with audited_transaction(request, ALL_TENANTS) as session:
         _before, now = await set_ramp(session, asked.per_s)
@@ -140,7 +140,7 @@ class ReleaseForm(BaseModel):
     def require(self, found: Release) -> None:
         """Require the release that the page has shown: the same owners, and no number that is a tenth larger.
 
-        Timers also fall due while the viewer reads, so a check for equal numbers would refuse every release of a busy
+        Timers also become due while the viewer reads, so a check for equal numbers would refuse every release of a busy
         database.
 
         errors: _NotAsShown the release would differ from the shown one

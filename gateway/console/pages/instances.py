@@ -165,7 +165,7 @@ async def set_variables(request: Request, caller: Changer, instance_key: Key) ->
 
 @router.post("/instances/{instance_key:key}/resolve")
 async def resolve(request: Request, caller: Manager, instance_key: Key) -> Response:
-    """Resolve an incident: the token goes on where it stopped."""
+    """Resolve an incident: the token continues where it stopped."""
     await routes.send_resolution(request, caller, instance_key, await form_of(request, routes.ResolveIncidentRequest))
     return _done(request, instance_key, "the resolution was sent")
 

@@ -136,7 +136,7 @@ async def unclaim(request: Request, task_key: Key, gateway: CurrentGateway, call
 
 @router.post("/tasks/{task_key:key}/complete")
 async def complete(request: Request, task_key: Key, gateway: CurrentGateway, caller: Changer) -> Response:
-    """Complete a task; its instance goes on."""
+    """Complete a task; its instance continues."""
     asked = await form_of(request, CompleteForm)
     variables = variables_in(asked.variables)
     async with _changing(gateway, caller) as session:

@@ -47,7 +47,7 @@ class TenantFilter(BaseModel):
 
 @router.get("/tenants")
 async def show_tenants(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
-    """List the tenants with limits of their own, by name."""
+    """List the tenants with their own limits, by name."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         found = await list_tenants(session, limit=ROWS)
         until_s = time.monotonic() + MEASURED_S
@@ -102,7 +102,7 @@ async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
     async with audited_transaction(request, ALL_TENANTS) as session:
         await use_cases.remove_own(session, tenant)
     to = url_of(request, "/tenant-usage", tenant=tenant)
-    return done(request, to, f"tenant {tenant} has no limits of its own any more")
+    return done(request, to, f"tenant {tenant} has no own limits any more")
 
 
 @router.get("/keys")
