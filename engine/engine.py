@@ -77,7 +77,7 @@ class Engine(Keeper):
         ]
 
     def learn_beat(self, *, first: bool) -> None:
-        """After the holder's registration poll for signals at once."""
+        """Poll for signals as soon as the holder is registered."""
         if first:
             self._poll_soon()
 
