@@ -60,8 +60,8 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
     without a call if its first call has not begun `expires_after` the due date. `Discard` and `RetryIn` override these
     rules.
 
-    In one worker at most `concurrency` calls run at once, and at most `rate_per_s` begin in a second. `num_cpus` and
-    `memory_mib` are the resources that one process of the handler needs. When processor time is scarce, handlers of
+    In one worker at most `concurrency` calls run concurrently, and at most `rate_per_s` begin in a second. `num_cpus`
+    and `memory_mib` are the resources that one process of the handler needs. When processor time is scarce, handlers of
     `priority` 1 get processor time before handlers of 2, 3 and 4.
 
     units:   durations are ISO 8601 texts such as "PT30S", or timedeltas; memory is in MiB

@@ -84,7 +84,7 @@ CONFLICT = _general(
     "conflict", 409, NOT_DONE, "The present state does not allow this", "read the state again, and decide"
 )
 STALE = _general("stale", 412, NOT_DONE, "The timer was changed in the meantime", "read it again, and decide")
-TOO_LARGE = _general("too_large", 413, BAD_INPUT, "The body is too large", "send less at once")
+TOO_LARGE = _general("too_large", 413, BAD_INPUT, "The body is too large", "send a smaller body")
 WRONG_MEDIA_TYPE = _general(
     "wrong_media_type", 415, BAD_INPUT, "The body has another form", "change the form of the request"
 )

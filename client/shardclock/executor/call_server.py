@@ -88,8 +88,8 @@ class Serving(Messages):
         try:
             answer = await self._answer(body)
         except BaseException as error:
-            # This is a bug of ours, or a handler has cancelled its own task. The caller gets the error, and does not
-            # wait.
+            # This is a bug in Shardclock, or a handler has cancelled its own task. The caller gets the error, and does
+            # not wait.
             self.write(number, FAILED + reason_of(error).encode(errors="replace"))
             if not isinstance(error, Exception | asyncio.CancelledError):
                 raise
@@ -98,7 +98,7 @@ class Serving(Messages):
 
 
 class _Listened(Serving):
-    """Accept the first connection of a process of our own user."""
+    """Accept the first connection of a process of this user."""
 
     def __init__(self, answer: Answer, accepted: Callable[[], None]) -> None:
         super().__init__(answer)

@@ -58,6 +58,6 @@ class Messages(asyncio.Protocol):
             self._transport.writelines([HEAD.pack(number, len(body)), body])
 
     def close(self) -> None:
-        """Close the socket at once, and drop unsent messages: the peer may have stopped reading."""
+        """Close the socket without delay, and drop unsent messages: the peer may have stopped reading."""
         if self._transport is not None:
             self._transport.abort()

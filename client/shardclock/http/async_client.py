@@ -225,7 +225,7 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
         missed: str | None = None,
         idempotency_key: str | None = None,
     ) -> Changed:
-        """Resume a paused timer; a timer that fell due during the pause is due at once.
+        """Resume a paused timer; a timer whose due date is in the pause is due immediately.
 
         `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
         `fire_all` or `policy`, the schedule's own rule, which is the default.

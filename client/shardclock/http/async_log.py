@@ -80,7 +80,7 @@ class AsyncLog:
             except Conflict:
                 continue  # another member has the remaining records
             finally:
-                # If this fails, or the client is closed, the lease runs out by itself.
+                # If this fails, or the client is closed, the lease ends by itself.
                 with suppress(ApiError, RuntimeError):
                     await self._acknowledge(group, token, done, None)
 

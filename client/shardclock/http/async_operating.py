@@ -82,7 +82,7 @@ class AsyncOperating:
         dry_run: bool = False,
         **chosen: Unpack[DeadLetterQuery],
     ) -> DeadLettersChanged:
-        """Discard one dead letter for good, or all that match; the request is never retried.
+        """Discard one dead letter permanently, or all that match; the request is never retried.
 
         errors:  NotFound  the timer has no dead letter
                  Refused   no filter is given, and `every` is False

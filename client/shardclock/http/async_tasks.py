@@ -116,7 +116,7 @@ class AsyncTasks:
         worker: str | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[ServiceTask, ...]:
-        """Lease service tasks of a type, at most 1,000; no other program gets them until the lease has run out.
+        """Lease service tasks of a type, at most 1,000; no other program gets them until the lease has ended.
 
         With `wait`, at most five minutes, the call returns when there is a task, or when the time is over. `worker` is
         the name of the program, which operators see with the task.

@@ -81,7 +81,7 @@ class Log:
             except Conflict:
                 continue  # another member has the remaining records
             finally:
-                # If this fails, or the client is closed, the lease runs out by itself.
+                # If this fails, or the client is closed, the lease ends by itself.
                 with suppress(ApiError, RuntimeError):
                     self._acknowledge(group, token, done, None)
 

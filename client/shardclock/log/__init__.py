@@ -91,8 +91,8 @@ def consume(
 
     A batch has as many records as the work handles in about a second. If `work` raises an exception, the error is
     logged and counted, and the batch is rolled back and retried, after growing pauses; after `attempts` for one record,
-    the record is set aside. As many members can work at once as the group has `partitions`; all records of a timer are
-    in one partition.
+    the record is set aside. At most as many members work concurrently as the group has `partitions`; all records of a
+    timer are in one partition.
 
     shape: an awaitable if `work` is `async def`; otherwise the call returns only when it is interrupted
     errors:  GroupDiffers  the group has another number of partitions

@@ -36,7 +36,7 @@ async def open_group(driver: AsyncDriver, group: str, partitions: int | None = N
 async def knows_group(driver: AsyncDriver, group: str) -> bool:
     """Return whether a group exists.
 
-    errors:  those of the driver
+    errors:  errors of the driver
     source:  client/shardclock/sql/statements/knows_group.sql
     """
     return await _ask(driver, "knows_group", group_name=group) is not None
@@ -48,7 +48,7 @@ async def note_failure(
     """Record that the work on the next records has failed.
 
     shape:   the number of failures of the next record alone; None: another member has done the work meanwhile
-    errors:  those of the driver: the caller ignores these errors, because the work will fail again
+    errors:  errors of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
     found = await _ask(
@@ -68,7 +68,7 @@ async def note_failure(
 async def set_record_aside(driver: AsyncDriver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
     """Store the next record and its error in `records_aside`, and move the position past the record.
 
-    errors:  those of the driver: the outcome is unknown; the group's position shows the outcome
+    errors:  errors of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
     """
     found = await _ask(
@@ -89,7 +89,7 @@ async def take_lease(
     """Lease the free partition of a group that is furthest behind.
 
     shape:   the partition's state, and the largest number of records under the lease; None: there is nothing to do
-    errors:  those of the driver: call again; an unused lease runs out by itself
+    errors:  errors of the driver: call again; an unused lease ends by itself
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"

@@ -22,7 +22,7 @@ async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: f
 
     shape:   at most `limit` records; one record after a failure or an expired lease; the caller gives back an empty
              batch at its horizon
-    errors:  those of the driver: call again; an unused lease runs out by itself
+    errors:  errors of the driver: call again; an unused lease ends by itself
     """
     taken = await take_lease(driver, group, limit=limit, lease_s=lease_s)
     if taken is None:

@@ -34,9 +34,9 @@ class Batch:
         self._move(record.position, worked=True, keep_s=self.lease_s)
 
     def renew(self) -> None:
-        """Renew the lease; wait for an answer, or for the end of an outage, until the lease runs out.
+        """Renew the lease; wait for an answer, or for the end of an outage, until the lease ends.
 
-        errors:  LeaseLost  the lease has run out
+        errors:  LeaseLost  the lease has ended
         """
         left_s = self._until_s - time.monotonic()
         try:

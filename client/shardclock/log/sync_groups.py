@@ -37,7 +37,7 @@ def open_group(driver: Driver, group: str, partitions: int | None = None) -> int
 def knows_group(driver: Driver, group: str) -> bool:
     """Return whether a group exists.
 
-    errors:  those of the driver
+    errors:  errors of the driver
     source:  client/shardclock/sql/statements/knows_group.sql
     """
     return _ask(driver, "knows_group", group_name=group) is not None
@@ -47,7 +47,7 @@ def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bo
     """Record that the work on the next records has failed.
 
     shape:   the number of failures of the next record alone; None: another member has done the work meanwhile
-    errors:  those of the driver: the caller ignores these errors, because the work will fail again
+    errors:  errors of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
     found = _ask(
@@ -67,7 +67,7 @@ def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bo
 def set_record_aside(driver: Driver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
     """Store the next record and its error in `records_aside`, and move the position past the record.
 
-    errors:  those of the driver: the outcome is unknown; the group's position shows the outcome
+    errors:  errors of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
     """
     found = _ask(
@@ -86,7 +86,7 @@ def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tup
     """Lease the free partition of a group that is furthest behind.
 
     shape:   the partition's state, and the largest number of records under the lease; None: there is nothing to do
-    errors:  those of the driver: call again; an unused lease runs out by itself
+    errors:  errors of the driver: call again; an unused lease ends by itself
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"

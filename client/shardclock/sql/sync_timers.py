@@ -110,7 +110,7 @@ class Timers:
         return self._change(which, ask.pause(which, until, reason=reason, missed=missed), PAUSED)
 
     def resume(self, *, timer_key: int | None = None, name: str | None = None, missed: str | None = None) -> Changed:
-        """Resume a paused timer; a timer that fell due during the pause is due at once.
+        """Resume a paused timer; a timer whose due date is in the pause is due immediately.
 
         `missed` is the rule for the occurrences that a schedule missed during the pause: `skip`, `fire_once`,
         `fire_all` or `policy`, the schedule's own rule, which is the default.

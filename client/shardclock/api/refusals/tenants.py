@@ -21,7 +21,7 @@ QUOTAS: Mapping[str, tuple[str, str]] = {
 }
 
 NO_OWN_LIMITS = NOT_FOUND.specific(
-    "no_own_limits", "tenant {tenant_id!r} has no limits of its own: list the tenants that have (shardclock tenants)"
+    "no_own_limits", "tenant {tenant_id!r} has no own limits: list the tenants that have (shardclock tenants)"
 )
 UNKNOWN_ENDPOINT = NOT_FOUND.specific(
     "unknown_endpoint", "tenant {tenant_id!r} has no endpoint {name!r}: list its endpoints (shardclock endpoints)"
