@@ -30,7 +30,7 @@ has a typed Python function for each statement. Only this package imports the li
     statements  the statements by name, with named parameters
     notification_sender, notification_listener  send and receive notifications of new rows
     retry       repeat calls that are safe to repeat
-    bisection   write many rows at once, and each refused row in a separate statement
+    bisection   write many rows in one statement, and each refused row in a separate statement
     backoff     the pause before another try
     migrate     bring the schema up to date, or check that this program fits it
     scripts     the files that make the schema, in their order

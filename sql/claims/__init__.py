@@ -5,6 +5,6 @@ fire         fire leased timers, plan schedules that have no date yet, pause tim
 pauses       end the pauses whose end has come
 handed       the capacity that workers grant to a shard, and the deliveries that are handed over to these workers
 rows         the statements' results: leased timers, and lag histograms
-notifications        how a gateway tells shards that timers are due at once
+notifications        how a gateway notifies shards of timers that are due immediately
 scan_window choose the slots that a scan reads from their oldest row, past rows that have fired
 """

@@ -23,8 +23,8 @@ class Scan:
     """Which timers to look for.
 
     `own`: the holder's slots. `ahead`: the holder's slots, past a backlog. `newest`: the holder's slots, beginning with
-    the timers that fell due last. `sweep`: all slots, also other shards'. `outage`: the holder's slots, for the timers
-    of an outage, with a fair share for every tenant.
+    the timers that became due last. `sweep`: all slots, also other shards'. `outage`: the holder's slots, for the
+    timers of an outage, with a fair share for every tenant.
 
     `floor_s`: skip timers that are overdue by more than `floor_s`. The tenant part of an outage scan takes only these
     timers. With a negative `horizon_s`, timers that are overdue by less than its amount are skipped. With a `window`
@@ -84,7 +84,7 @@ async def claim_due(
     lag_edges: Sequence[timedelta] | None = None,
     now: datetime | None = None,
 ) -> ScanResult:
-    """Fire overdue timers at once, and lease the timers that fall due within the scan's horizon.
+    """Fire overdue timers directly, and lease the timers that become due within the scan's horizon.
 
     shape:   about `batch` timers in all, soonest first; often none; without edges no lags are measured
     errors:  StoreUnavailable  no answer in time: end this turn; leases that the claim has taken run out by themselves

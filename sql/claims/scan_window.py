@@ -19,7 +19,7 @@ SHRINK_AFTER_FAILURE, GROWTH_MAX = 8, 8
 class ScanWindow:
     """A window: `full_count` slots, beginning at slot `full_from`, are scanned from their oldest row.
 
-    The other slots are scanned only for timers that fell due within the last `recent_s`.
+    The other slots are scanned only for timers that became due within the last `recent_s`.
     """
 
     recent_s: float
@@ -57,7 +57,7 @@ class RotatingScan:
     rotation_s: float
     margin_s: float
     long_s: float
-    _since_s: float | None = None  # the rotation finds timers that fell due before this; None before the first scan
+    _since_s: float | None = None  # the rotation finds timers that became due before this; None before the first scan
     _began_at_s: float = 0.0
     _full_count: int = 0  # the number of slots that the current scan reads from their oldest row
     _full_count_max: int = SLOTS

@@ -112,7 +112,7 @@ async def beat(session: Session, holder: int, *, held: int) -> Beat | None:
 async def end_holders(
     session: Session, holders: Sequence[int], *, why: str, term: int | None = None
 ) -> list[EndedHolder]:
-    """End holders, which frees all their claims at once; return the holders that this call ended.
+    """End holders, which frees all their claims immediately; return the holders that this call ended.
 
     With a `term`, end holders only while the term lasts: a coordinator that was frozen must not end holders that its
     successor has started.

@@ -60,7 +60,7 @@ async def lead(
 ) -> Leadership:
     """Take or renew the leader's lease.
 
-    A `fresh` coordinator takes over from its cluster's last coordinator at once. Later the coordinator is no longer
+    A `fresh` coordinator takes over from its cluster's last coordinator immediately. Later the coordinator is no longer
     fresh and only renews, so that a predecessor that was merely frozen can't take the lease back. A coordinator never
     leads if its `identity` is on hold in this database. A free lead is taken only after `patience_s`, so that another
     cluster can take the lead first. `node_id` is the node for which the coordinator was made: if its cluster got the
@@ -106,7 +106,7 @@ async def list_stand_bys(session: Session) -> list[str]:
 async def resign(session: Session, leader: int) -> None:
     """End the leader's lease.
 
-    errors:  StoreUnavailable  the lease runs out by itself
+    errors:  StoreUnavailable  the lease ends by itself
     source:  sql/cluster/resign.sql
     """
     await session.rows("resign", leader=leader)

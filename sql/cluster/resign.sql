@@ -1,4 +1,4 @@
--- Ends the leader's lease, so that another coordinator can lead at once.
+-- Ends the leader's lease, so that another coordinator can lead immediately.
 --
 -- in:    :leader bigint
 -- out:   nothing

@@ -181,7 +181,7 @@ async def find_dead_letter_keys(
 async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, per_s: int | None = None) -> list[int]:
     """Deliver dead letters again, from their first attempt on; return the keys of the redriven deliveries.
 
-    units:   `per_s` deliveries become due in a second; None: all at once
+    units:   `per_s` deliveries become due in a second; None: all immediately
     errors:  StoreUnavailable  the outcome is unknown: call again; the second call redrives no delivery a second time
     source:  sql/functions/deliveries/redrive_dead_letters.sql
     """
@@ -189,7 +189,7 @@ async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, p
 
 
 async def discard_dead_letters(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> list[int]:
-    """Discard dead letters for good; return the keys of the discarded dead letters.
+    """Discard dead letters permanently; return the keys of the discarded dead letters.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/functions/deliveries/discard_dead_letters.sql

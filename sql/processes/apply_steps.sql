@@ -355,7 +355,7 @@ planned as (
     )
     select
         t.instance_key, t.token,
-        -- A schedule is due at once, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
+        -- A schedule is due immediately, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
         coalesce(t.due_date, now()),
         case when t.schedule is not null then now() end,
         case when t.schedule is null then 0 end,

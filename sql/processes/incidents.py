@@ -1,4 +1,4 @@
-"""Find incidents, and resolve many at once."""
+"""Find incidents, and resolve many in one call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -60,7 +60,7 @@ create index holders_suspended on shardclock.holders (suspended_at) where suspen
 create index holders_workers on shardclock.holders (host) where role = 'worker' and ended_at is null;
 
 comment on table shardclock.holders is
-    'One row for each incarnation of a slot keeper. When a holder has ended, others may take its claims at once.';
+    'One row for each incarnation of a slot keeper. When a holder has ended, others may take its claims immediately.';
 comment on column shardclock.holders.part is
     'The holder''s part of the slots: the slots with slot % part_count = part; null: no slots.';
 comment on column shardclock.holders.identity is

@@ -1,7 +1,7 @@
 -- Removes a tenant's own limits: from now on the limits of the gateways' settings apply to the tenant.
 --
 -- in:    :tenant_id text
--- out:   removed boolean: one row; no row if the tenant has no limits of its own
+-- out:   removed boolean: one row; no row if the tenant has no own limits
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
 with counted as (

@@ -55,7 +55,7 @@ LIMITS = tuple(field.name for field in fields(Limits))
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant with limits of its own."""
+    """A tenant with its own limits."""
 
     tenant_id: str
     limits: Limits
@@ -116,7 +116,7 @@ async def count_used(session: Session, tenant_id: str) -> dict[str, int]:
 
 
 async def list_tenants(session: Session, *, tenant_id: str | None = None, limit: int) -> list[Tenant]:
-    """List the tenants with limits of their own, by name.
+    """List the tenants with their own limits, by name.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time

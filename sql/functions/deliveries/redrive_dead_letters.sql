@@ -87,7 +87,7 @@ $$;
 comment on function shardclock.redrive_dead_letters is $$Delivers dead letters again, beginning with their first attempt. A dead letter of a disabled or removed endpoint stays a dead letter.
 
 timer_keys: the timers that fired
-per_s: the number of dead letters that become due in a second; null: all at once
+per_s: the number of dead letters that become due in a second; null: all immediately
 returns: the keys of the redriven dead letters
 errors: 22023 for a rate below 1; 55000 if all dead letters stay, with the reason; 42501 without a right on shardclock.deliveries
 example: select shardclock.redrive_dead_letters(array(select timer_key from shardclock.dead_letters where target = 'order.expired'), per_s => 50);

@@ -75,7 +75,7 @@ end
 $$;
 
 comment on function shardclock.add_job is $$Adds a job that runs the function of a declared job. The new job has its own
-rule and its own configuration, and takes effect at once.
+rule and its own configuration, and takes effect immediately.
 
 name: the new job's name
 of_job: the declared job from which the new job takes its function, retries, time limits and resources

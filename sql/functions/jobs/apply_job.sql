@@ -67,7 +67,7 @@ end
 $$;
 
 comment on function shardclock.apply_job is $$Creates or changes a job, so that it is as described; each line of a file
-of jobs is one call. The change takes effect at once. A missing field gets its default; config and disabled keep
+of jobs is one call. The change takes effect immediately. A missing field gets its default; config and disabled keep
 their values. A job without a function in any app is stored, and starts when an app has the function.
 
 spec: an object: name, function (package.module:function), other columns of shardclock.jobs up to policy, and disabled

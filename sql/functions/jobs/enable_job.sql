@@ -31,7 +31,7 @@ end
 $$;
 
 comment on function shardclock.enable_job is $$Lets a disabled job start again. A job with an interval starts one
-interval after its last end, or at once if that moment has passed.
+interval after its last end, or immediately if that moment has passed.
 
 name: the job's name
 returns: SCHEDULED, or the job's state if it was not disabled or its last run is still ending

@@ -1,5 +1,5 @@
 -- Only the worker that keeps the first part of the slots calls this function. If the function returns rows, the worker
--- repeats the call at once.
+-- repeats the call immediately.
 --
 -- in:    holder bigint
 -- out:   job text, repair text; at most 200 jobs

@@ -50,7 +50,7 @@ $$;
 
 comment on function shardclock.cancel_instance is $$Cancels an instance of a process, in the caller's transaction: an
 engine terminates its tokens, with their timers, jobs, tasks and called processes. An instance with a given-up start
-is cancelled at once: the dead letter of its start is discarded.
+is cancelled immediately: the dead letter of its start is discarded.
 
 instance_key: the instance
 tenant_id: refuse an instance of another tenant; null: any tenant

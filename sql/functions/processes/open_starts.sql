@@ -18,7 +18,7 @@ begin
         name, schedule, payload
     )
     select
-        -- A schedule is due at once, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
+        -- A schedule is due immediately, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
         coalesce((s.start ->> 'due_date')::timestamptz, now()),
         case when s.start ->> 'schedule' is not null then now() end,
         case when s.start ->> 'schedule' is null then 0 end,

@@ -65,7 +65,7 @@ begin
     if period is null then
         return case
             when last_at <= first_at
-                then shown || ' ends before it begins, or at once; its end must come after its start, by one period'
+                then shown || ' ends before or at its beginning; its end must come after its start, by one period'
             else shardclock.frequency_refusal(given, m[1], extract(epoch from last_at - first_at))
         end;
     end if;

@@ -134,7 +134,7 @@ begin
     if rule is null or (zone <> 'UTC' and rule[2] !~ '^PT') then
         perform shardclock.check_schedule(schedule, zone);
         wanted.zone := shardclock.agreed_zone(schedule, zone);
-        -- The schedule is due at once, so that a shard claims and plans it. It does not fire before it is planned.
+        -- The schedule is due immediately, so that a shard claims and plans it. It does not fire before it is planned.
         wanted.due_date := now();
         wanted.repetitions := -1;
         wanted.anchor_occurrence := null;

@@ -39,7 +39,7 @@ $$;
 comment on function shardclock.schedule_timer is $$Schedules one timer in the caller's transaction, and returns its key.
 If the transaction is rolled back, there is no timer.
 
-due_date: the due date; a past date is due at once. Give exactly one of due_date, delay and schedule
+due_date: the due date; a past date is due immediately. Give exactly one of due_date, delay and schedule
 delay: an ISO 8601 duration from now, such as PT15M or P3DT12H; months and days are counted on the zone's calendar
 schedule: an ISO 8601 repeat such as R/PT1H or R5/P1D, or cron of five or six fields; more in when.md
 name: unique among the tenant's pending timers; a schedule without one is named `schedule-<its first key>`
