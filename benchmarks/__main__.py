@@ -79,7 +79,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is measured ({ROUNDS})")
     parser.add_argument("--only", help="only contenders with this in their name")
-    parser.add_argument("--dsn", help="an empty database of a server to run on; none: a Postgres of our own")
+    parser.add_argument("--dsn", help="an empty database of a server to run on; none: its own Postgres")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each contender, instead of tables")
     parser.add_argument("--to", type=Path, help="a folder for the page, its pictures and numbers")
     given = parser.parse_args()

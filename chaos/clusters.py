@@ -266,4 +266,4 @@ async def until_serving(dsn: str, count: int, *, role: str = SHARD, but_not_on: 
         async def serve() -> bool:
             return len(await admin.fetch(SERVING, role, but_not_on)) >= count
 
-        assert await until(serve, within_s=START_S), f"{count} keepers of role {role} did not come up"
+        assert await until(serve, within_s=START_S), f"{count} keepers of role {role} did not start"

@@ -152,7 +152,7 @@ class _Demo:
             if len(self._seen.serving(SHARD)) == SHARDS:
                 return
             await asyncio.sleep(LOOK_S)
-        raise ClusterFailed(f"{SHARDS} shards did not come up within {READY_S:.0f} s")
+        raise ClusterFailed(f"{SHARDS} shards did not start within {READY_S:.0f} s")
 
     async def _schedule(self, file: Path | None) -> ImportReport:
         report, begin = ImportReport(), time.monotonic()

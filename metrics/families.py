@@ -142,7 +142,7 @@ READ = by_name(
         "Time until the next start of a job, negative if the start is due; absent if no start is scheduled.",
     ),
     Family("leader_alive", "gauge", "1 while a coordinator leads."),
-    Family("forecast_timers", "gauge", "Timers that fall due in a coming minute.", (MINUTE,)),
+    Family("forecast_timers", "gauge", "Timers that become due in a coming minute.", (MINUTE,)),
     Family(
         "forecast_peak_timers_per_second",
         "gauge",

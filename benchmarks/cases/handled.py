@@ -17,7 +17,7 @@ LOOK_S = 0.02
 
 
 async def measure(contender: Contender) -> Figures:
-    """Make all timers due at once; measure from that moment until all are completed in the database."""
+    """Make all timers due at one moment; measure from that moment until all are completed in the database."""
     count = min(COUNT, contender.drained)
     await contender.start()
     warmed = await warm_up(contender)

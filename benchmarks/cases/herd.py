@@ -46,7 +46,7 @@ async def measure(contender: Contender) -> Figures:
         told = {"fired": len(fired) / count}
         told |= {f"trickle_{name}": beside[name] for name in ("p50", "max") if beside}
         if len(fired) < count:
-            raise NotForIt(f"{count:,} at once take it more than {PATIENCE_S:.0f} s", figures | part.fill(told))
+            raise NotForIt(f"{count:,} together take it more than {PATIENCE_S:.0f} s", figures | part.fill(told))
         told["drained"] = max(it.fired_s for it in fired) - at.timestamp()
         figures |= part.fill(told)
     return figures
@@ -55,7 +55,7 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "herd",
     "A herd that is due in one instant",
-    f"100,000 timers are due in one instant, then a million; {TRICKLE} other timers fall due one by one from"
+    f"100,000 timers are due in one instant, then a million; {TRICKLE} other timers become due one by one from"
     f" {TRICKLE_AFTER_S} s later on. The figures are the time until the last timer of the herd has fired, and the lag"
     " of the other timers.",
     tuple(HERDS.values()),

@@ -50,8 +50,8 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "webhooks",
     "Webhooks",
-    f"{HERD:,} signed webhooks are due in one instant; the receiver is on the same machine, and answers at once. The"
-    " figure is the number of webhooks a second until the last one is completed in the database. Then"
+    f"{HERD:,} signed webhooks are due in one instant; the receiver is on the same machine, and answers immediately."
+    " The figure is the number of webhooks a second until the last one is completed in the database. Then"
     f" {PACE_PER_S} webhooks a second are due for {SECONDS} s, alone and beside {HANGING} webhooks for an endpoint that"
     " never answers. The figure is the delay until the receiver gets a webhook, by the clock of the one machine.",
     (HERD_PART, ALONE, BESIDE),

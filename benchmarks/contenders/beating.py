@@ -5,4 +5,4 @@ import shardclock
 
 @shardclock.job("beat", every="P1D")
 def beat(run: shardclock.Run) -> None:
-    """End at once."""
+    """End immediately."""

@@ -20,7 +20,7 @@ class Absent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """`count` timers to fire: the first is due at the moment `at`, each next timer `every_s` later (0: all at once)."""
+    """`count` timers to fire: the first is due at the moment `at`, each next timer `every_s` later (0: no later)."""
 
     count: int
     at: datetime

@@ -17,7 +17,7 @@ STARTS_S = 10.0
 
 
 class WithEndpoint(Recorded, OnRay):
-    """A cluster of two shards and its workers, an endpoint that answers at once, and an endpoint that never answers."""
+    """A cluster of two shards and its workers, a fast endpoint, and an endpoint that never answers."""
 
     left = LEFT
 

@@ -1,4 +1,4 @@
-"""Hold the recording of a run.
+"""Keep the recording of a run.
 
 calls      the calls of clients and handlers, with the answers
 changes    the changes of rows, in the transactions that committed them

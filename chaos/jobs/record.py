@@ -1,4 +1,4 @@
-"""Hold the recording of a run of jobs under faults."""
+"""Keep the recording of a run of jobs under faults."""
 
 from __future__ import annotations
 
