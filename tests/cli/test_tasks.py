@@ -50,7 +50,7 @@ def test_a_change_of_a_task_is_reported(task: Shell) -> None:
     assert task("tasks", "unclaim", 7).err == "task 7 has no assignee now\n"
     assert task("tasks", "unclaim", 7, "--json").json == {"task_key": 7, "state": "CREATED"}
     completed = task("tasks", "complete", 7)
-    assert (completed.code, completed.err) == (DONE, "task 7 is completed; its instance goes on\n")
+    assert (completed.code, completed.err) == (DONE, "task 7 is completed; its instance continues\n")
 
 
 def test_a_task_that_can_t_be_completed_is_reported_with_the_reason(task: Shell) -> None:

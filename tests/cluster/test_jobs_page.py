@@ -69,7 +69,7 @@ def type_(up: ClusterProcess, block: Block) -> None:
         line, *shown = part.splitlines()
         if line.startswith(("pip", "shardclock up")):
             continue
-        # A start that falls due during a run is skipped.
+        # A start that becomes due during a run is skipped.
         until(lambda: is_idle(up), "the run before to end")
         typed = run(*shlex.split(line)[1:], environment=up.environment, cwd=up.place)
         if shown:

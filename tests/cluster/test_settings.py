@@ -115,7 +115,10 @@ def test_a_value_that_is_not_a_number_disagrees_with_no_setting(monkeypatch: pyt
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("SHARDCLOCK_DNS", "SHARDCLOCK_DNS is no setting of ours, and changes nothing; is SHARDCLOCK_DSN meant?"),
+        (
+            "SHARDCLOCK_DNS",
+            "SHARDCLOCK_DNS is not a setting of Shardclock, and changes nothing; is SHARDCLOCK_DSN meant?",
+        ),
         ("SHARDCLOCK_LEASE", "is SHARDCLOCK_LEASE_S meant?"),
         ("shardclock_retention", "shardclock_retention is no setting"),
         ("SHARDCLOCK_METRICS_PROT", "is SHARDCLOCK_METRICS_PORT meant?"),
@@ -233,7 +236,7 @@ def test_only_variables_that_up_gives_its_host_process_are_known() -> None:
     assert len(told) == 5
     assert unknown_settings(dict.fromkeys(told, "1")) == []
     (sentence,) = unknown_settings({"SHARDCLOCK_HOST_NAME": "here"})
-    assert sentence.startswith("SHARDCLOCK_HOST_NAME is no setting of ours")
+    assert sentence.startswith("SHARDCLOCK_HOST_NAME is not a setting of Shardclock")
 
 
 def test_the_metrics_are_served_on_loopback_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

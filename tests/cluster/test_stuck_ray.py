@@ -30,7 +30,7 @@ def test_a_ray_whose_socket_was_renamed_is_restarted_and_timers_fire(place: Path
         kill(up.processes("ShardActor"))
 
         # Then `up` restarts Ray, and the timer fires
-        until(lambda: "no shard comes up" in up.said, "`up` to notice")
+        until(lambda: "no shard starts" in up.said, "`up` to notice")
         ended = lambda: run("list", "--state", "triggered", "--json", environment=up.environment).json["timers"]  # noqa: E731
         assert [timer["name"] for timer in until(ended, "the timer to fire")] == ["soon"]
         assert up.ray_dir() != before

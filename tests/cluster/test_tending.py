@@ -83,7 +83,7 @@ def test_a_part_that_can_t_be_started_does_not_end_the_other_parts(parts: Parts,
 
 
 def test_the_pauses_between_restarts_grow_until_the_part_runs(parts: Parts, clock: Clock) -> None:
-    parts.faults["Postgres"] = EmbeddedPostgresError("it did not come up")
+    parts.faults["Postgres"] = EmbeddedPostgresError("it did not start")
     tried = 0
     for _ in range(60):
         tried += "Postgres" in parts.tend()

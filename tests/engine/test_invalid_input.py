@@ -89,7 +89,7 @@ async def test_an_invalid_model_is_refused_in_one_sentence_and_leaves_no_rows(wh
         too_large = len(text) > 4 * 2**20
         assert answer.status_code == (413 if too_large else 422)
         assert answer.json()["detail"] == (
-            "the body is longer than 4,194,304 bytes; send less at once" if too_large else sentence
+            "the body is longer than 4,194,304 bytes; send a smaller body" if too_large else sentence
         )
         await assert_nothing_is_kept(it)
 
@@ -121,7 +121,7 @@ async def test_variables_of_10_mb_are_refused_from_each_source() -> None:
                 await start
         answer = await client.post("/v1/processes/p/start", json={"variables": large})
         assert (answer.status_code, answer.json()["detail"]) == (
-            413, "the body is longer than 131,072 bytes; send less at once",
+            413, "the body is longer than 131,072 bytes; send a smaller body",
         )  # fmt: skip
         assert await it.query("select 1 from shardclock.deliveries") == []
 

@@ -301,7 +301,7 @@ async def test_operators_show_and_set_a_tenants_limits(dsn: str, api: Api) -> No
     assert (await api.put("/v1/tenants/acme", {"waiters_max": 1})).json["limits"]["timers_max"] is None
 
     assert (await api.ask("DELETE", "/v1/tenants/acme")).status == 204
-    (await api.ask("DELETE", "/v1/tenants/acme")).assert_problem("not_found", 404, "'acme' has no limits of its own")
+    (await api.ask("DELETE", "/v1/tenants/acme")).assert_problem("not_found", 404, "'acme' has no own limits")
     shown = (await api.get("/v1/tenants/acme")).json
     assert (shown["own"], shown["limits"]["timers_max"], shown["used"]["timers"]) == (False, None, 1)
     assert await query(dsn, "select from shardclock.tenants") == []

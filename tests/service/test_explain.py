@@ -45,7 +45,7 @@ async def test_a_firing_that_was_late_without_a_shard_is_explained_so(dsn: str, 
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await shard.take(fire_overdue=True)
 
-    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it fell due")
+    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it became due")
 
 
 async def test_a_timer_with_a_date_in_the_past_is_explained_by_its_creation(dsn: str, shard: HolderClient) -> None:
@@ -145,7 +145,7 @@ async def test_an_overdue_timer_is_explained_by_the_event_that_it_waits_for(dsn:
     told = (await why(shard, TimerRef(old))).why
     turn = "and it waits for its turn in the ramp, which fires 150,000 timers a second, each tenant's oldest first"
     assert re.search(
-        rf"no shard was running when it fell due, {turn}; shards run since .+Z \(`shardclock ramp`\)$", told
+        rf"no shard was running when it became due, {turn}; shards run since .+Z \(`shardclock ramp`\)$", told
     )
 
     await query(dsn, "update shardclock.holders set started_at = now() - interval '1 day'")
@@ -168,7 +168,7 @@ async def test_an_overdue_timer_is_explained_by_the_lack_of_live_shards(dsn: str
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await query(dsn, "update shardclock.holders set part = null, part_count = null")
 
-    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it fell due, and no shard runs")
+    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it became due, and no shard runs")
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])

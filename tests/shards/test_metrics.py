@@ -56,7 +56,7 @@ def lags(page: Page, shard: str, timer_type: str = "USER") -> list[float]:
 
 
 async def test_each_timer_is_counted_once_on_each_path_of_firing(pool: ShardPool, node: Exporting) -> None:
-    # Given timers that the claim itself fires, leased timers that fall due, and a schedule's occurrences.
+    # Given timers that the claim itself fires, leased timers that become due, and a schedule's occurrences.
     await add_timers(pool.dsn, 40, "now() - interval '2 minutes'", timer_type="'USER'")
     await add_timers(pool.dsn, 30, "now() + i * interval '10 ms'", timer_type="'BOUNDARY'")
     rule = {"anchor": "now() - interval '0.05 s'", "repetitions": "5", "missed": "'fire_all'"}

@@ -38,7 +38,7 @@ class Records:
         return None if rows[0][0] is None else str(rows[0][0])
 
     def schedule_many(self, count: int, *, every_s: float) -> None:
-        """Schedule timers that fall due one after the other, the first in a moment."""
+        """Schedule timers that become due one after the other, the first in a moment."""
         asyncio.run(
             query(
                 self.admin_dsn,

@@ -95,8 +95,8 @@ REFUSED_REPEATS = [
     ("R/P1D/P1D", "has no valid start or end: 'P1D' is not an ISO 8601 date-time"),
     ("R/-P1D/2024-01-01T00:00:00Z", "has no valid period: '-P1D' has a minus sign"),
     ("R/2024-01-01T00:00:00Z/PT0S", "has a period of zero"),
-    ("R/2024-01-01T00:00:00Z/2024-01-01T00:00:00Z", "ends before it begins, or at once"),
-    ("R/2024-01-01T00:00:00Z/2023-01-01T00:00:00Z", "ends before it begins, or at once"),
+    ("R/2024-01-01T00:00:00Z/2024-01-01T00:00:00Z", "ends before or at its beginning"),
+    ("R/2024-01-01T00:00:00Z/2023-01-01T00:00:00Z", "ends before or at its beginning"),
     ("R/2024-01-01T00:00Z[UTC]/2024-01-02T00:00Z[Europe/Berlin]", "names the time zones Europe/Berlin and 'UTC'"),
     ("R/2024-01-01T00:00[localtime]/P1D", "'localtime' is not an IANA time zone"),
     (

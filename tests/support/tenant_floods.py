@@ -420,7 +420,7 @@ ELSEWHERE: dict[str, str] = {
     "Webhooks in a worker's memory": (
         "tests/sql/test_due_lanes.py::test_nothing_is_claimed_of_new_endpoints_of_a_tenant_that_has_used_its_share"
     ),
-    "New endpoints that a worker reads at once, while there are very many": (
+    "New endpoints that a worker reads immediately, while there are very many": (
         "tests/workers/test_lane_finder.py"
         "::test_the_first_webhook_of_a_tenant_is_claimed_soon_among_many_endpoints_of_another"
     ),
