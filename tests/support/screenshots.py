@@ -32,7 +32,8 @@ TO_PALETTE = """
         context.drawImage(image, 0, 0);
         const pixels = context.getImageData(0, 0, image.width, image.height).data;
         const counts = new Map();
-        const colour = (at) => (pixels[at] << 16) | (pixels[at + 1] << 8) | pixels[at + 2];
+        const shade = (at) => 17 * Math.round(pixels[at] / 17);  // 16 shades of each colour compress better
+        const colour = (at) => (shade(at) << 16) | (shade(at + 1) << 8) | shade(at + 2);
         for (let at = 0; at < pixels.length; at += 4) counts.set(colour(at), (counts.get(colour(at)) ?? 0) + 1);
         const split = (it) => [it >> 16, (it >> 8) & 255, it & 255];
         const kept = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map((it) => split(it[0]));
