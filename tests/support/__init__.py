@@ -56,6 +56,7 @@ The HTTP API:
     console          a browser without JavaScript, for the tests of the console
     filled_console   a large database for the console
     screenshots      make the screenshots of docs/console.md
+    live_pages       follow the stream of an open page
     outage           an installation with a fault in each part
     gateways         a gateway in the test's own process, and a client for it
     gateway_process  one gateway in a separate process

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
+import asyncpg
 import pytest
+from asyncpg.connection import LoggedQuery
 
+from shardclock_server.sql import session, session_settings
 from tests.support.console import Browser, browsing
 from tests.support.gateways import Api
 from tests.support.identity_provider import IdentityProvider, providing, signing_people_in
@@ -44,3 +47,17 @@ async def person(gateway: Api) -> AsyncIterator[Browser]:
     """Open a browser without a session."""
     async with browsing(gateway) as opened:
         yield opened
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[LoggedQuery]:
+    """Collect the statements of this process's sessions that are opened later: name it before a gateway."""
+    sent: list[LoggedQuery] = []
+
+    async def listen(dsn: str, settings: Mapping[str, str], *, timeout_s: float) -> asyncpg.Connection:
+        connection = await session_settings.connect(dsn, settings, timeout_s=timeout_s)
+        connection.add_query_logger(sent.append)
+        return connection
+
+    monkeypatch.setattr(session, "connect", listen)
+    return sent

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import asyncpg
 import pytest
 from asyncpg.connection import LoggedQuery
 
 from shardclock_server.gateway.console import caching
-from shardclock_server.sql import session, session_settings
 from shardclock_server.sql.session import CLIENT_PLANS
 from tests.support.console import Browser, browsing
 from tests.support.factories import query, value
@@ -54,21 +53,6 @@ def full(postgres: Callable[[int], Server]) -> Iterator[str]:
     server.drop(dsn)
 
 
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[LoggedQuery]:
-    """Collect the statements of all sessions of this process."""
-    sent: list[LoggedQuery] = []
-
-    async def listen(dsn: str, settings: Mapping[str, str], *, timeout_s: float) -> asyncpg.Connection:
-        connection = await session_settings.connect(dsn, settings, timeout_s=timeout_s)
-        connection.add_query_logger(sent.append)
-        return connection
-
-    monkeypatch.setattr(session, "connect", listen)
-    monkeypatch.setattr(caching, "FRESH_S", -1.0)
-    return sent
-
-
 async def first_load(browser: Browser, path: str) -> int:
     """Add up the compressed bytes of a page and its files."""
     shown = await browser.get(path, Accept_Encoding="gzip")
@@ -89,7 +73,10 @@ async def blocks_of(connection: asyncpg.Connection, sent: list[LoggedQuery]) -> 
     return blocks
 
 
-async def test_each_page_is_small_and_reads_few_blocks(full: str, statements: list[LoggedQuery]) -> None:
+async def test_each_page_is_small_and_reads_few_blocks(
+    full: str, statements: list[LoggedQuery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caching, "FRESH_S", -1.0)
     too_large, too_many = {}, {}
     connection = await asyncpg.connect(full, server_settings=dict(CLIENT_PLANS))
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
@@ -18,17 +17,7 @@ from tests.support.console import Browser
 from tests.support.console_forms import sign_in_as
 from tests.support.factories import BOUND_S, query, value
 from tests.support.gateways import Api
-
-CHANGED = b"event: changed"
-CANCEL = "select shardclock.cancel_timer(shardclock.schedule_timer(delay => 'PT1H'))"
-
-
-async def next_event(pieces: AsyncIterator[bytes]) -> bytes:
-    async with asyncio.timeout(BOUND_S):
-        async for piece in pieces:
-            if CHANGED in piece:
-                return piece
-    return b""
+from tests.support.live_pages import CANCEL, CHANGED, next_event
 
 
 async def test_one_poll_informs_all_viewers_of_a_record_of_the_log(

@@ -1,0 +1,121 @@
+"""Test that many open pages cost Postgres as much as a few, and a gateway little for each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from asyncpg.connection import LoggedQuery
+
+from shardclock_server.gateway.console import live
+from shardclock_server.gateway.waits import changes
+from tests.support.console import Browser
+from tests.support.factories import query
+from tests.support.gateway_process import gateway_process
+from tests.support.gateways import Api
+from tests.support.live_pages import CANCEL, CHANGED, next_event
+from tests.support.roles import as_role
+from tests.support.waiting import eventually
+
+VIEWERS = 500
+KIB_EACH, CPU_MS_EACH = 100, 0.5  # the CPU time of a second
+MEASURED_S = 5.0
+
+
+async def statements_of(api: Api, statements: list[LoggedQuery], viewers: int) -> list[str]:
+    """Open pages, and return the statements of ten polls."""
+    async with AsyncExitStack() as opened:
+        streams = [await opened.enter_async_context(api.stream("/console/live")) for _ in range(viewers)]
+        for pieces in streams:
+            await next_event(pieces)
+        statements.clear()
+        await eventually(lambda: _has(statements, 10))
+        return [it.query for it in statements[:10]]
+
+
+async def _has(things: Sequence[object], number: int) -> bool:
+    return len(things) >= number
+
+
+async def test_the_statements_for_open_pages_do_not_grow_with_their_number(
+    statements: list[LoggedQuery], api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "POLL_S", 0.05)
+    for name in ("REFRESH_S", "EVENT_S"):
+        monkeypatch.setattr(live, name, 0.05)
+
+    few = await statements_of(api, statements, 2)
+    many = await statements_of(api, statements, 100)
+
+    assert len({*few, *many}) == 1, "the poll of the log's end is the only statement"
+
+
+async def test_equal_pages_of_many_viewers_are_rendered_once(statements: list[LoggedQuery], browser: Browser) -> None:
+    await asyncio.gather(*(browser.get("/schedules") for _ in range(2)))
+    statements.clear()
+    await browser.get("/timers?state=paused")
+    alone = len(statements)
+    statements.clear()
+    await asyncio.gather(*(browser.get("/timers?state=triggered") for _ in range(50)))
+
+    assert 0 < len(statements) <= alone + 1
+
+
+@asynccontextmanager
+async def viewing(url: str, viewers: int, events: list[int]) -> AsyncIterator[None]:
+    """Open streams of events; `events` gets one entry for each event."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    begun = list[asyncio.StreamWriter]()
+
+    async def view() -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(f"GET /console/live HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        assert b"200" in await reader.readline()
+        begun.append(writer)
+        while piece := await reader.read(4_096):
+            events.append(piece.count(CHANGED))
+
+    tasks = [asyncio.create_task(view()) for _ in range(viewers)]
+    try:
+        await eventually(lambda: _has(begun, viewers))
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def used(pid: int) -> tuple[float, float]:
+    """Return a process's CPU time in milliseconds, and its memory in KiB."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return 1_000 * ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE") / 1_024
+
+
+@pytest.mark.exhaustive
+def test_five_hundred_viewers_cost_a_gateway_little(dsn: str) -> None:
+    events = list[int]()
+
+    async def measure(url: str, pid: int) -> tuple[float, float]:
+        _, before = used(pid)
+        async with viewing(url, VIEWERS, events):
+            began_ms, _ = used(pid)
+            until_s = time.monotonic() + MEASURED_S
+            while time.monotonic() < until_s:
+                await query(dsn, CANCEL)
+                await asyncio.sleep(0.2)
+            cpu_ms, memory = used(pid)
+        return (cpu_ms - began_ms) / MEASURED_S / VIEWERS, (memory - before) / VIEWERS
+
+    with gateway_process(as_role(dsn, "gateway")) as (url, process):
+        cpu_ms, kib = asyncio.run(measure(url, process.pid))
+
+    assert sum(events) >= VIEWERS * MEASURED_S / 2, "each viewer is told of the changes"
+    assert kib <= KIB_EACH
+    assert cpu_ms <= CPU_MS_EACH
