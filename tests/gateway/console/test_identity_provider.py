@@ -21,6 +21,7 @@ from tests.support.identity_provider import (
     SECRET,
     IdentityProvider,
     SigningKey,
+    asked_of,
     begin,
     finish,
     providing,
@@ -59,6 +60,27 @@ async def test_a_person_is_sent_to_the_provider_with_pkce_and_comes_back_with_a_
     )
     assert (row["issuer"], row["subject"], row["name"], row["groups"]) == (provider.url, "u-4711", "grace", ["ops"])
     assert (row["lasts"].total_seconds(), "scs_" in row["stored"]) == (12 * 3600, False)
+
+
+async def test_below_a_sub_path_the_addresses_and_the_cookies_of_a_sign_in_have_the_path(
+    dsn: str, provider: IdentityProvider
+) -> None:
+    path = "http://127.0.0.1:1/time"
+    async with signing_people_in(dsn, provider.url, gateway_url=path) as api, browsing(api) as person:
+        begun = await person.get("/sign-in/provider?to=%2Ftimers", Sec_Fetch_Site="same-origin")
+        asked = asked_of(begun)
+        provider.nonce = asked["nonce"]
+        attempt, _, attributes = begun.headers["Set-Cookie"].partition(";")
+        assert "Path=/time/console" in attributes
+        assert asked["redirect_uri"] == f"{path}/console/sign-in/callback"
+
+        ended = await finish(person, {"code": "c", "state": asked["state"], "iss": provider.url}, Cookie=attempt)
+
+        assert (ended.status, ended.headers["Refresh"]) == (200, "0; url=/time/console/timers")
+        session = next(it for it in person.cookies if it.key == "shardclock_session")
+        assert session["path"] == "/time/console"
+        shown = await person.get("/timers", Cookie=f"{session.key}={session.value}")
+        assert (shown.status, 'href="/time/console/schedules"' in shown.text) == (200, True)
 
 
 async def test_the_cookie_of_an_attempt_comes_back_from_the_provider_and_ends_with_the_attempt(

@@ -84,3 +84,29 @@ async def test_dead_letters_are_discarded_without_javascript(dsn: str, filled: A
         assert "3 of 3" in await page.get_by_role("main").inner_text()
 
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_events_for_operators_are_chosen_in_a_form_with_and_without_javascript(
+    dsn: str, filled: Api, scripts: bool
+) -> None:
+    async with chromium() as browser, watched(browser, java_script_enabled=scripts) as opened:
+        page = opened.page
+        await opened.open(f"{filled.url}/console/endpoints/billing")
+        await page.locator("summary", has_text="Choose the events").click()
+        await page.get_by_label("job.failed", exact=True).check()
+        await page.get_by_label("delivery.dead", exact=True).check()
+        await page.get_by_label("Failed runs in a row until the first job.failed").fill("4")
+        await page.get_by_label("The text alone").check()
+        await page.get_by_role("button", name="Choose the events").click()
+
+        await page.get_by_text("gets delivery.dead, job.failed").or_(page.get_by_text("gets job.failed")).wait_for()
+        await page.locator("summary", has_text="Choose the events").click()
+        assert await page.get_by_label("delivery.dead", exact=True).is_checked()
+        assert not await page.get_by_label("endpoint.disabled", exact=True).is_checked()
+        if scripts:
+            await opened.assert_sound()
+
+    text = "select kinds, failures_min, text_only from shardclock.event_subscriptions"
+    assert [tuple(row) for row in await query(dsn, text)] == [(["delivery.dead", "job.failed"], 4, True)]
