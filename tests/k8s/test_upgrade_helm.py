@@ -9,7 +9,7 @@ import pytest
 from tests.support.helm import add_helm
 from tests.support.kubectl import Place
 
-BAD_INPUT = 2
+BAD_INPUT, NOT_THERE = 2, 3
 BLUE = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue"}
 NAMESPACE = "shop"
 
@@ -115,3 +115,12 @@ def test_a_first_cluster_needs_no_release_of_another_one(place: Place) -> None:
     done = place.upgrade("--helm", NAMESPACE, "blue", "--cluster", "--set", "shards.replicas=1")
     assert done.returncode == 0, done.stderr
     assert place.state["releases"]["shardclock-blue"] == {"colour": "blue", "shards.replicas": "1"}
+
+
+def test_a_failed_query_of_the_clusters_ends_the_upgrade_before_a_change(place: Place) -> None:
+    place.becomes(broken="raycluster")
+    before = place.state
+    done = place.upgrade("--helm", NAMESPACE, "green")
+    assert done.returncode == NOT_THERE
+    assert done.stderr.splitlines()[-1].startswith("upgrade: whether there is a raycluster ")
+    assert place.state == before
