@@ -50,7 +50,7 @@ class Cron:
 
     @property
     def repetitions(self) -> int:
-        """Cron never ends by itself."""
+        """A cron rule has no end."""
         return WITHOUT_END
 
     @property
