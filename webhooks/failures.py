@@ -12,7 +12,7 @@ Failure = aiohttp.ClientError | OSError | ValueError  # all errors of an attempt
 
 # An unknown name and a name with an internal address have the same message. With two different messages, a tenant could
 # find the names in our own name servers, one by one.
-NO_ADDRESS = "forbidden address, or none: the host's name can't be resolved, or leads to an address that is not public"
+NO_ADDRESS = "no permitted address: the host's name can't be resolved, or leads to an address that is not public"
 SENDER_EXHAUSTED = "not sent: the sender has no socket left, or no thread to resolve the name"
 WORDS = {
     errno.ECONNREFUSED: "connection refused",
