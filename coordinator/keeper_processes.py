@@ -124,7 +124,7 @@ class KeeperProcesses:
         ]
 
     def age_s(self, actor_name: str) -> float:
-        """Return for how long an actor has been supervised."""
+        """Return the time since an actor was first supervised."""
         return time.monotonic() - self._processes[actor_name].since
 
     def node_id(self, actor_name: str) -> str:
