@@ -68,7 +68,7 @@ def add(
         typer.Option(
             "--scope",
             metavar="SCOPE",
-            help=f"The allowed scope: {', '.join(SCOPES)}; each scope includes the scopes before it.",
+            help=f"The allowed scope: {', '.join(SCOPES)}; each scope includes the earlier scopes.",
         ),
     ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="The tenant of the key. Default: default.")] = None,

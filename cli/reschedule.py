@@ -129,7 +129,7 @@ def _shift_many(
 ) -> int:
     if operation is None and yes:
         operation = secrets.token_hex(8)
-        print_note(f"this shift is --operation {operation}: with it, a repeated command moves no timer twice")
+        print_note(f"this shift is --operation {operation}: with this option, a repeated command moves no timer twice")
     if operation is not None and not 1 <= len(operation) <= OPERATION_CHARS_MAX:
         raise InvalidTimer(f"--operation {shortened(operation)} must have 1 to {OPERATION_CHARS_MAX} characters")
     change = ChangeKind(RESCHEDULE, states, {"shift": by.text, "operation": operation or ""})

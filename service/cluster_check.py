@@ -121,5 +121,5 @@ def _way_out(it: ClusterMeasures) -> str:
     if it.shards_alive == 0:
         return "start a shard with `shardclock up`"
     if it.ramp_per_s == 0:
-        return "a ramp of 0 holds it back, and `shardclock ramp default` lets it fire"
+        return "a ramp of 0 delays it, and `shardclock ramp default` lets it fire"
     return "`shardclock ramp` shows the timers that an outage left, `shardclock explain KEY` the reason of one timer"

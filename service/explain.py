@@ -127,7 +127,7 @@ def _rate(timeline: Timeline) -> str:
     if timeline.ramp.per_s is None:
         return "which has no limit"
     if timeline.ramp.per_s == 0:
-        return "which is 0 and holds all back"
+        return "which is 0 and delays all of them"
     return f"which fires {timeline.ramp.per_s:,} timers a second, each tenant's oldest first"
 
 
