@@ -8,7 +8,7 @@ from shardclock_server.gateway.settings import GatewaySettings
 ELSEWHERE = "ask another gateway"
 NO_WAIT = f"ask without wait, or {ELSEWHERE}"
 STREAM = "follow the log, lease records or wait for a run here"
-HELD_SHARE = 2  # waiting callers hold at most half of the connections
+HELD_SHARE = 2  # waiting callers use at most half of the connections
 
 
 @dataclass(frozen=True, slots=True)

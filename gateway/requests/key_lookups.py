@@ -32,7 +32,7 @@ Holder = TypeVar("Holder")
 
 @dataclass(frozen=True, slots=True)
 class SecretKind(Generic[Holder]):
-    """A kind of secret text that stands for its holder: its form, its noun, and the statement that finds holders."""
+    """A kind of secret text that identifies its holder: its form, its noun, and the statement that finds holders."""
 
     is_formed: Callable[[str], bool]
     plural: str
