@@ -1,4 +1,4 @@
-"""Hold tenants to their quotas of instances, open tasks and pending timers.
+"""Enforce the tenants' quotas of instances, open tasks and pending timers.
 
 An engine reads a tenant's remaining quota at most once a second while it is sufficient, and subtracts its own later
 writes: docs/decisions/0071-quotas-of-processes.md.

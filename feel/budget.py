@@ -1,4 +1,4 @@
-"""Count the steps of one evaluation, and hold the bounds of all evaluations.
+"""Count the steps of one evaluation, and contain the limits of all evaluations.
 
 A step is about a microsecond of work: one pass of a loop, ten nodes of its body, four items of a list that a function
 reads, or 256 characters of a text that is made or compared.

@@ -66,7 +66,7 @@ def _check_flows(node: FlowNode, definition: Definition) -> Iterator[str]:
     if node.default_flow:
         yield from _check_default(node, node.default_flow)
     if node.loop and (node.kind not in ACTIVITIES or node.tag.endswith("Event")):
-        yield "it is executed once for each of many; only tasks, sub-processes and call activities can be"
+        yield "it has a loop; only tasks, sub-processes and call activities may have one"
     if node.tag == "endEvent" and node.outgoing:
         yield "it is an end event with an outgoing flow; leave the flow out"
 
@@ -246,11 +246,11 @@ def _check_event_based(node: FlowNode, definition: Definition) -> Iterator[str]:
         if target.kind not in {NodeKind.CATCH, NodeKind.RECEIVE}:
             yield f"its flow {flow.flow_id} leads to a {target.tag}, not to a receiveTask or an event that waits"
         elif len(target.incoming) > 1:
-            yield f"{target.node_id} comes after it, and has another incoming flow; it may have none"
+            yield f"{target.node_id} comes after it, and has another incoming flow; it must not have one"
         elif target.inputs:
             yield f"{target.node_id} comes after it: {MAPS_IN}; leave its inputs out, and map its outputs"
         elif target.boundaries or target.loop:
-            yield f"{target.node_id} comes after it, and has boundary events or a loop; it may have neither"
+            yield f"{target.node_id} comes after it, and has boundary events or a loop; remove them"
 
 
 def _starts_in(node: FlowNode, definition: Definition) -> list[FlowNode]:
