@@ -33,7 +33,7 @@ class SteppedCluster(Protocol):
         """Return the time of the cluster's clock."""
 
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
-        """Move the clock, and process everything that becomes due on the way; return the new time."""
+        """Move the clock, and do all work that becomes due on the way; return the new time."""
 
     async def log(self) -> Sequence[Any]:
         """Read all records of the log, in order."""

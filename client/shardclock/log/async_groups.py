@@ -88,7 +88,7 @@ async def take_lease(
 ) -> tuple[PartitionState, int] | None:
     """Lease the free partition of a group that is furthest behind.
 
-    shape:   the partition's state, and the largest number of records under the lease; None: there is nothing to do
+    shape: the partition's state, and the largest number of records under the lease; None: no record can be read
     errors:  errors of the driver: call again; an unused lease ends by itself
     source:  client/shardclock/sql/statements/take_lease.sql
     """

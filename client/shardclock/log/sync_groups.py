@@ -85,7 +85,7 @@ def set_record_aside(driver: Driver, state: PartitionState, record_position: int
 def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tuple[PartitionState, int] | None:
     """Lease the free partition of a group that is furthest behind.
 
-    shape:   the partition's state, and the largest number of records under the lease; None: there is nothing to do
+    shape: the partition's state, and the largest number of records under the lease; None: no record can be read
     errors:  errors of the driver: call again; an unused lease ends by itself
     source:  client/shardclock/sql/statements/take_lease.sql
     """

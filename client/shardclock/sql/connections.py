@@ -26,7 +26,7 @@ class AwaitedConnection(Protocol):
 
 
 class AsyncpgConnection(Protocol):
-    """A connection of asyncpg, whose transactions are objects of their own."""
+    """A connection of asyncpg: its transactions are separate objects."""
 
     def is_in_transaction(self) -> bool:
         """Return whether a transaction is open."""

@@ -8,7 +8,7 @@
 -- in:    :asked text, a JSON object of group_name, member, lease_s and records_max
 -- out:   answer text, a JSON object of partition, partitions, position, attempts, lease, leased_records (the largest number
 --        of records in the lease) and horizon (no new record can appear up to it); no row if no partition is free, or
---        there is nothing to read
+--        no record can be read
 -- locks: the partition's row; skips locked rows
 -- index: consumers_pkey
 with a as materialized (
