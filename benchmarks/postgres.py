@@ -55,7 +55,7 @@ class Server:
             try:
                 await self._execute(f"create database {name}")
             except asyncpg.InsufficientPrivilegeError as error:
-                raise Unusable(f"{error}: each contender gets one of its own; name a role that may") from None
+                raise Unusable(f"{error}: each contender gets its own database; name a role that may") from None
             yield _named(self.dsn, name)
         finally:
             await self._execute(f"drop database if exists {name} with (force)")

@@ -18,8 +18,8 @@ def agrees_with_model(run: RunIndex) -> Iterator[str | None]:
     """Compare each instance with the hand-written paths through its model.
 
     A completed instance followed one whole path: its tokens left these nodes, each once and in order; it took these
-    signals and created these timers, tasks and jobs; and its scripts ran that often. So either a task or the timer at
-    its boundary won. The tokens of an instance that is not completed are on one of these paths.
+    signals and created these timers, tasks and jobs; and its scripts ran as often as the path contains them. So either
+    a task or the timer at its boundary won. The tokens of an instance that is not completed are on one of these paths.
     """
     for instance in run.processes.instances.values():
         process = PROCESSES.get(instance.row.process_id) if instance.rows else None

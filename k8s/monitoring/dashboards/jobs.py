@@ -158,6 +158,6 @@ SUCCESS = Row(
 
 JOBS = Dashboard(
     name="jobs",
-    description="Jobs: whether they start in time, how their runs end, and which has not succeeded for long.",
+    description="Jobs: whether they start in time, how their runs end, and which jobs have not succeeded for long.",
     rows=[HEADLINE, STARTS, RUNS, SUCCESS],
 )
