@@ -33,7 +33,7 @@ class Body(NamedTuple):
 
 
 def body(body_budget: BodyBudget, tenant: str, size: int) -> Body:
-    """Hold bytes as soon as the limit permits."""
+    """Reserve bytes as soon as the limit permits."""
     began, ends = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:

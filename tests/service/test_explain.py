@@ -154,7 +154,7 @@ async def test_an_overdue_timer_is_explained_by_the_event_that_it_waits_for(dsn:
     assert "holder 0000000000000007 has claimed it" in (await why(shard, TimerRef(claimed))).why
 
 
-@pytest.mark.parametrize(("per_s", "rate"), [(None, "which has no limit"), (0, "which is 0 and holds all back")])
+@pytest.mark.parametrize(("per_s", "rate"), [(None, "which has no limit"), (0, "which is 0 and delays all of them")])
 async def test_an_overdue_timer_is_explained_with_the_rate_of_the_ramp(
     dsn: str, shard: HolderClient, per_s: int | None, rate: str
 ) -> None:

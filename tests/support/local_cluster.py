@@ -56,7 +56,7 @@ class Records:
         until(lambda: self.fired() == count, f"{count} timers to fire")
 
     def worst_lag_s(self) -> float:
-        """Return how late the latest firing was."""
+        """Return the largest lag of a firing."""
         return float(asyncio.run(query(self.admin_dsn, LAG))[0][0])
 
     def term(self) -> int:

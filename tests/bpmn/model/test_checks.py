@@ -134,7 +134,7 @@ REFUSED = [
         "g: it has a default flow, and a parallel",
     ),
     ('<startEvent id="s"><terminateEventDefinition/></startEvent>', "", "s: a process isn't started by an error"),
-    (START.replace("/>", f">{TWICE}</startEvent>"), "", "s: it is executed once for each"),
+    (START.replace("/>", f">{TWICE}</startEvent>"), "", "s: it has a loop"),
     (START + '<userTask id="b" camunda:assignee="' + "${" * 6_000 + '"/>', "", "b: a text has 12,000 characters"),
     # Tasks that lack a required part, or have an invalid one.
     (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
