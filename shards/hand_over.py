@@ -119,7 +119,7 @@ class HandOver:
             del self._unconfirmed[gone]
 
     async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
-        """Send a statement with the places that it may use; pass on the deliveries, and notify of unclaimed ones.
+        """Send a statement with the places that it may use; pass on the deliveries, and notify of unclaimed deliveries.
 
         errors:  the errors of `send`; deliveries that the statement may have claimed are free after their leases
         """

@@ -47,7 +47,7 @@ def iterate_preview(rule: ScheduleRule, created: datetime, *, count: int) -> Ite
 def preview_from(
     rule: ScheduleRule, occurrence: ScheduledOccurrence | None, *, since: datetime, count: int
 ) -> Iterator[PreviewedOccurrence]:
-    """List an occurrence and the ones after it, regardless of the rule's repetitions.
+    """List an occurrence and the following occurrences, regardless of the rule's repetitions.
 
     shape:   at most `count` occurrences, in order; a note compares an occurrence with the one before, and the first
              occurrence with `since`

@@ -133,7 +133,7 @@ def _of_hours(hours: Sequence[int]) -> str:
 
 
 def _days(day: str, weekday: str, *, is_spring: bool) -> str:
-    """Describe the days: in Spring's cron both fields must match; in Unix cron one is enough, unless one is a star."""
+    """Describe the days. Both fields must match in Spring's cron, and in Unix cron if one field is a star."""
     both = is_spring or day.startswith("*") or weekday.startswith("*")
     by_day, by_weekday = _days_of_month(day), _weekdays(weekday, is_spring=is_spring)
     if by_day and by_weekday:
