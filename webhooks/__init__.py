@@ -7,7 +7,7 @@ this package; `service.endpoints` checks and tests endpoints with it. The module
 
     endpoint        checks an endpoint: URL, headers, secrets; one sentence for each refusal
     policy          completes a tenant's policy for an endpoint: attempts, timeouts, rate
-    addresses       decides which addresses are permitted: public ones, with the operator's exceptions
+    addresses       decides which addresses are permitted: public addresses, with the operator's exceptions
     resolver        resolves names in bounded time to few addresses, and limits each tenant's share of the threads
     guard           makes the sockets, and refuses addresses that are not permitted
     signing         Standard Webhooks: secrets, key pairs, signatures

@@ -1,4 +1,4 @@
-"""Decide which addresses a webhook may be sent to: public ones, and the networks that the operator allows."""
+"""Decide which addresses a webhook may be sent to: public addresses, and the networks that the operator allows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

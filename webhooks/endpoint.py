@@ -178,7 +178,7 @@ def _check_host(host: str, shown: str, networks: Networks) -> None:
     is_local = name == "localhost" or name.endswith(".localhost")
     if not networks.permit(address or LOOPBACK) and (address is not None or is_local):
         raise InvalidEndpoint(
-            f"{shown} its host must be public; the operator can allow networks beside the public ones"
+            f"{shown} its host must be public; the operator can allow networks beside the public networks"
             " (SHARDCLOCK_WEBHOOK_ALLOW)"
         )
 

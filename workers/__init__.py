@@ -42,7 +42,7 @@ processes.
 
     runs                runs of jobs; `run_resources` has the resources that a run reserves
     app                 the user's modules, which `shardclock.executor.describe` imports in a separate process
-    interpreter         the Python of these processes, which may have an environment of its own
+    interpreter         the Python of these processes, which may have its own environment
     python_environment  the environment variables of the processes of user code
 
     stepped             the worker for tests that move the clock; `in_process` calls handlers in the test's own process

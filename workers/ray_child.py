@@ -1,4 +1,4 @@
-"""A process of the user's code below a Ray actor, for an app with a Python of its own.
+"""A process of the user's code below a Ray actor, for an app with its own Python.
 
 Ray starts its actors with the server's Python. So the actor reserves the resources and starts the other Python as its
 child, as a worker without Ray does (`local_process`). The worker calls the child's own socket; Ray's calls pass through

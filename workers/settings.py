@@ -34,7 +34,7 @@ class WorkerSettings(KeeperSettings):
     delivery_batch: int = Field(1_000, gt=0, description="deliveries claimed, or settled, by one statement")
     webhook_http: bool = Field(False, description="whether webhooks may go to http:// too, which is not encrypted")
     webhook_allow: str = Field(
-        "", description="networks that webhooks may reach beside the public ones, such as 10.1.0.0/16, with commas"
+        "", description="networks that webhooks may reach beside the public networks, such as 10.1.0.0/16, with commas"
     )
     webhook_deny: str = Field("", description="public networks that webhooks must not reach, with commas")
 

@@ -178,7 +178,7 @@ class LiveRun:
         return self._ending_of(outcome)
 
     async def _within(self, timeout_s: float, work: Awaitable[object]) -> bool:
-        """Wait until `work` has ended, the timeout, or a request to end the run; return whether `work` has ended.
+        """Wait for the end of `work`, the timeout, or a request to end the run; return whether `work` has ended.
 
         errors:  ProcessDied  the work failed
         """

@@ -1,6 +1,6 @@
 """Plan the polls for due starts of jobs: the time of each poll, and how many starts it reads (pure).
 
-The cost of a poll grows with the number of due starts, blocked ones included. So the planner skips polls that would
+The cost of a poll grows with the number of due starts, including blocked starts. So the planner skips polls that would
 find no start. While many starts wait for few places, a poll reads only the first starts.
 """
 
@@ -103,7 +103,7 @@ class PollPlanner:
 
 
 def _next_cursor(begun: Begun, *, found: bool) -> StartCursor | None:
-    """Return the cursor of the next full poll: after the blocked starts, so that they can't hide later ones.
+    """Return the cursor of the next full poll: after the blocked starts, so that they can't hide later starts.
 
     After a poll that began a run the cursor is None: the next poll reads from the first start, because some blocked
     starts may be able to begin now.
