@@ -1,4 +1,4 @@
-"""The composition root: start all parts in one order, restart dead ones, and stop in the opposite order.
+"""The composition root: start all parts in one order, restart dead parts, and stop in the opposite order.
 
 **Start.** The settings are read from the environment once and checked together; wrong settings end the start, with one
 line for each fault. Postgres comes next: the database that the settings name, or an embedded database with its data in

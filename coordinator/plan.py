@@ -1,7 +1,7 @@
 """The steps from the actual to the desired keepers of a role: a pure function.
 
-The function decides which keepers are suspended, and which keepers get the slots of suspended ones; `takeover` decides
-which keepers are dead.
+The function decides which keepers are suspended, and which keepers get the slots of suspended keepers; `takeover`
+decides which keepers are dead.
 """
 
 from collections import Counter
