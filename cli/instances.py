@@ -239,7 +239,7 @@ def move(
             begun=begun or (),
             definition=token_moves.definition_in(stored) if stored else None,
         )
-        return await _end_sent(session, sent, instance_key, "no token of it can be moved", as_json=as_json)
+        return await _end_sent(session, sent, instance_key, "none of its tokens can be moved", as_json=as_json)
 
     return with_notification(do)
 

@@ -34,7 +34,7 @@ class Leads(Enum):
 class Preparation:
     """Write the wanted number of shards once, and the app's declarations after each change of the lead.
 
-    A database on hold may belong to another installation, which has shards and handlers of its own, so nothing is
+    A database on hold may belong to another installation, which has its own shards and handlers, so nothing is
     written to this database until the hold ends. While another cluster leads, workers call the leader's app. This
     cluster then only adds its own handlers; it withdraws other handlers when it leads. The jobs are always the leader's
     jobs.

@@ -113,7 +113,8 @@ def set_(
         str | None, typer.Option("--messages", metavar=NUMBER, help="Messages that are kept for later tokens.")
     ] = None,
     definitions: Annotated[
-        str | None, typer.Option("--definitions", metavar=NUMBER, help="Versions of processes, without deleted ones.")
+        str | None,
+        typer.Option("--definitions", metavar=NUMBER, help="Versions of processes, without deleted versions."),
     ] = None,
     schedules: Annotated[str | None, typer.Option("--schedules", metavar=NUMBER, help="Pending schedules.")] = None,
     as_json: Json = False,

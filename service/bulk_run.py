@@ -58,7 +58,7 @@ NO_PROGRESS: BulkProgress = _NoProgress()
 class BulkRun(ABC):
     """The state of one bulk run.
 
-    `actor` is the caller. `keys` are the found rows, `changed` counts the changed ones. Up to `unsure` more rows may be
+    `actor` is the caller. `keys` are the found rows, `changed` counts the changed rows. Up to `unsure` more rows may be
     changed: the answer to their change was lost. `operation_id` is None until the operation begins.
     """
 

@@ -1,4 +1,4 @@
-"""List dead letters, and redrive or discard the selected ones."""
+"""List dead letters, and redrive or discard selected letters."""
 
 import json
 from collections import Counter
@@ -69,7 +69,7 @@ class CountedLetters(NamedTuple):
 class DeadLetterChange:
     """One way to change dead letters, with its sentences.
 
-    shape:   `apply` takes the keys of the selected letters, and returns the keys of the changed ones
+    shape:   `apply` takes the keys of the selected letters, and returns the keys of the changed letters
     units:   `per_s` letters become due per second; None: all immediately
     """
 

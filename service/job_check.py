@@ -57,7 +57,7 @@ async def check_job(session: Session, name: str) -> JobCheck:
 
 
 async def late_jobs(session: Session, names: Collection[str] | None = None) -> dict[str, float]:
-    """Find the jobs with an overdue success, of all jobs or of the named ones.
+    """Find the jobs with an overdue success, of all jobs or of the named jobs.
 
     shape:   by name, the age in seconds of the oldest start that was due since the last success
     errors:  StoreUnavailable  no answer in time

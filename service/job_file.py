@@ -87,7 +87,7 @@ async def _judge(session: Session, entries: Sequence[JobEntry]) -> list[JudgedJo
 
 
 def _entries_of(content: bytes, report: FileReport, *, now: datetime) -> Iterator[tuple[int, JobEntry]]:
-    """Read the jobs of a file with their numbers; add the refused ones to the report."""
+    """Read the jobs of a file with their numbers; add the refused jobs to the report."""
     numbers: dict[str, int] = {}
     for number, said in _numbered(content, report):
         try:

@@ -17,7 +17,7 @@ from shardclock_server.timers.refusal import InvalidTimer, Refusal
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 NEAREST_MAX = 3
-KNOWN_MAX = 2_000  # the names among which the nearest ones are searched
+KNOWN_MAX = 2_000  # the names among which the nearest names are searched
 
 T = TypeVar("T")
 

@@ -38,8 +38,8 @@ def next_due_of(plan: UpcomingTimer, moment: datetime) -> UpcomingOccurrences:
     current, last = _current_occurrence(rule, plan)
     if current.due_date > moment:
         return UpcomingOccurrences(current, due=0, after=current)
-    # A client may have moved this occurrence past later ones, which then count as missed. `following` treats the missed
-    # occurrences as a shard does when it fires the current occurrence.
+    # A client may have moved this occurrence past later occurrences, which then count as missed. `following` treats the
+    # missed occurrences as a shard does when it fires the current occurrence.
     step = _step(rule, current, plan, repetitions=last, now=current.due_date)
     second, last = step.next, last_number(last, step.skipped)
     if not step.fires and second is not None:

@@ -228,7 +228,7 @@ async def cancel_operation(session: Session, wanted: OperationFilter, operation_
 def describe(operation: Operation) -> dict[str, Any]:
     """Return the fields of an operation, with the fields of its filter and the parameters of its verb.
 
-    The reason is a field of its own. The name of a shift is left out, because it is the token of a bulk request.
+    The reason is a separate field. The name of a shift is left out, because it is the token of a bulk request.
     """
     parameters = json.loads(operation.change)
     return asdict(operation) | {
