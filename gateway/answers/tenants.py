@@ -24,7 +24,7 @@ class LimitsAnswer(Answer):
     instances_max: int | None = Field(examples=[5_000], description="unfinished instances of processes")
     tasks_max: int | None = Field(examples=[5_000], description="open tasks of people")
     messages_max: int | None = Field(examples=[1_000], description="kept messages")
-    definitions_max: int | None = Field(examples=[200], description="versions of processes, without deleted ones")
+    definitions_max: int | None = Field(examples=[200], description="versions of processes, without deleted versions")
     schedules_max: int | None = Field(examples=[500], description="pending schedules")
 
     @classmethod

@@ -88,7 +88,7 @@ def respond(request: Request, template: str, values: dict[str, Any], *, status: 
         "url": partial(url_of, request),
         "asset": partial(asset_url, request),
         "here": path_of(request),
-        "can_refresh": request.method in SAFE_METHODS,  # the answer to a form has no address of its own
+        "can_refresh": request.method in SAFE_METHODS,  # the answer to a form has no address
         "now": datetime.now(UTC),
         "theme": theme_of(request),
         "message": message,

@@ -276,7 +276,7 @@ async def send_moves(request: Request, caller: Caller, instance_key: int, asked:
             definition=definition,
             tenant_id=caller.tenant_id,
         )
-        return await _sent(session, caller, instance_key, sent, "no token of it can be moved")
+        return await _sent(session, caller, instance_key, sent, "none of its tokens can be moved")
 
     return await run_idempotent(request, caller, asked, do, status=202)
 

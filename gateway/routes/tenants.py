@@ -40,7 +40,7 @@ class LimitsRequest(BaseModel):
     tasks_max: int | None = Field(None, examples=[5_000], description="open tasks of people; null: the default")
     messages_max: int | None = Field(None, examples=[1_000], description="kept messages; null: the default")
     definitions_max: int | None = Field(
-        None, examples=[200], description="versions of processes, without deleted ones; null: the default"
+        None, examples=[200], description="versions of processes, without deleted versions; null: the default"
     )
     schedules_max: int | None = Field(None, examples=[500], description="pending schedules; null: the default")
 

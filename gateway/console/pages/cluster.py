@@ -181,7 +181,9 @@ async def release(request: Request, caller: Operator) -> Response:
             found = await holds.release(session, settings.identity, silent_s=settings.silent_s, dry_run=False)
             asked.require(found)
     except _NotAsShown as changed:
-        sentence = "nothing was released: the numbers have changed since the page was shown; these are the present ones"
+        sentence = (
+            "nothing was released: the numbers have changed since the page was shown; these are the present numbers"
+        )
         return _confirm(request, caller, changed.found, status=CONFLICT.status, error=sentence)
     sentence = "the database is released" if found.released else "nothing to release: it is not on hold"
     return done(request, url_of(request, PATH), sentence)

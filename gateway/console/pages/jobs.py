@@ -61,7 +61,7 @@ class NewConfigForm(BaseModel):
 
 @router.get("/jobs")
 async def list_jobs(request: Request, gateway: CurrentGateway, caller: InstallationViewer) -> Response:
-    """List jobs with their states, and mark the late ones."""
+    """List jobs with their states, and mark the late jobs."""
     asked = filter_of(request, JobsFilter)
     found = JobPage([], {}, None)
     if asked.error is None:

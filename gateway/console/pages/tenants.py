@@ -107,7 +107,7 @@ async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
 
 @router.get("/keys")
 async def show_keys(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
-    """List API keys, also ended ones; only the owner of the schema makes, rotates and revokes keys."""
+    """List API keys, also ended keys; only the owner of the schema makes, rotates and revokes keys."""
     asked = filter_of(request, TenantFilter)
     async with gateway.pool.session(NO_TENANTS) as session:
         keys = await list_keys(session, tenant_id=asked.model.tenant, limit=KEYS_SHOWN)
