@@ -62,7 +62,7 @@ class Definitions:
         return took_s
 
     def _forget(self, wanted: int) -> None:
-        """Remove the least recently used definitions, but keep the `wanted` last ones, which this turn needs."""
+        """Remove the least recently used definitions, but keep the `wanted` last definitions, which this turn needs."""
         while len(self._kept) > wanted and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
             _, (_, forgotten) = self._kept.popitem(last=False)
             self._nodes -= _nodes_of(forgotten)

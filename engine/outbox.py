@@ -174,7 +174,7 @@ class Outbox:
         return chain.from_iterable(by_node.values() for by_node in self._opened.values())
 
     def _throw(self, thrown: SignalThrown) -> None:
-        """Throw a signal to all subscriptions, also to the unwritten ones of this instance."""
+        """Throw a signal to all subscriptions, also to the unwritten subscriptions of this instance."""
         self._thrown.append(thrown)
         receivers = [it for it, _ in self._waits() if isinstance(it, SignalOpened) and it.name == thrown.name]
         if not receivers:

@@ -168,7 +168,7 @@ ATTRIBUTES: SupportTable = {
     ),
     "isImmediate": (ignored("It is of models that aren't run. Flows take no time."),),
     "mustUnderstand": (only(*FALSE, reason="demands an extension that isn't known here; leave it out"),),
-    "expressionLanguage": (ignored("It is judged at each expression without a language and a sign of its own."),),
+    "expressionLanguage": (ignored("It is judged at each expression that has no language and no sign."),),
     **for_names(
         NOTHING,
         "targetNamespace", "exporter", "exporterVersion", "typeLanguage", "gatewayDirection", "processType", "isClosed",
