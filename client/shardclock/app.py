@@ -202,5 +202,5 @@ def _require_findable(it: Handler | Job) -> None:
     of_target = f" of target {shown(it.target)}" if isinstance(it, Handler) else ""
     raise InvalidHandler(
         f"{kind} {it.reference}{of_target} is hidden: its module has something else of that name; make {decorator} the"
-        f" outermost decorator, and give each {kind} a name of its own"
+        f" outermost decorator, and give each {kind} its own name"
     )

@@ -90,7 +90,7 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
         if taken is not None and not _is_again(taken.function, function):
             raise InvalidHandler(
                 f"target {shown(target)} is taken: {taken.reference} has it, so {handler.reference} can't;"
-                " give each function a target of its own"
+                " give each function its own target"
             )
         _handlers[target] = handler
         return function
@@ -129,7 +129,7 @@ def _made(target: str, function: FunctionOfTimer, policy: Policy) -> Handler:
     if not name.isidentifier():
         raise InvalidHandler(
             f"handler {called} can't be found by another process, which imports package.module:function;"
-            " write it as a def of its own, at the top level of a module"
+            " write it as a separate def, at the top level of a module"
         )
     signature = read_signature(function, called=called)
     takes_batch = policy.batch > 1 if signature.takes_batch is None else signature.takes_batch

@@ -127,7 +127,7 @@ def _register(made: Job) -> None:
     if taken is not None and not _is_again(taken.function, made.function):
         raise InvalidHandler(
             f"job {shown(made.name)} is taken: {taken.reference} has it, so {made.reference} can't;"
-            " give each job a name of its own"
+            " give each job its own name"
         )
     _jobs[made.name] = made
 
@@ -187,7 +187,7 @@ def _gpus(name: str, value: object, low: float, high: float) -> float:
     """Parse a number of GPUs: Ray can share one GPU, but assigns several GPUs only undivided."""
     amount = number(name, value, low, high)
     if amount > 1 and amount != int(amount):
-        raise InvalidHandler(f"{name} {amount:g} is refused: Ray gives a part of one GPU, or whole ones")
+        raise InvalidHandler(f"{name} {amount:g} is refused: Ray gives a part of one GPU, or whole GPUs")
     return amount
 
 
@@ -225,7 +225,7 @@ def _made(name: object, function: Callable[[Any], Any], rule: JobSchedule, polic
     if not function.__qualname__.isidentifier():
         raise InvalidHandler(
             f"job {called} can't be found by another process, which imports package.module:function;"
-            " write it as a def of its own, at the top level of a module"
+            " write it as a separate def, at the top level of a module"
         )
     named = function.__name__ if name is None else name
     if not isinstance(named, str) or not NAME.fullmatch(named):

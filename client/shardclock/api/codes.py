@@ -1,7 +1,7 @@
 """The form of a refusal's code, and the general codes: each has HTTP's status and the command line's exit code.
 
 `shardclock.api.refusals` has the specific codes. A specific code has the status, the exit code and the reaction of its
-general code, and a text of its own.
+general code, and its own text.
 """
 
 from dataclasses import dataclass, replace

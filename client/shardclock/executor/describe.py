@@ -1,4 +1,4 @@
-"""Print an app's handlers and jobs as JSON: a program of its own, because the user's code may end its process."""
+"""Print an app's handlers and jobs as JSON: a separate program, because the user's code may end its process."""
 
 import json
 import os

@@ -52,7 +52,7 @@ class HandlerCalls:
                 if handler.is_async:
                     outcomes = await call_batch_async(handler, timers)
                 else:
-                    # A plain function is called in a thread, because it may run an event loop of its own.
+                    # A plain function is called in a thread, because it may run its own event loop.
                     outcomes = await in_a_thread(partial(_call_plain, handler, timers))
         took_s = time.perf_counter() - began_s
         return [None if outcome is COMPLETED else outcome for outcome in outcomes], took_s

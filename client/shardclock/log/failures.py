@@ -118,7 +118,7 @@ def is_unknown_host(error: BaseException) -> bool:
 
 
 def sqlstate_of(error: BaseException) -> str:
-    """Return the SQLSTATE of an error; SQLAlchemy wraps the driver's error in an error of its own."""
+    """Return the SQLSTATE of an error; SQLAlchemy wraps the driver's error in its own error."""
     states = (getattr(it, "sqlstate", None) or getattr(it, "pgcode", None) for it in _causes_of(error))
     return next(filter(None, states), "")
 
