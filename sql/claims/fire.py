@@ -105,7 +105,7 @@ async def fire_due(
 
 
 async def prepare_to_fire(session: Session, holder: int) -> None:
-    """Open the session, and let Postgres plan the fire statement, so that the first firing is as fast as later ones.
+    """Open the session, and let Postgres plan the fire statement, so that the first firing is as fast as later firings.
 
     errors:  StoreUnavailable  no answer in time: the first firing opens the session and plans the statement
     source:  sql/claims/fire_due.sql

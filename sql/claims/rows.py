@@ -1,4 +1,4 @@
-"""The results of a shard's statements: leased timers, and the lags of fired ones."""
+"""The results of a shard's statements: leased timers, and the lags of fired timers."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Clients' verbs: schedule timers, change pending ones, and find timers, pending and ended.
+"""Clients' verbs: schedule timers, change pending timers, and find timers, pending and ended.
 
 scheduling  schedule timers
 writing     one attempt to write them

@@ -10,7 +10,7 @@
 --        element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
 --        changed_at timestamptz, resume_at timestamptz, schedule text, zone text, missed text, occurrence bigint,
 --        target text, payload text, ended_at timestamptz, holder bigint, detail text, page text; pending timers soonest
---        first, paused ones by key, ended newest first
+--        first, paused timers by key, ended newest first
 -- locks: nothing
 -- index: timers_by_tenant, timers_by_name_prefix, timers_by_process_instance, timers_by_target, timers_by_change,
 --        schedules_by_tenant or timers_by_slot; command_log_in_order

@@ -1,7 +1,7 @@
 -- Lists the possible targets of a tenant's service tasks, by the names that models use: declared handlers and endpoints.
 --
 -- in:    :tenant_id text
--- out:   target text: handlers that are not withdrawn, and the tenant's endpoints, disabled ones too
+-- out:   target text: handlers that are not withdrawn, and the tenant's endpoints, also disabled endpoints
 -- locks: nothing
 -- index: endpoints_pkey; of handlers none, the table is small
 select h.target

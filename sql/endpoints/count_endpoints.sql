@@ -1,4 +1,4 @@
--- Counts the endpoints of a tenant, also disabled ones.
+-- Counts the endpoints of a tenant, also the disabled.
 --
 -- in:    :tenant_id text
 -- out:   endpoints bigint

@@ -10,7 +10,7 @@ from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
 
 WEBHOOK = "webhook:"  # the prefix of targets that are endpoints
-# The prefix of the targets of events for operators. These deliveries have lanes of their own, so an endpoint's other
+# The prefix of the targets of events for operators. These deliveries have separate lanes, so an endpoint's other
 # deliveries don't delay them. An endpoint's name contains no slash.
 NOTIFY = f"{WEBHOOK}notify/"
 COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
@@ -167,7 +167,7 @@ async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int 
 
 
 async def count_endpoints(session: Session, tenant_id: str) -> int:
-    """Count the endpoints of a tenant, also disabled ones.
+    """Count the endpoints of a tenant, also the disabled.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/count_endpoints.sql

@@ -4,7 +4,7 @@
 --        :states text[], :reasons text[] (null: none)
 -- out:   timer_key bigint, claims integer, of each run with a job that another transaction has locked: send the run
 --        again. A run that has this state already, is to end, or has ended stays unchanged and has no row
--- locks: the jobs; skips locked ones
+-- locks: the jobs; skips locked rows
 -- index: jobs_pkey, job_runs_pkey, one probe for each run
 with given as materialized (
     select s.*

@@ -64,7 +64,7 @@ class Job:
 
 
 async def find_jobs(session: Session, *, names: Collection[str] | None = None) -> list[Job]:
-    """Read all jobs by name, or the named ones.
+    """Read the named jobs, or all jobs, in the order of their names.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/jobs/find_jobs.sql

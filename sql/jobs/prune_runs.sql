@@ -5,7 +5,7 @@
 --        :limit bigint, the limit of rows to delete
 -- out:   forgotten bigint
 -- locks: the rows that it deletes
--- index: job_runs_by_job, one probe for each job, its kept rows, and the deleted ones; jobs_pkey
+-- index: job_runs_by_job, one probe for each job, its kept rows, and the deleted rows; jobs_pkey
 with recursive me as materialized (
     select h.holder from shardclock.holders h where h.holder = :holder::bigint and h.ended_at is null and h.part = 0
 ),

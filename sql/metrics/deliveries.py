@@ -1,4 +1,4 @@
-"""Measure deliveries: the waiting ones, and the dead letters."""
+"""Measure waiting deliveries and dead letters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

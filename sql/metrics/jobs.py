@@ -58,7 +58,7 @@ async def measure_job(session: Session, name: str) -> JobMeasures | None:
 async def measure_jobs(
     session: Session, *, names: Collection[str] | None = None, most: int = JOBS_MAX, now: datetime | None = None
 ) -> JobsMeasured:
-    """Measure all jobs, or the named ones.
+    """Measure the named jobs, or all jobs.
 
     shape:   at most `most` jobs; `tick_s` is None without a shard and a worker that keep slots
     errors:  StoreUnavailable  no answer in time

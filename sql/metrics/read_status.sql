@@ -2,7 +2,7 @@
 --
 -- in:    :recent interval or null: search the oldest overdue timer only among timers due after now - recent; null:
 --        search all
--- out:   pending bigint (with the paused ones), pending_estimated boolean, paused bigint,
+-- out:   pending bigint (including paused timers), pending_estimated boolean, paused bigint,
 --        oldest_overdue_s double precision, ramp_per_s integer or null (no limit),
 --        fired bigint (firings among the last thousand records), lag_p50_ms double precision,
 --        lag_p99_ms double precision, lag_max_ms double precision (of these firings; nulls if there is none),

@@ -1,8 +1,8 @@
--- Finds the operation of this login that has been due for the longest time; leaves out locked ones.
+-- Finds the operation of this login that has been due for the longest time; leaves out locked rows.
 --
 -- in:    :now timestamptz or null
 -- out:   operation_id bigint, tenant_id text or null, verb text, change text (JSON), key_prefix text or null
--- locks: the row until the end of the statement; skips locked ones
+-- locks: the row until the end of the statement; skips locked rows
 -- index: operations_due
 select o.operation_id, o.tenant_id, o.verb, o.change::text as change, o.key_prefix
 from shardclock.operations o

@@ -2,7 +2,7 @@
 --
 -- in:    :batch integer
 -- out:   message_key bigint, of each deleted message
--- locks: the rows that it deletes; skips locked ones
+-- locks: the rows that it deletes; skips locked rows
 -- index: messages_by_age
 delete from shardclock.messages m
 where m.message_key = any (

@@ -2,7 +2,7 @@
 --
 -- in:    :batch integer
 -- out:   instance_key bigint, of each deleted key
--- locks: the rows that it deletes; skips locked ones
+-- locks: the rows that it deletes; skips locked rows
 -- index: process_starts_by_age, process_starts_pkey
 delete from shardclock.process_starts s
 where (s.tenant_id, s.idempotency_key) in (

@@ -107,7 +107,7 @@ async def find_instances(
              sql/processes/find_instances_starting.sql, sql/processes/find_instances_running.sql
     """
     filters = {"tenant_id": tenant_id, "process_id": process_id, "before": before, "page_size": page_size}
-    # Each filter has a statement of its own, because a generic plan for all filters would not begin at the rare rows.
+    # Each filter has a separate statement, because a generic plan for all filters would not begin at the rare rows.
     if business_key is not None:
         rows = await session.rows("find_instances_by_business_key", business_key=business_key, state=state, **filters)
     elif state == "INCIDENT":

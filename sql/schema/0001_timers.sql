@@ -106,7 +106,7 @@ create index timers_by_resume on shardclock.timers (resume_at) where resume_at i
 comment on table shardclock.timers is
     'Pending and paused timers only; the records of timers that have ended are in shardclock.command_log.';
 comment on column shardclock.timers.timer_key is
-    'The timer''s key; each occurrence of a schedule has a key of its own.';
+    'The timer''s key; each occurrence of a schedule has its own key.';
 comment on column shardclock.timers.process_instance_key is 'The process instance of the timer; null: none.';
 comment on column shardclock.timers.element_instance_key is 'The element instance of the timer; null: none.';
 comment on column shardclock.timers.due_date is 'The due date; for a paused timer, the end of time.';

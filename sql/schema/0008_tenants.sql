@@ -37,7 +37,7 @@ comment on column shardclock.tenants.payload_bytes_max is
     'Bytes of the payloads of pending timers, as JSON text; null: no limit.';
 comment on column shardclock.tenants.waiters_max is
     'Callers that wait for a timer''s end at the same time, at each gateway; null: no limit.';
-comment on column shardclock.tenants.endpoints_max is 'Endpoints, including disabled ones; null: no limit.';
+comment on column shardclock.tenants.endpoints_max is 'Endpoints, including disabled endpoints; null: no limit.';
 comment on column shardclock.tenants.rate_per_s is 'Writes a second, at each gateway; null: no limit.';
 comment on column shardclock.tenants.instances_max is 'Instances of processes that have not ended; null: 1,000,000.';
 comment on column shardclock.tenants.tasks_max is 'Open tasks of persons; null: 1,000,000.';

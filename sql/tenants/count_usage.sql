@@ -4,7 +4,7 @@
 --
 -- in:    :age interval: only counts that are older than this, :batch integer
 -- out:   tenant_id text, resource text, used bigint, of each new count
--- locks: the rows of tenant_usage that it writes; skips locked ones
+-- locks: the rows of tenant_usage that it writes; skips locked rows
 -- index: tenant_usage_pkey, tenants_pkey; as many rows of each resource as its quota allows
 with due as materialized (
     select u.tenant_id, u.resource, u.asked_at

@@ -1,4 +1,4 @@
--- Gives a tenant limits of its own, or changes some of its limits.
+-- Gives a tenant its own limits, or changes some of its limits.
 --
 -- in:    :tenant_id text, :given text[]: the limits to set, by their columns' names; other limits stay, :timers_max
 --        bigint or null: no limit, :payload_bytes_max bigint or null, :waiters_max bigint or null, :endpoints_max

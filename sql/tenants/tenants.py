@@ -64,7 +64,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A tenant's pending timers, with the paused ones; `payload_bytes` counts their JSON text."""
+    """A tenant's pending timers, including paused timers; `payload_bytes` counts their JSON text."""
 
     timers: int = 0
     payload_bytes: int = 0
@@ -136,7 +136,7 @@ async def find_limits(session: Session, tenant_id: str) -> Limits | None:
 
 
 async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any]) -> Tenant:
-    """Set some of a tenant's limits, by name; its other limits stay, and a new tenant has no other limits of its own.
+    """Set some of a tenant's limits, by name; its other limits stay, and a new tenant has no other limits.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/tenants/set_limits.sql
@@ -173,7 +173,7 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
 
 
 async def count_schedules(session: Session, tenant_id: str, *, most: int) -> int:
-    """Count a tenant's pending schedules, with the paused ones, up to a number.
+    """Count a tenant's pending schedules, including paused schedules, up to a number.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/functions/tenants/usage_of.sql

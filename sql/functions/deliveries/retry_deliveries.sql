@@ -3,7 +3,7 @@
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint
--- locks: the deliveries; leaves out locked ones
+-- locks: the deliveries; leaves out locked rows
 -- index: deliveries_pkey
 create or replace function shardclock.retry_deliveries(timer_keys bigint[])
 returns setof bigint

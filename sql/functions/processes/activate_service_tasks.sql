@@ -5,7 +5,7 @@
 -- out:   task_key bigint, claim integer, instance_key bigint, token bigint, node_id text, failed_attempts integer,
 --        variables jsonb, type text, process_id text, version integer, business_key text, headers jsonb, attempts_left
 --        integer, claimed_until timestamptz
--- locks: the tasks that it claims; skips locked ones
+-- locks: the tasks that it claims; skips locked rows
 -- index: deliveries_by_lane, deliveries_pkey; instances_pkey, definitions_pkey, business_keys_pkey: a probe for each
 --        task
 create or replace function shardclock.activate_service_tasks(

@@ -7,7 +7,7 @@
 --
 -- in:    most integer
 -- out:   ended integer, next_s double precision
--- locks: the timers; skips locked ones
+-- locks: the timers; skips locked rows
 -- index: timers_by_resume; timers_pkey, one probe for each timer
 -- needs: log_of
 create or replace function shardclock.end_pauses(most integer)
