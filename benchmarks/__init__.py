@@ -6,6 +6,6 @@ queues, with workers in `peers/`). `results` keeps the figures, `page` and `bars
 *scenario* (`scenarios`, `operating`, `sizing`, `parts`) measures one property of one Shardclock cluster, and prints
 JSON. Scenarios are for planners and operators of clusters.
 
-All clusters are real ones on a Postgres in a temporary directory, and all figures are read from recorded rows. Machines
+All clusters are real, on a Postgres in a temporary directory, and all figures are read from recorded rows. Machines
 differ and are noisy: compare ratios within one run, and run nothing else at the same time.
 """

@@ -1,4 +1,4 @@
-"""A cluster for one scenario, on a database of its own."""
+"""A cluster for one scenario, on a separate database."""
 
 import asyncio
 import shutil

@@ -14,7 +14,7 @@ from shardclock_server.sql.deliveries.dead_letters import (
 from shardclock_server.sql.session import Session, StoreUnavailable
 
 POLL_S = 1.0
-LIMIT = 500  # the newest dead letters; the turn a second earlier handled the older ones
+LIMIT = 500  # the newest dead letters; the turn a second earlier handled the older letters
 EVERY = DeadLetterFilter()
 
 

@@ -140,7 +140,7 @@ def _commit(values: list[Any]) -> Commit:
     return Commit(lsn, xid, datetime.fromisoformat(committed_at), made)
 
 
-# The fields of a history with a file of their own, and the reader of a row.
+# The fields of a history with a separate file, and the reader of a row.
 FILES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "calls": ("calls.ndjson", _call),
     "commits": ("commits.ndjson.gz", _commit),

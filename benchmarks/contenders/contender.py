@@ -64,7 +64,7 @@ class Firing(NamedTuple):
 
 
 class Contender(ABC):
-    """Fire the timers of one database, with processes of its own.
+    """Fire the timers of one database, with its own processes.
 
     `drained` is the number of overdue timers that the contender gets: enough for some seconds of work. `pending_most`
     is the limit of pending timers, because filling the table with more would take too long. `left` is a query for the

@@ -1,6 +1,6 @@
 """The peers: other job queues and schedulers with their work in Postgres.
 
-The workers of a peer run in processes of their own, and record the moment of each job's call. The scripts of the
+The workers of a peer run in separate processes, and record the moment of each job's call. The scripts of the
 workers are in benchmarks/peers.
 """
 

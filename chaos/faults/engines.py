@@ -60,7 +60,7 @@ async def replace_frozen_engine(sandbox: Sandbox, chance: random.Random, for_s: 
 
 
 async def cut_engine(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
-    """Break an engine's connections off, and refuse new ones for a while."""
+    """Break an engine's connections off, and refuse new connections for a while."""
     keeper = chance.choice(await sandbox.engines())
     await sandbox.proxy.cut(keeper.owns, for_s=for_s)
     return Hit(detail={"engine": keeper.holder})

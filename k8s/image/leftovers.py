@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a program of its own, in no package
+# ruff: noqa: INP001 - a separate program, in no package
 """Print the installed distributions that we don't need at run time: the tools for development.
 
 The lock pins both kinds in one file, so the image installs all of them, with hashes, and then removes these. The

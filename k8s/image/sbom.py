@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a program of its own, in no package
+# ruff: noqa: INP001 - a separate program, in no package
 """Print the software bill of materials (SBOM) of this environment in CycloneDX, without the tools for development.
 
 `cyclonedx-py` describes the whole environment, in which it runs itself. This program removes the packages of

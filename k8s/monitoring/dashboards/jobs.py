@@ -7,7 +7,7 @@ HEADLINE = Row(
     panels=[
         Stat(
             "Jobs",
-            "All jobs of the app, also disabled ones.",
+            "All jobs of the app, also the disabled.",
             unit="none",
             sparkline=False,
             queries=[Query('sum(max by (state) (shardclock_jobs{job="$job", state!="withdrawn"}))')],
