@@ -1,4 +1,4 @@
-"""Receive webhooks on a port of localhost, and accept only signed ones.
+"""Receive webhooks on a port of localhost, and accept only signed webhooks.
 
     WEBHOOK_SECRET=whsec_… python examples/webhook_receiver.py 8080
 

@@ -96,7 +96,7 @@ def test_engines_are_notified_of_a_command_s_signals_before_the_command_waits(
     [
         (["cancel", "101"], "there is nothing to cancel"),
         (["set", "101", "{}"], "its variables can't be set"),
-        (["move", "101", "--terminate", "3"], "no token of it can be moved"),
+        (["move", "101", "--terminate", "3"], "none of its tokens can be moved"),
     ],
 )
 def test_each_verb_on_an_ended_instance_reports_that_it_has_no_effect(

@@ -188,7 +188,7 @@ def test_two_apps_with_one_target_are_refused_with_both_functions(app: App) -> N
     app("other.py", handler("a", "act"))
 
     assert refusal("one", "other") == (
-        "target 'a' is taken: one:act has it, so other:act can't; give each function a target of its own"
+        "target 'a' is taken: one:act has it, so other:act can't; give each function its own target"
     )
 
 
@@ -206,7 +206,7 @@ def test_a_handler_that_its_module_hides_is_refused(app: App, text: str) -> None
 
     assert refusal("hides") == (
         "handler hides:act of target 'a' is hidden: its module has something else of that name; make @on_timer the"
-        " outermost decorator, and give each handler a name of its own"
+        " outermost decorator, and give each handler its own name"
     )
 
 

@@ -25,7 +25,7 @@ from tests.support.lossy import answering, raw
 from tests.support.sql_client import session as session_of
 
 Ask = Callable[[AsyncClient], Awaitable[object]]
-# Problems that a program can't handle have no class of their own.
+# Problems that a program can't handle have no separate class.
 WITHOUT_CLASS = {"unreadable", "wrong_method", "too_slow", "wrong_media_type"}
 HOSTILE = ["", "[]", "{", "null", '{"type": 7, "detail": "x"}', '{"type": "x"}', "<html>", "[" * 100_000]
 

@@ -13,7 +13,7 @@ from tests.support.gateways import Api
 MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
 VERBS = {
     "variables": ({"variables": {"a": 1}}, "its variables can't be set"),
-    "move": ({"terminated": [3]}, "no token of it can be moved"),
+    "move": ({"terminated": [3]}, "none of its tokens can be moved"),
     "resolve": ({"token": 3}, "it has no incident"),
 }
 

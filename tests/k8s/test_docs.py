@@ -58,7 +58,7 @@ def test_every_pod_of_our_image_can_pull_it_from_a_private_registry(place: Path)
     ours = [pod for pod in pods(objects) if any(it["image"].startswith("shardclock") for it in pod.containers)]
     assert len(ours) == 9
 
-    # Then each container has the credentials of its account, or credentials of its own
+    # Then each container has the credentials of its account, or its own credentials
     for pod in ours:
         own = pod.spec.get("imagePullSecrets")
         assert (own or accounts.get(pod.spec.get("serviceAccountName", ""))) == [{"name": "your-registry"}], pod.where

@@ -159,7 +159,7 @@ def schedule_ten_a_second(dsn: str, seconds: int) -> None:
 
 
 def worst_lag_s(dsn: str) -> float:
-    """Return the lateness of the latest timer, also of overdue ones."""
+    """Return the lateness of the latest timer, including overdue timers."""
     text = (
         "select max(extract(epoch from lag)) from ("
         " select recorded_at - due_date as lag from shardclock.command_log where intent = 'TRIGGERED'"

@@ -1,4 +1,4 @@
-"""Test that an exporter serves the reports that it receives, refuses invalid ones, and removes its socket."""
+"""Test that an exporter serves the reports that it receives, refuses invalid reports, and removes its socket."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Test monitoring on a live cluster: each panel shows data, and each fault sets off its alert.
 
-The rules are the real ones, with waits, windows and ages divided by FASTER (tests/support/rules.py, which has tests of
+The rules are the real rules, with waits, windows and ages divided by FASTER (tests/support/rules.py, which has tests of
 its own): an alert that takes five minutes takes ten seconds here. Thresholds that are not times stay the same.
 """
 
@@ -118,7 +118,7 @@ def _series(prometheus: Prometheus, query: Query, instant: bool) -> list[dict[st
 
 
 class Seen:
-    """Wait for alerts, and record the fired ones with their annotations."""
+    """Wait for alerts, and record the fired alerts with their annotations."""
 
     def __init__(self, prometheus: Prometheus) -> None:
         self._prometheus = prometheus

@@ -1,4 +1,4 @@
-"""Compare the costs of a firing with bounds that no machine changes: written log, sent statements, used memory.
+"""Compare the costs of a firing with bounds for any machine: written log, sent statements, used memory.
 
 The benchmarks measure seconds; these figures are the same on each machine, so they show each change that costs more.
 """

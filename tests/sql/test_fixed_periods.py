@@ -80,7 +80,7 @@ async def only_row(dsn: str) -> dict[str, Any]:
 
 
 async def take(shard: HolderClient) -> ScanResult:
-    """Claim the due timers, and fire the plain ones among them."""
+    """Claim the due timers, and fire the plain timers among them."""
     return await shard.take(fire_overdue=True, horizon_s=0.0, batch=BATCH)
 
 

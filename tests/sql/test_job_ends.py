@@ -1,4 +1,4 @@
-"""A cancelled job stays cancelled, the newest start replaces older ones, and old runs are deleted in time."""
+"""A cancelled job stays cancelled, the newest start replaces older starts, and old runs are deleted in time."""
 
 from __future__ import annotations
 

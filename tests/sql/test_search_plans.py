@@ -37,7 +37,7 @@ USED = """
 
 @pytest.fixture(scope="module")
 def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 60,000 timers, a third of them one tenant's, 20,000 records; tests must not change it."""
+    """Name a database with 60,000 timers, a third of one tenant, and 20,000 records; tests must not change it."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -158,7 +158,7 @@ async def test_a_window_of_due_dates_reads_only_its_rows(crowded: str) -> None:
 
 
 async def test_timers_by_change_read_only_their_page(crowded: str) -> None:
-    """The paused timers of the fixture are the only ones that a client has changed."""
+    """The paused timers of the fixture are the only timers that a client has changed."""
     for state, found in ((PAUSED, PAGE), (PENDING, 0)):
         it = await reading(crowded, state, TimerFilter("big"), order_by="change")
 

@@ -18,7 +18,7 @@ def tables(name: str, values: str, **labels: str) -> dict[str, str]:
 
 
 def shards(name: str, *values: str, **labels: str) -> dict[str, str]:
-    """Give the shards 0 and 1, each on a node of its own, the same series, or one series for each shard."""
+    """Give the shards 0 and 1, each on a separate node, the same series, or one series for each shard."""
     more = "".join(f', {label}="{value}"' for label, value in labels.items())
     return {
         f'shardclock_{name}{{job="shardclock", instance="{place}", shard="{shard}"{more}}}': values[shard % len(values)]
@@ -464,13 +464,13 @@ CASES = [
          tables("oldest_snapshot_seconds", "0+0x37 0+30x22 0+0x100")),
     Case("a snapshot of seven minutes", "ShardclockOldSnapshot",
          tables("oldest_snapshot_seconds", steady(420))),
-    Case("more dead rows than live ones", "ShardclockBloat",
+    Case("more dead rows than live rows", "ShardclockBloat",
          tables("table_dead_rows", steady(250_000), table="timers")
          | tables("table_rows", steady(200_000), table="timers"), ("ShardclockBloat",)),
-    Case("more dead rows than live ones in a table of processes", "ShardclockBloat",
+    Case("more dead rows than live rows in a table of processes", "ShardclockBloat",
          tables("table_dead_rows", steady(250_000), table="instances")
          | tables("table_rows", steady(200_000), table="instances"), ("ShardclockBloat",)),
-    Case("more dead rows than live ones for eight minutes", "ShardclockBloat",
+    Case("more dead rows than live rows for eight minutes", "ShardclockBloat",
          tables("table_dead_rows", "0+0x43 3000000+0x100", table="timers")),
     Case("dead rows that vacuum clears each minute", "ShardclockBloat",
          tables("table_dead_rows", "3000000 0 " * 60, table="timers")),

@@ -1,4 +1,4 @@
-"""The durations of test files on two quiet cores: they decide the files' order, and which ones `make check` omits."""
+"""The durations of test files on two quiet cores: they decide the files' order, and which files `make check` omits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TAKES_S = {
     "k8s/test_workers.py": 80,
 }
 # The files whose quick tests take more than about one second of processor time together, by folder: of a test's own
-# process, its commands and Postgres. `--durations=0` shows new long ones.
+# process, its commands and Postgres. `--durations=0` shows new long tests.
 LONG = {
     "bpmn/step": "evaluation_budget random",
     "chaos": "chaos plan proxy proxy_traps recorder",

@@ -1,4 +1,4 @@
-"""Give each test a migrated database of its own, on a real Postgres, in a few hundredths of a second."""
+"""Give each test its own migrated database, on a real Postgres, in a few hundredths of a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assert the code of a refusal: its sentence has a test of its own."""
+"""Assert the code of a refusal: its sentence has a separate test."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ COMMANDS = {
 
 
 async def migrate_with_roles(dsn: str, *, wall: bool = False) -> None:
-    """Set up a test's own server like the shared ones: schema, group roles and login roles, row-level security."""
+    """Set up a test's own server like the shared servers: schema, group roles and login roles, row-level security."""
     if wall:
         await ask_for_wall(dsn)
     await migrate(dsn, roles=True)

@@ -379,7 +379,7 @@ async def _connections(dsn: str) -> None:
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
             await eventually(lambda: len(api.app.state.connections) == 12)
             assert (await elsewhere.get("/v1/timers")).status == 200
-        # The gateway closed the oldest connections to admit new ones.
+        # The gateway closed the oldest connections to admit new connections.
         assert [await reader.read() for reader, _ in silent[:28]] == [b""] * 28
         for _, writer in silent:
             writer.close()

@@ -42,7 +42,7 @@ class Authority:
 
 @contextmanager
 def tls_before(dsn: str, context: ssl.SSLContext | None) -> Iterator[int]:
-    """Serve a Postgres of a Unix socket on a port of localhost: with TLS, or answering that it has no TLS.
+    """Serve a Postgres of a Unix socket on a port of localhost: with TLS, or with the answer that it has no TLS.
 
     The port is yielded.
     """

@@ -94,7 +94,7 @@ def test_a_hundred_thousand_texts_are_read_or_refused_in_no_time(random: Random)
                 read += 1
         slowest_s = max(slowest_s, time.process_time() - text_started_s)
 
-    assert 0.05 < read / TEXTS < 0.95  # the random texts must include valid and invalid ones
+    assert 0.05 < read / TEXTS < 0.95  # the random texts must include valid and invalid texts
     assert (time.process_time() - started_s) / TEXTS < 0.001
     assert slowest_s < 0.25  # measured 0.002 s; a pattern that backtracks takes minutes
 

@@ -61,7 +61,7 @@ async def refused(driver: str, dsn: str) -> str:
         return DRIVERS[driver](dsn)
 
     work = awaited if driver in ("asyncpg", "psycopg_async") else plain
-    with pytest.raises(Exception) as ended:  # noqa: PT011 - each driver has an error of its own
+    with pytest.raises(Exception) as ended:  # noqa: PT011 - each driver has its own error
         await settled(await asyncio.to_thread(consume, connect, "g", work))
     return str(ended.value)
 

@@ -149,7 +149,7 @@ async def test_all_timers_that_match_are_counted_first_and_changed_then(dsn: str
 
     counted = await browser.submit("/timers/bulk/cancel?dry_run=true", chosen)
     assert "3 pending or paused timers match. Nothing is cancelled yet." in counted.main
-    assert "Refresh" not in counted.main, "the answer to a form has no address of its own"
+    assert "Refresh" not in counted.main, "the answer to a form has no address"
     (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
     assert await recorded(dsn) == []
     done = await browser.submit("/timers/bulk/cancel", {**chosen, "token": token})

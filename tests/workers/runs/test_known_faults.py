@@ -1,4 +1,4 @@
-"""Jobs have none of the known faults of TimescaleDB's scheduler and of similar ones."""
+"""Jobs have none of the known faults of TimescaleDB's scheduler and of similar schedulers."""
 
 from __future__ import annotations
 
