@@ -178,7 +178,7 @@ def test_a_taken_target_is_refused_with_both_functions() -> None:
 
     assert str(refused.value) == (
         f"target 'order.expired' is taken: {__name__}:expire has it, so {__name__}:expire_too can't; give each function"
-        " a target of its own"
+        " its own target"
     )
     on_timer("order.other")(expire_too)
 
