@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from chaos.plan import FaultOption
 
-# A killed shard runs again after two seconds; the pause lets both shards run before the next fault begins.
+# A killed shard is replaced after two seconds. The rest is longer, so that both shards run when the next fault begins.
 _SHARDS = [
     FaultOption("kill shard", 14, rest_s=4.0),
     FaultOption("kill shard in a claim", 3, rest_s=4.0),

@@ -11,7 +11,7 @@ from shardclock_server.cli.version import print_version
 app = typer.Typer(
     name="shardclock",
     cls=Commands,
-    help="A durable timer cluster: Postgres stores each timer, and Ray actors fire it exactly once and on time.",
+    help="A durable timer cluster: Postgres stores each timer, and shards fire it exactly once and on time.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -81,9 +81,7 @@ def add(
     ] = FAILURES_MIN,
     text_only: Annotated[
         bool,
-        typer.Option(
-            "--text-only", help="Send the text alone, for a receiver that refuses other fields (Google Chat)."
-        ),
+        typer.Option("--text-only", help="Send only the text, for a receiver that refuses other fields (Google Chat)."),
     ] = False,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

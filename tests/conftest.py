@@ -100,7 +100,7 @@ def collector() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[int], Server]]:
-    """Give the server of a version, started at its first use."""
+    """Yield the server of a version, started at its first use."""
     with ExitStack() as servers:
         yield cache(lambda version: servers.enter_context(closing(Server(version))))
 
@@ -130,7 +130,7 @@ def _clone(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that keeps all slots."""
+    """Yield a holder that holds all slots."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:
         yield hand

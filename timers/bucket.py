@@ -29,7 +29,7 @@ class Bucket:
         return max(0.0, self._full_at_s - now_s)
 
     def available(self, now_s: float) -> float:
-        """Return the number of units that are free now: infinite without a limit, negative in debt."""
+        """Return the number of units that are free now: infinite if there is no limit, negative if units are owed."""
         if self.per_s is None:
             return float("inf")
         return float(int(self.burst - self.refill_s(now_s) * self.per_s + EMPTY))

@@ -42,7 +42,7 @@ class SubscribeRequest(BaseModel):
     failures_min: int = Field(
         FAILURES_MIN, description="for job.failed: the failed runs in a row until the first event", examples=[3]
     )
-    text_only: bool = Field(False, description="send the text alone, for a receiver that refuses other fields")
+    text_only: bool = Field(False, description="send only the text, for a receiver that refuses other fields")
 
 
 @router.get("", operation_id="list_subscriptions", response_model=EventSubscriptionsAnswer)

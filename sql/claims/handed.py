@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-Row: TypeAlias = tuple[Any, ...]  # the fields of a ClaimedDelivery, which the worker makes from the row
-Handed: TypeAlias = dict[int, list[Row]]  # by worker; each worker's rows in the order of the due dates
+Row: TypeAlias = tuple[Any, ...]  # the fields from which a worker makes a ClaimedDelivery
+Handed: TypeAlias = dict[int, list[Row]]  # the rows of each worker, in the order of their due dates
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from shardclock_server.sql.session import Session
 class EventSubscription:
     """The kinds of events that an endpoint gets.
 
-    A failed run of a job is an event from `failures_min` failed runs in a row on. With `text_only` the body has the
-    text alone.
+    A failed run of a job is an event from `failures_min` failed runs in a row on. With `text_only` the body has
+    only the text.
     """
 
     key: EndpointName

@@ -32,7 +32,7 @@ comment on column shardclock.event_subscriptions.kinds is 'The kinds of events t
 comment on column shardclock.event_subscriptions.failures_min is
     'For the kind job.failed: the failed runs in a row from which on a failed run is an event.';
 comment on column shardclock.event_subscriptions.text_only is
-    'Whether the body has the text alone, for a receiver that refuses unknown fields.';
+    'Whether the body has only the text, for a receiver that refuses unknown fields.';
 
 -- The table is empty most of the time: the leading coordinator takes the events once a second.
 create table shardclock.operator_events (

@@ -31,7 +31,7 @@ def turn(it: Preparation, dsn: str) -> None:
 
 
 def let_lead(dsn: str, cluster_id: str, leader: int) -> None:
-    """Give a cluster the lead, as its coordinator does."""
+    """Let a cluster lead, as its coordinator would."""
 
     async def do() -> None:
         async with Session(as_role(dsn, "shard"), application="test") as session:

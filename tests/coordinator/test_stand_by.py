@@ -223,7 +223,7 @@ class Looks:
 
 @pytest.fixture
 async def look(two: Two) -> Looks:
-    """Give Ray the lead; return the checks of Ray's shard."""
+    """Return Ray the lead; return the checks of Ray's shard."""
     await two.ray_serves()
     assert two.local._stand_by is not None
     return Looks(two.local._stand_by)

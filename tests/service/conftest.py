@@ -29,7 +29,7 @@ async def operator(dsn: str) -> AsyncIterator[Session]:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Start a worker that keeps all slots."""
+    """Start a worker that holds all slots."""
     async with JobWorker(dsn, 11) as hand:
         yield hand
 

@@ -38,7 +38,7 @@ EACH = DeliveryFilter()
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Start a worker that keeps all slots."""
+    """Start a worker that holds all slots."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:

@@ -33,14 +33,14 @@ async def other(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Yield a worker for jobs that keeps all slots; workers for deliveries are in the test files that name targets."""
+    """Yield a worker for jobs that holds all slots; workers for deliveries are in the test files that name targets."""
     async with JobWorker(dsn, 11) as hand:
         yield hand
 
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[JobWorker]:
-    """Yield another worker, which also believes that it keeps all slots."""
+    """Yield another worker, which also believes that it holds all slots."""
     async with JobWorker(dsn, 12) as hand:
         yield hand
 

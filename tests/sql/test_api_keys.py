@@ -36,14 +36,14 @@ def proof(letter: str) -> Proof:
 
 @pytest.fixture
 async def owner(each_dsn: str) -> AsyncIterator[Session]:
-    """Give a session of the owner, which may make keys."""
+    """Yield a session of the owner, which may make keys."""
     async with session(each_dsn, "owner") as operator:
         yield operator
 
 
 @pytest.fixture
 async def gateway(each_dsn: str) -> AsyncIterator[Session]:
-    """Give a session of a gateway, which reads keys."""
+    """Yield a session of a gateway, which reads keys."""
     async with session(each_dsn, "gateway") as client:
         yield client
 

@@ -83,7 +83,7 @@ CALLS = (
 
 @pytest.fixture
 async def client(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Give a superuser's session, which may change each setting, and a schema before Postgres's in the search path."""
+    """Yield a superuser's session, which may change each setting, and a schema before Postgres's in the search path."""
     await declare(dsn, job_spec())
     await query(dsn, "create schema evil")
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)

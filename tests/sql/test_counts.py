@@ -40,7 +40,7 @@ CALLS = {
 
 @pytest.fixture
 async def three(dsn: str) -> AsyncIterator[tuple[HolderClient, Sequence[int]]]:
-    """Give three timers of one process instance, the last of them paused, and a client."""
+    """Yield three timers of one process instance, the last of them paused, and a client."""
     keys = await add_timers(dsn, 3, FAR, name="'n' || i", process_instance_key="7")
     async with HolderClient(dsn) as client:
         await client.value("select shardclock.pause_timers(array[$1::bigint])", keys[2])

@@ -22,7 +22,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Give a worker that keeps all slots."""
+    """Yield a worker that holds all slots."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:
@@ -31,7 +31,7 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield another worker, which also believes that it keeps all slots."""
+    """Yield another worker, which also believes that it holds all slots."""
     await add_worker(dsn, 12)
     async with WorkerClient(dsn, 12) as hand:
         yield hand

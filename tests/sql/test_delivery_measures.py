@@ -38,7 +38,7 @@ MANY_LETTERS = """
 
 @pytest.fixture
 async def session(each_dsn: str) -> AsyncIterator[Session]:
-    """Give a session like the exporter's, on each version."""
+    """Yield a session like the exporter's, on each version."""
     async with Session(as_role(each_dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
         yield opened
 

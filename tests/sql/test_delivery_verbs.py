@@ -53,7 +53,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Give a worker that keeps all slots."""
+    """Yield a worker that holds all slots."""
     await declare(dsn, HANDLER, OTHER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, targets=[HANDLER, OTHER]) as hand:
@@ -62,7 +62,7 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def operator(dsn: str, worker: WorkerClient) -> AsyncIterator[HolderClient]:
-    """Give an operator, on a connection that a test can keep in a transaction."""
+    """Yield an operator, on a connection that a test can keep in a transaction."""
     async with HolderClient(dsn, role="shard", plans={}) as hand:
         yield hand
 

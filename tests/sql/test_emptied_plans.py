@@ -43,7 +43,7 @@ def is_probe(scan: dict[str, Any]) -> bool:
 
 @pytest.fixture(scope="module")
 def plans() -> dict[str, str]:
-    """Give the settings of the sessions of shards, workers and engines, which plan each statement once."""
+    """Return the settings of the sessions of shards, workers and engines, which plan each statement once."""
     return {**QUEUE_PLANS, "plan_cache_mode": "force_generic_plan"}
 
 

@@ -58,7 +58,7 @@ OUTCOMES: dict[str, list[tuple[str, int]]] = {
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
+    """Yield a holder that holds all slots."""
     await add_holder(dsn, ONE)
     async with HolderClient(dsn, holder=ONE, plans={}) as hand:
         yield hand
@@ -66,14 +66,14 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def other(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Give another shard."""
+    """Yield another shard."""
     async with HolderClient(shard.dsn, holder=TWO, plans={}) as hand:
         yield hand
 
 
 @pytest.fixture
 async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Give a client."""
+    """Yield a client."""
     async with HolderClient(shard.dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 

@@ -38,7 +38,7 @@ async def pages_of(client: Session, wanted: TimerFilter, *, size: int) -> list[l
 
 @pytest.fixture
 async def quiet(dsn: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Give the ended timers of a quiet tenant, newest first, in a log with many others; a step reads ten records."""
+    """Return the ended timers of a quiet tenant, newest first, in a log with many others; a step reads ten records."""
     monkeypatch.setattr(search, "STEP_LEAST", 10)
     monkeypatch.setattr(search, "STEP_MOST", 10)
     first = await end(dsn, "quiet", 3)

@@ -46,7 +46,7 @@ SCHEDULE = "select shardclock.schedule_timer(delay => 'PT1H', target => $1, tena
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give an operator's session, with an endpoint `billing` of the tenant `default`."""
+    """Yield an operator's session, with an endpoint `billing` of the tenant `default`."""
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         assert await add_endpoint(session, BILLING)
         yield session

@@ -42,7 +42,7 @@ Change = Callable[[HolderClient, int], Awaitable[object]]
 
 @pytest.fixture
 async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
+    """Yield a holder that holds all slots."""
     await add_holder(each_dsn, ME)
     async with HolderClient(each_dsn, holder=ME) as hand:
         yield hand
@@ -50,14 +50,14 @@ async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def late(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Give the same holder's other connection, with an older message on its way."""
+    """Yield the same holder's other connection, with an older message on its way."""
     async with HolderClient(shard.dsn, holder=ME) as hand:
         yield hand
 
 
 @pytest.fixture
 async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Give a client."""
+    """Yield a client."""
     async with HolderClient(shard.dsn, plans={}) as hand:
         yield hand
 

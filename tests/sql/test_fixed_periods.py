@@ -37,7 +37,7 @@ order by l.name, l.occurrence, l.intent
 
 @pytest.fixture
 async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots, with the rights of an operator."""
+    """Yield a holder that holds all slots, with the rights of an operator."""
     await add_holder(each_dsn, 1)
     async with HolderClient(each_dsn, holder=1, role=OPERATOR) as hand:
         yield hand
@@ -45,7 +45,7 @@ async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def client(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a client."""
+    """Yield a client."""
     async with HolderClient(each_dsn, plans={}) as hand:
         yield hand
 

@@ -16,7 +16,7 @@ TARGETS = (HANDLER, *(f"other.{number}" for number in range(15)))
 
 @pytest.fixture
 async def full(dsn: str) -> str:
-    """Give a database in which all due timers call a handler, with two workers and a thousand that have ended."""
+    """Return a database in which all due timers call a handler, with two workers and a thousand that have ended."""
     await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
     for part, worker in enumerate(WORKERS):

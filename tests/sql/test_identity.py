@@ -24,14 +24,14 @@ PROD, STAGING, UNNAMED = "prod", "staging", ""
 
 @pytest.fixture
 async def hand(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a client of a database on which no cluster has run."""
+    """Yield a client of a database on which no cluster has run."""
     async with HolderClient(each_dsn, holder=ME) as hand:
         yield hand
 
 
 @pytest.fixture
 async def copied(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a client of a clone of production's database, with five overdue timers."""
+    """Yield a client of a clone of production's database, with five overdue timers."""
     async with HolderClient(each_dsn, role="shard") as production:
         await start(production, PROD, holder=OTHER)
         await end_holders(production.session, [OTHER], why="stopped")

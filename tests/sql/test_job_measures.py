@@ -32,7 +32,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def session(dsn: str) -> AsyncIterator[Session]:
-    """Give a session like the exporter's."""
+    """Yield a session like the exporter's."""
     async with Session(as_role(dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
         yield opened
 

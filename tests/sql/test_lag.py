@@ -26,7 +26,7 @@ YEAR_AGO = "now() - interval '1 year'"
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots, and is also the client."""
+    """Yield a holder that holds all slots, and is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as hand:
         yield hand

@@ -24,7 +24,7 @@ MARKS = 1936221036
 
 @pytest.fixture
 async def stranger(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Give a session of a role that may connect, and has no other right."""
+    """Yield a session of a role that may connect, and has no other right."""
     name = f"stranger_{uuid4().hex}"
     await query(each_dsn, f"create role {name} login")
     connection = await asyncpg.connect(USER.sub(f"{name}:", each_dsn))

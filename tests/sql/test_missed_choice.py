@@ -40,7 +40,7 @@ PAUSES = [("PAUSED", 1), ("RESUMED", 1)]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots, and is also the client."""
+    """Yield a holder that holds all slots, and is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, plans={}, role=OPERATOR) as hand:
         yield hand

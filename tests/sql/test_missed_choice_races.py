@@ -23,7 +23,7 @@ ONE, TWO = 1, 2
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
+    """Yield a holder that holds all slots."""
     await add_holder(dsn, ONE)
     async with HolderClient(dsn, holder=ONE, plans={}) as hand:
         yield hand
@@ -31,14 +31,14 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Give a client."""
+    """Yield a client."""
     async with HolderClient(shard.dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 
 
 @pytest.fixture
 async def other(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Give another client."""
+    """Yield another client."""
     async with HolderClient(shard.dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 

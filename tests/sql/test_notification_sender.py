@@ -1,4 +1,4 @@
-"""Prove that consumers get notifications of firings soon, seldom enough to cost little, and never in the firing."""
+"""Consumers are notified soon after a firing, rarely enough to be cheap, and never in the firing's transaction."""
 
 from __future__ import annotations
 

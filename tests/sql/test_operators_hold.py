@@ -23,7 +23,7 @@ SAID = f"an operator said: {WHY}"
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give the session of an operator, on production's database."""
+    """Yield the session of an operator, on production's database."""
     await query(dsn, "select shardclock.adopt($1)", PROD)
     async with Session(as_role(dsn, "shard"), application="test") as session:
         yield session

@@ -29,7 +29,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
-    """Give two workers, each with half of the slots."""
+    """Yield two workers, each with half of the slots."""
     await declare(dsn, job_spec(overlap="queue", max_retries=3))
     async with JobWorker(dsn, 11, part=0, part_count=PARTS) as one, JobWorker(dsn, 12, part=1, part_count=PARTS) as two:
         yield [one, two]

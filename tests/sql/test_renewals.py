@@ -16,7 +16,7 @@ WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}  # no workers without a target
 
 @pytest.fixture
 async def before(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a connection with lost answers and slow commits."""
+    """Yield a connection with lost answers and slow commits."""
     async with HolderClient(each_dsn, role="shard") as hand:
         yield hand
 

@@ -56,7 +56,7 @@ async def fill(dsn: str, text: str = FILL) -> None:
 
 @pytest.fixture
 async def gateway(each_dsn: str) -> AsyncIterator[Session]:
-    """Give a session of a gateway."""
+    """Yield a session of a gateway."""
     async with session(each_dsn, "gateway") as client:
         yield client
 

@@ -26,7 +26,7 @@ class RolledBack(Exception):
 
 @pytest.fixture
 async def gateway(each_dsn: str) -> AsyncIterator[Session]:
-    """Give a session of a gateway."""
+    """Yield a session of a gateway."""
     async with session(each_dsn, "gateway") as client:
         yield client
 

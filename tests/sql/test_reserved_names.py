@@ -49,7 +49,7 @@ async def job(dsn: str) -> None:
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a client with the rights of an operator."""
+    """Yield a client with the rights of an operator."""
     async with HolderClient(dsn, plans={}, role=OPERATOR) as hand:
         yield hand
 

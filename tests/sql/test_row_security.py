@@ -43,7 +43,7 @@ COLUMNS = """
 
 @pytest.fixture
 async def filled(each_dsn: str) -> str:
-    """Give two tenants a row in each table, and the gateway every right: only policies restrict it."""
+    """Return two tenants a row in each table, and the gateway every right: only policies restrict it."""
     await add_rows(each_dsn)
     every = "select, insert, update, delete on all tables in schema shardclock"
     await query(each_dsn, f"grant {every} to shardclock_gateway")

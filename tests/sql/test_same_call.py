@@ -55,7 +55,7 @@ WAYS: list[Ask] = [by_sql, by_batch]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a shard that may schedule, too."""
+    """Yield a shard that may schedule, too."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as hand:
         yield hand

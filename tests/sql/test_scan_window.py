@@ -19,7 +19,7 @@ Outcome = Literal["quick", "slow", "refused", "stuck"]
 
 @pytest.fixture
 def rotation() -> RotatingScan:
-    """Give a rotation of half a second, before its first scan."""
+    """Return a rotation of half a second, before its first scan."""
     return RotatingScan(0.5, 2.0, long_s=0.5)
 
 

@@ -148,7 +148,7 @@ async def test_nothing_is_overdue_in_an_empty_table_or_among_future_timers(dsn: 
 
 @pytest.fixture
 async def fired_50_000(dsn: str) -> AsyncIterator[str]:
-    """Give a database with 50,000 rows that fired since an open snapshot: no vacuum can remove them."""
+    """Yield a database with 50,000 rows that fired since an open snapshot: no vacuum can remove them."""
     await add_holder(dsn, 1)
     async with old_snapshot(dsn):
         await add_fired_rows(dsn, 50_000)

@@ -32,7 +32,7 @@ TYPES = ("bigint", "integer", "text", "timestamptz", "timestamp", "interval", "b
 
 @pytest.fixture
 async def client(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Give a client's session in which other objects hide all common names of Postgres."""
+    """Yield a client's session in which other objects hide all common names of Postgres."""
     await query(each_dsn, "create schema evil")
     connection = await asyncpg.connect(each_dsn, timeout=BOUND_S)
     raises = "returns {} language plpgsql as $$ begin raise exception 'led astray: {}'; end $$"

@@ -44,7 +44,7 @@ async def backend_of(client: Session) -> int:
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Give a data directory for the test's own server."""
+    """Yield a data directory for the test's own server."""
     place = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield place
     shutil.rmtree(place)
@@ -52,7 +52,7 @@ def data_dir() -> Iterator[Path]:
 
 @pytest.fixture
 def server(data_dir: Path) -> Iterator[EmbeddedPostgres]:
-    """Give a server that a test may kill, stop or freeze."""
+    """Yield a server that a test may kill, stop or freeze."""
     server = EmbeddedPostgres.start(data_dir)
     try:
         yield server

@@ -48,7 +48,7 @@ TIMER = NewTimer.from_fields({"delay": "PT0S"})
 
 @pytest.fixture
 async def hostile(each_dsn: str) -> AsyncIterator[str]:
-    """Give a role with defaults that break every assumption, and a schema before Postgres's own in the search path."""
+    """Yield a role with defaults that break every assumption, and a schema before Postgres's own in the search path."""
     role = f"evil_{secrets.token_hex(8)}"
     await query(each_dsn, "create schema evil")
     await query(each_dsn, EVIL_NOW)
@@ -129,7 +129,7 @@ async def attempts(client: Session, drawn: Drawn, dsn: str) -> asyncio.Task[list
 
 @pytest.fixture
 def pooled(dsn: str) -> Iterator[str]:
-    """Give the database behind Debian's pgbouncer, which lends a backend for each transaction."""
+    """Yield the database behind Debian's pgbouncer, which lends a backend for each transaction."""
     with bouncer(dsn, ignored=True) as through:
         yield through
 

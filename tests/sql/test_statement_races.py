@@ -41,7 +41,7 @@ Change = Callable[[HolderClient, int], Awaitable[Any]]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a holder that keeps all slots."""
+    """Yield a holder that holds all slots."""
     await add_holder(dsn, A)
     await add_holder(dsn, B)
     async with HolderClient(dsn, holder=A) as one:
@@ -50,7 +50,7 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def other(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give another holder of all slots, which can also act as a client."""
+    """Yield another holder of all slots, which can also act as a client."""
     async with HolderClient(dsn, holder=B, role=OPERATOR) as two:
         yield two
 

@@ -27,7 +27,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Give an operator's session, with two handlers, a job, and an endpoint each of two tenants."""
+    """Yield an operator's session, with two handlers, a job, and an endpoint each of two tenants."""
     await declare(dsn, HANDLER, "cart.left")
     await declare(dsn, HANDLER)
     await declare_job(dsn, job_spec("refresh"))

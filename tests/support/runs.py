@@ -145,7 +145,7 @@ async def running_jobs(
     has_node: Callable[[RunResources], bool] = any_node_fits,
     machine: Machine | None = None,
 ) -> AsyncIterator[Worker]:
-    """Run a worker that keeps all slots and has these jobs, and drain it."""
+    """Run a worker that holds all slots and has these jobs, and drain it."""
     holder = secrets.randbits(62)
     incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
     worker = Worker(

@@ -36,7 +36,7 @@ async def working(
     *,
     is_up: bool = True,
 ) -> AsyncIterator[Worker]:
-    """Run a worker that keeps all slots, and drain it; with `is_up` its handler's process has started."""
+    """Run a worker that holds all slots, and drain it; with `is_up` its handler's process has started."""
     spec = spec or spec_of()
     worker = worker_of(dsn, processes, spec, settings)
     run = asyncio.create_task(worker.run())

@@ -222,7 +222,7 @@ class EventSubscription(Answer):
     url: str = Field(description="the endpoint's URL without its path, which may be a secret")
     kinds: tuple[str, ...]
     failures_min: int = Field(description="for job.failed: the failed runs in a row until the first event")
-    text_only: bool = Field(description="whether the body has the text alone")
+    text_only: bool = Field(description="whether the body has only the text")
     changed_at: datetime
     disabled_at: datetime | None = Field(description="since when the endpoint is disabled; null: it is enabled")
     disabled_why: str | None

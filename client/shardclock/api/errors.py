@@ -142,7 +142,7 @@ class Refused(ApiError):
 
 
 class OtherRequest(ApiError):
-    """The idempotency key came with another request within a day (422)."""
+    """The idempotency key was used for a different request within the last day (422)."""
 
 
 class TooMany(ApiError):

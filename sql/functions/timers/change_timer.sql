@@ -1,5 +1,5 @@
--- Changes one timer, found by its key or its name. If the timer ended before the lock of its row, searches again. The
--- reason of a run is its operation.
+-- Changes one timer, found by its key or its name. If the timer ended before the lock of its row, searches again. For the
+-- verb run, the reason is the name of the operation.
 --
 -- in:    verb text, timer_key bigint, name text, tenant_id text, reason text, until timestamptz, missed text
 -- out:   text

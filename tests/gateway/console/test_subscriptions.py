@@ -27,7 +27,7 @@ async def test_an_endpoint_is_subscribed_and_unsubscribed(dsn: str, api: Api, br
     form = {"kinds": "job.failed", "failures_min": 5, "text_only": "true"}
     shown = await browser.follow(await browser.submit("/endpoints/chat/subscribe", form))
     assert "endpoint webhook:chat gets job.failed" in shown.text
-    assert "Kinds job.failed Failed runs in a row 5 Body the text alone" in shown.main
+    assert "Kinds job.failed Failed runs in a row 5 Body only the text" in shown.main
     assert (await browser.submit("/endpoints/chat/subscribe", {"failures_min": 5})).status == 422
     ended = await browser.follow(await browser.submit("/endpoints/chat/unsubscribe"))
 
