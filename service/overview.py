@@ -81,6 +81,14 @@ class Attention:
     refused: Sequence[RefusedTimer]
 
     @property
+    def incident_groups(self) -> list[Sequence[FoundIncident]]:
+        """The incidents of one process, node and sentence together, the newest first; the largest group comes first."""
+        groups: dict[tuple[str, str, str], list[FoundIncident]] = {}
+        for it in self.incidents:
+            groups.setdefault((it.process_id, it.node_id, it.sentence), []).append(it)
+        return sorted(groups.values(), key=len, reverse=True)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing needs a person."""
         return not (self.dead_letters or self.incidents or self.endpoints or self.late_jobs or self.refused)

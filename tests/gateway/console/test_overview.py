@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from shardclock_server.gateway.console import caching
 from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.service.overview import judge
 from shardclock_server.sql.metrics.coming import ComingTimers, count_coming
@@ -17,6 +18,7 @@ from tests.support.console import XSS, Browser
 from tests.support.console_forms import sign_in_as
 from tests.support.deliveries import bury, declare, let_die
 from tests.support.factories import add_timers, query
+from tests.support.filled_console import add_instance
 from tests.support.sql_client import session
 
 WELL = Status(
@@ -160,3 +162,25 @@ async def test_a_timer_that_a_shard_has_paused_needs_a_person_until_it_is_resume
 
     await query(dsn, "select shardclock.resume_timer(name => 'beat')")
     assert (await browser.api.get("/v1/schedules/refused")).json == {"timers": []}
+
+
+async def test_incidents_of_one_process_node_and_sentence_are_one_row_with_their_number(
+    dsn: str, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caching, "FRESH_S", -1.0)
+    await add_instance(dsn, browser.api)
+    add = """
+        insert into shardclock.incidents (instance_key, token, node_id, sentence, raised_at)
+        select 101, i, $1, $2, now() - i * interval '1 minute' from generate_series($3::integer, $4::integer) i
+    """
+    await query(dsn, add, "charge", XSS, 1, 40)
+    await query(dsn, add, "pack", "no box", 41, 41)
+
+    shown = await browser.get("")
+
+    shown.assert_escapes()
+    assert shown.text.count("<td>Incident</td>") == 2
+    assert re.search(r"p, charge .*; 40 alike , the first \S+ \S+ 40 min", shown.main)
+    assert "p, pack no box" in shown.main
+    await query(dsn, add, "charge", XSS, 42, 120)
+    assert "or more alike" in (await browser.get("")).main
