@@ -232,9 +232,9 @@ grant execute on function
     shardclock.fail_service_task, shardclock.throw_service_task_error
 to shardclock_scheduler;
 grant execute on function
-    shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,
-    shardclock.signal_instance, shardclock.end_service_task, shardclock.end_of_task, shardclock.check_process_quota,
-    shardclock.lost_service_task, shardclock.attempts_left
+    shardclock.check_text, shardclock.check_variables, shardclock.open_starts, shardclock.close_starts,
+    shardclock.tenant_of_instance, shardclock.signal_instance, shardclock.end_service_task, shardclock.end_of_task,
+    shardclock.check_process_quota, shardclock.lost_service_task, shardclock.attempts_left
 to shardclock_scheduler;
 -- Engines, which have the shards' role, advance instances.
 grant insert, update, delete on

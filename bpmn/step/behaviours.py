@@ -44,6 +44,7 @@ from shardclock_server.feel import Json
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
+ASSIGNEE_CHARS_MAX = 200  # an index of tasks has the assignee
 
 
 def enter(step: StepContext, entry: PlannedEntry) -> None:
@@ -146,13 +147,23 @@ def _open_task(step: StepContext, token: Token, node: FlowNode) -> None:
     task = TaskOpened(
         token.key,
         node.node_id,
-        assignee=_text(step, token, work.assignee, "the assignee") if work.assignee else None,
+        assignee=_assignee(step, token, work.assignee) if work.assignee else None,
         candidate_groups=_names(step, token, work.candidate_groups),
         candidate_users=_names(step, token, work.candidate_users),
         due_date=_moment(step, token, work.due_date),
         form_key=_text(step, token, work.form_key, "the form's key") if work.form_key else None,
     )
     step.emit(task)
+
+
+def _assignee(step: StepContext, token: Token, written: Text) -> str:
+    assignee = _text(step, token, written, "the assignee")
+    if len(assignee) > ASSIGNEE_CHARS_MAX:
+        raise EvaluationFailed(
+            f"the assignee {shortened(assignee)} has {len(assignee):,} characters, and may have {ASSIGNEE_CHARS_MAX};"
+            " shorten it"
+        )
+    return assignee
 
 
 def _open_child(step: StepContext, token: Token, node: FlowNode) -> None:

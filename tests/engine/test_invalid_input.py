@@ -233,3 +233,14 @@ async def test_a_number_outside_of_double_precision_is_refused_in_sql_as_over_ht
         assert await it.query(complete, task.task_key, held) == [{"state": "COMPLETED"}]
         await it.settle()
         assert await it.state(key) == "COMPLETED"
+
+
+async def test_a_computed_assignee_that_is_too_long_is_an_incident_at_once() -> None:
+    assigned = '<extensionElements><zeebe:assignmentDefinition assignee="=a"/></extensionElements>'
+    async with running() as it:
+        await it.deploy(f'{START}<userTask id="u">{assigned}</userTask>', connected="s>u")
+        key = await it.start(a="x" * 201)
+        await it.settle()
+
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"].endswith("has 201 characters, and may have 200; shorten it")

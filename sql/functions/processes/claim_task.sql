@@ -13,6 +13,9 @@ as $$
 declare
     before text;
 begin
+    if assignee is not null then
+        perform shardclock.check_text('assignee', assignee, 200);
+    end if;
     select t.assignee into before
     from shardclock.tasks t
     where t.task_key = claim_task.task_key and t.completed_at is null
@@ -40,6 +43,6 @@ task_key: the task
 assignee: the person; null: remove the assignee
 tenant_id: refuse a task of another tenant; null: any tenant
 returns: ASSIGNED; CREATED: the task has no assignee now; TAKEN: another person has the task; COMPLETED_BEFORE: the task was completed before; CANCELED: its instance no longer waits for the task; NOT_FOUND: the task is unknown, or its instance was deleted
-errors: none
+errors: 22023 for an assignee that does not have 1 to 200 characters
 example: select shardclock.claim_task(42, 'ann');
 $$;

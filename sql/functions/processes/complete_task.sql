@@ -14,6 +14,9 @@ declare
     task shardclock.tasks;
     present_assignee text;
 begin
+    if assignee is not null then
+        perform shardclock.check_text('assignee', assignee, 200);
+    end if;
     perform shardclock.check_variables(variables);
     loop
         update shardclock.tasks t
@@ -61,6 +64,6 @@ variables: a JSON object, the results of the task
 tenant_id: refuse a task of another tenant; null: any tenant
 assignee: the person that the record names; a task of another person is refused; null: the record names the present assignee, or, without one, the role
 returns: COMPLETED; TAKEN: another person has the task; COMPLETED_BEFORE: the task was completed before, and these variables have no effect; CANCELED: the instance no longer waits for the task; NOT_FOUND: the task is unknown, or its instance was deleted
-errors: 22023 for variables that are not an object or have more than 1 MiB
+errors: 22023 for an assignee that does not have 1 to 200 characters, and for variables that are not an object or have more than 1 MiB
 example: select shardclock.complete_task(42, '{"approved": true}', assignee => 'ann');
 $$;

@@ -23,6 +23,9 @@ declare
     behind bigint[];
     signal jsonb := jsonb_build_object('kind', 'happened', 'variables', variables);
 begin
+    perform shardclock.check_text('tenant_id', tenant_id, 200);
+    perform shardclock.check_text('name', name, 200);
+    perform shardclock.check_text('correlation', correlation, 200, fewest => 0);
     perform shardclock.check_variables(variables);
     if time_to_live > interval '366 days' then
         raise exception 'time_to_live % is refused: a message is kept for at most 366 days', time_to_live
@@ -120,6 +123,6 @@ variables: a JSON object, which the token gets
 tenant_id: the tenant of the processes
 time_to_live: the time for which the message is kept, at most 366 days; 0: only for tokens that wait now
 returns: the keys of the instances that get the message now; no row: no instance waits
-errors: 22023 for variables that are not an object or have more than 1 MiB, or for a longer time_to_live
+errors: 22023 for a text of more than 200 characters, for variables that are not an object or have more than 1 MiB, or for a time_to_live of more than 366 days
 example: select shardclock.publish_message('paid', correlation => '42', time_to_live => 'PT1H');
 $$;

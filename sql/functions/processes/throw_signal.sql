@@ -17,6 +17,8 @@ declare
     newest bigint;
     got record;
 begin
+    perform shardclock.check_text('tenant_id', tenant_id, 200);
+    perform shardclock.check_text('name', name, 200);
     perform shardclock.check_variables(variables);
     select count(*), max(f.subscription_key) into receivers, newest
     from (
@@ -83,6 +85,6 @@ variables: a JSON object, which each instance gets
 tenant_id: the tenant of the processes
 returns: the keys of the instances that get the signal; no row: no instance waits. If the signal is sent in parts, the keys of
 the new instances are missing
-errors: 22023 for variables that are not an object or have more than 1 MiB
+errors: 22023 for a text of more than 200 characters, and for variables that are not an object or have more than 1 MiB
 example: select shardclock.throw_signal('stop-all');
 $$;

@@ -1,0 +1,47 @@
+"""A text that is too short or too long for its column is refused in a sentence, and not by an index of Postgres."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from tests.support.factories import query
+
+# Random letters: Postgres compresses a repeated letter, so that it fits into an index.
+LONG = "(select string_agg(md5(i::text), '') from generate_series(1, 400) i)"
+REFUSED = {
+    "1 to 200": [
+        "publish_message({})",
+        "publish_message({}, time_to_live => '1 hour')",
+        "publish_message('paid', tenant_id => {}, time_to_live => '1 hour')",
+        "throw_signal({})",
+        "throw_signal('stop', tenant_id => {})",
+    ],
+    "0 to 200": ["publish_message('paid', {}, time_to_live => '1 hour')"],
+}
+
+
+@pytest.mark.parametrize("text", ["null", "''", "repeat('x', 201)", LONG])
+@pytest.mark.parametrize(("call", "length"), [(call, length) for length, calls in REFUSED.items() for call in calls])
+async def test_a_text_of_a_message_or_signal_has_a_length(dsn: str, call: str, length: str, text: str) -> None:
+    asked = f"select shardclock.{call.format(text)}"
+    if length == "0 to 200" and text == "''":
+        assert await query(dsn, asked) == []
+        return
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=f"is refused: give {length} characters"):
+        await query(dsn, asked)
+
+
+@pytest.mark.parametrize("text", ["''", "repeat('x', 201)", LONG])
+@pytest.mark.parametrize("call", ["claim_task(7, {})", "complete_task(7, assignee => {})"])
+async def test_an_assignee_has_a_length(dsn: str, call: str, text: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=r"assignee '.*' is refused: give 1 to 200 characters"):
+        await query(dsn, f"select shardclock.{call.format(text)}")
+
+
+@pytest.mark.parametrize(
+    "lists", ["'{null}', '{}'", "'{}', '{a,null}'", "'{{1,2},{3,4}}', '{}'", "'{}', '{{a,b},{c,d}}'"]
+)
+async def test_a_move_with_a_null_or_a_list_inside_a_list_is_refused(dsn: str, lists: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="without nulls and without lists inside"):
+        await query(dsn, f"select shardclock.move_tokens(7, {lists})")
