@@ -41,7 +41,7 @@ SEED = 7
 SECONDS = 60.0
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
-LATE_S = 2.5  # two trials share two cores; each mistake delays timers by more than this
+LATE_S = 2.5  # two trials on two cores delay timers by less than this, and each mistake by more
 TRIAL_S = 400.0
 RESTART_S = 40.0  # longer than the windows of consecutive faults, so the other shards must take over
 

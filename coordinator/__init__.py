@@ -15,8 +15,8 @@ chooses the nodes for the keepers of a role.
 
 Of the coordinators of two clusters on one database, one leads: the leader's lease and term are a row in Postgres
 (`sql.cluster.leadership`). The other coordinator stands by: its keepers run without slots, so that this cluster can
-take over the lead without making a timer late. `up` runs local keepers in addition to its own Ray, and these are a
-cluster that stands by, too (`stand_by`). This local cluster has keepers only while it leads, and `up` tells it when Ray
+take over the lead without making a timer late. `up` runs local keepers beside its own Ray. These local keepers are also
+a cluster that stands by (`stand_by`). This local cluster has keepers only while it leads, and `up` tells it when Ray
 is lost. `lead_lapses` measures how well Ray's cluster uses the lead. A cluster that stops continues to serve until
 another cluster has taken its slots (`succession`).
 

@@ -31,7 +31,7 @@ class CoordinatorSettings(BaseModel):
         30.0, gt=0, description="how long a worker that is one too many, or on a leaving node, may finish its calls"
     )
     handover_s: float = Field(5.0, gt=0, description="how long a cluster that stops fires on for one that stands by")
-    forecast_s: float = Field(5.0, gt=0, description="between two readings of the forecast, under a policy")
+    forecast_s: float = Field(5.0, gt=0, description="between two reads of the forecast, if a policy of scale is set")
     shards_ahead_s: float = Field(120.0, gt=0, description="how long before a spike its shards are there")
     nodes_ahead_s: float = Field(300.0, gt=0, description="how long before a spike Ray's autoscaler is asked for nodes")
     give_back_s: float = Field(300.0, gt=0, description="how long a need is remembered before shards are given back")

@@ -61,7 +61,7 @@ class Life:
 
 
 def new_incarnation(role: str, cluster_id: str, actor_name: str, *, identity: str, node_id: str) -> Incarnation:
-    """Create the incarnation of a keeper in this process, with a new random holder."""
+    """Create the incarnation of a keeper in this process, with a new random number of its holder."""
     return Incarnation(
         holder=secrets.randbits(HOLDER_BITS),
         cluster_id=cluster_id,

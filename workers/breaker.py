@@ -31,7 +31,7 @@ class BreakerSettings(BaseModel):
 
     concurrency: int = Field(50, gt=0, description="concurrent requests of one worker")
     at_first: int = Field(5, gt=0, description="concurrent requests to a new endpoint, because it may hang")
-    per_s: float | None = Field(None, gt=0, description="begun in a second, from one worker; None: no limit")
+    per_s: float | None = Field(None, gt=0, description="requests that one worker begins per second; None: no limit")
     failures_max: int = Field(5, gt=0, description="failures in a row that open it")
     window_s: float = Field(60.0, gt=0, description="over which the share of failures is counted")
     share_max: float = Field(0.5, gt=0, le=1, description="share of failures in a window that opens it")

@@ -132,7 +132,7 @@ class HandlerQueue:
                 slot.end()
 
     def drop(self, lost: Collection[Claim]) -> None:
-        """Drop waiting deliveries that another worker has claimed; a call can't be taken back."""
+        """Drop deliveries that another worker has claimed; a delivery whose call has begun stays."""
         for queue in (self._waiting, self._suspects):
             kept = [it for it in queue if it.claim not in lost]
             queue.clear()

@@ -43,7 +43,7 @@ create index command_log_by_operation on shardclock.command_log ((detail ->> 'op
 where detail ->> 'operation' is not null;
 
 comment on table shardclock.command_log is
-    'Append-only, in the order of position. Read it by shardclock.read_log: a reader of the table may skip records, '
+    'Append-only, in the order of position. Read it with shardclock.read_log: a query of the table can miss records, '
     'because a position is drawn before its transaction commits.';
 comment on column shardclock.command_log.position is
     'Drawn only by the column''s default, while the timer''s row is locked, so that a timer''s records have the order of '

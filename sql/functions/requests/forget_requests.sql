@@ -1,5 +1,5 @@
 -- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. Answers are kept for 24
--- hours; the other 12 hours allow for a wrong clock, and for transactions that still read the slot at midnight. So the
+-- hours; the further 12 hours allow for a wrong clock, and for transactions that still read the slot at midnight. So the
 -- caller must call the function in the second half of each day.
 --
 -- in:    nothing

@@ -1,4 +1,4 @@
--- Locks the free partition of a group that is furthest behind, to work on it in this transaction.
+-- Locks one of a group's free partitions, the one furthest behind, until the transaction ends.
 --
 -- A lease or a wait that ends impossibly late is ignored: Postgres's clock was ahead when it was written.
 --
