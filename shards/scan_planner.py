@@ -14,7 +14,7 @@ DIRECT_S = 0.002  # the time between two claims while the shard fires directly
 RATED_S = 0.5  # the rate of firings is measured over at least this time
 # Full-scan period: own slots 0.5 s, all slots 10 s; longer when scans are slower than the pause between them.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
-# A timer of a delay of zero is due before its transaction commits, and visible only after the commit. So a scan ahead
+# A timer with a delay of zero is due before its transaction commits, and visible only after the commit. So a scan ahead
 # also reads due dates that passed at most this time ago. A scan for the newest timers finds timers that commit later.
 COMMIT_S = 0.125
 RECENT_S = 2.0  # an earlier scan has seen older due dates, or a full scan of the slot finds them
