@@ -70,7 +70,7 @@ class UserProcess:
 
     @property
     def is_reached(self) -> bool:
-        """Return whether there is an open socket."""
+        """Return whether a socket is open."""
         return self._socket is not None and self._socket.is_open
 
     async def ready(self) -> None:
