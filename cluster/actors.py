@@ -1,7 +1,7 @@
 """The actors as Ray runs them: with our log format and the node's database.
 
 The actors configure their logs themselves. A set-up hook in Ray's runtime environment could do that, too. But Ray can't
-start an actor with a hook in a process that it started in advance, so the first firing came three seconds later.
+start an actor with a hook in a process that Ray started in advance: the first firing came three seconds later.
 """
 
 from functools import partial
