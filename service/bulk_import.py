@@ -23,7 +23,7 @@ class UnreadableLine(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """One line that was not scheduled."""
+    """A line that was not scheduled."""
 
     number: int
     line: bytes
