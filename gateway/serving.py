@@ -192,12 +192,12 @@ def _why_not(host: str, port: int, error: OSError | UnicodeError) -> str:
     """Word why the gateway can't listen: the port is at fault, or the host is."""
     if isinstance(error, OSError) and error.errno in PORT_FAULTS:
         return (
-            f"the port {port} of {host} can't be listened on ({error.strerror or error}):"
+            f"the port {port} of {host} can't be opened ({error.strerror or error}):"
             " set SHARDCLOCK_GATEWAY_PORT to a free one, or to 0 for any"
         )
     why = isinstance(error, OSError) and error.strerror
     return (
-        f"the host {host} can't be listened on ({why or error}): set SHARDCLOCK_GATEWAY_HOST to an address of this"
+        f"the host {host} can't be opened ({why or error}): set SHARDCLOCK_GATEWAY_HOST to an address of this"
         " machine, such as 127.0.0.1, or to 0.0.0.0 for all"
     )
 
