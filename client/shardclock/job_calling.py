@@ -128,4 +128,4 @@ class JobCall:
             judged: Outcome = outcome_of(error)
             return judged
         said = "" if isinstance(error, RunCanceled | asyncio.CancelledError) else f": {reason_of(error)}"
-        return Canceled(one_line(f"it ended when it was told to{said}"))
+        return Canceled(one_line(f"it ended on request{said}"))
