@@ -121,7 +121,7 @@ async def _require_own_backend(connection: asyncpg.Connection, wanted: Mapping[s
     assert row is not None
     promised = connection.get_server_pid()
     if row["pid"] != promised:
-        raise PoolerInBetween(f"backend {promised} was promised and {row['pid']} answers; {_NO_POOLER}")
+        raise PoolerInBetween(f"backend {promised} is expected and {row['pid']} answers; {_NO_POOLER}")
     for name, found in zip(names, row["settings"], strict=True):
         if found != wanted[name]:
             raise PoolerInBetween(f'{name} is "{found}" where the session asked for "{wanted[name]}"; {_NO_POOLER}')

@@ -122,7 +122,7 @@ async def fail_service_task(
 ) -> str:
     """Report the failure of a service task; return RETRIED, or DEAD: the task's instance has an incident.
 
-    Without `retries`, another attempt follows if the model's limit of attempts, by default three, leaves one.
+    Without `retries`, another attempt follows until the model's limit of attempts, by default three, is reached.
 
     shape:   for another result, a state as `complete_service_task` returns it
     errors:  StoreUnavailable  the outcome is unknown: call again

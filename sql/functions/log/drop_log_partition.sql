@@ -29,7 +29,8 @@ begin
     if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
         return;
     end if;
-    -- A day counts as passed if the next day was recorded too: the day before a jump of the clock doesn't count.
+    -- A day counts as passed only if the next day was recorded, too; so the day before a jump of the clock does not
+    -- count.
     if keep_days > (
         select count(*)
         from shardclock.log_days d
