@@ -40,7 +40,7 @@ class MetricsServer:
             self._server = _Server((host, port), pages)
         except OSError as error:
             raise PortTaken(
-                f"the metrics port {port} of {host} can't be listened on ({error.strerror}): "
+                f"the metrics port {port} of {host} can't be opened ({error.strerror}): "
                 "set SHARDCLOCK_METRICS_PORT to a free one, or to 0 for any"
             ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, args=(CLOSE_S,), name="metrics", daemon=True)

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - a separate program, in no package
 """Print the installed distributions that we don't need at run time: the tools for development.
 
-The lock pins both kinds in one file, so the image installs all of them, with hashes, and then removes these. The
-arguments are the extras that the image has. Our own distributions need not be installed.
+The lock pins both kinds in one file. So the image installs all of them, with hashes, and then removes the development
+tools. The arguments are the extras that the image has. Our own distributions need not be installed.
 """
 
 import re
