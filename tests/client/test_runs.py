@@ -180,7 +180,7 @@ def test_an_async_run_is_cancelled_where_it_waits(declare_job: Declare) -> None:
     call.cancel()
     thread.join(BOUND_S)
 
-    assert ended == [Canceled("it ended when it was told to")]
+    assert ended == [Canceled("it ended on request")]
 
 
 def test_a_plain_run_ends_at_its_next_progress_or_checks_for_a_cancel_itself(declare_job: Declare) -> None:
@@ -203,7 +203,7 @@ def test_a_plain_run_ends_at_its_next_progress_or_checks_for_a_cancel_itself(dec
     call.cancel()
     told.set()
     thread.join(BOUND_S)
-    assert ended == [Canceled("it ended when it was told to")]
+    assert ended == [Canceled("it ended on request")]
 
     call = call_of(declare_job(looks))
     call.cancel()
@@ -217,7 +217,7 @@ def test_an_async_run_that_is_cancelled_before_it_begins_does_not_begin(declare_
     call = call_of(declare_job(never))
     call.cancel()
 
-    assert call.run() == Canceled("it ended when it was told to")
+    assert call.run() == Canceled("it ended on request")
 
 
 async def test_run_of_works_within_an_event_loop_too(declare_job: Declare) -> None:

@@ -66,10 +66,10 @@ def test_a_function_may_choose_the_pause_and_a_misfit_config_is_not_retried() ->
 def test_the_reason_of_a_request_to_end_decides_the_outcome(
     stop_reason: StopReason | None, outcome: RunOutcome, fails: bool, delay_s: float | None
 ) -> None:
-    stopped = ending(Canceled("it ended when it was told to"), stop_reason=stop_reason, retry_period_s=30.0)
+    stopped = ending(Canceled("it ended on request"), stop_reason=stop_reason, retry_period_s=30.0)
 
     assert (stopped.outcome, stopped.fails, stopped.delay_s) == (outcome, fails, delay_s)
-    assert "it ended when it was told to" in (stopped.reason or "")
+    assert "it ended on request" in (stopped.reason or "")
 
 
 def test_a_run_that_returns_after_a_request_to_end_succeeds() -> None:

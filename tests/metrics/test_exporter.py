@@ -140,7 +140,7 @@ def test_a_port_that_is_taken_is_named_and_reports_are_received_until_it_is_free
 
 @pytest.mark.parametrize("host", ["256.0.0.1", "203.0.113.7"])
 def test_a_foreign_host_is_refused_with_its_name(host: str) -> None:
-    with pytest.raises(PortTaken, match=f"of {re.escape(host)} can't be listened on"), exporting(host=host):
+    with pytest.raises(PortTaken, match=f"of {re.escape(host)} can't be opened"), exporting(host=host):
         pass
 
 

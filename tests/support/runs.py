@@ -86,7 +86,7 @@ class FakeRunProcess:
             raise ProcessDied("the run's process ended: exit code 9", may_live=self.may_live)
         if self.told.is_set() and self.heeds:
             self.told.clear()
-            return Canceled("it ended when it was told to"), self.seen
+            return Canceled("it ended on request"), self.seen
         return self.play(order), self.seen
 
     async def poll(self, *, lives_s: float) -> ReportSnapshot:

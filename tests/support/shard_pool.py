@@ -25,7 +25,7 @@ FIRED = (
 
 
 class ShardPool:
-    """Keep the shards of one database, and a connection of the test's own to it."""
+    """Keep the shards of one database, and the test's own connection to this database."""
 
     def __init__(self, dsn: str, db: asyncpg.Connection) -> None:
         self.dsn = dsn

@@ -94,7 +94,7 @@ def test_each_poll_extends_a_run_and_a_cancel_ends_it(place: Path) -> None:
     code, (kind, outcome, _) = made(place, "waits", 1.0, looks=3, cancels=True)
 
     assert (code, kind) == (0, "Canceled")
-    assert outcome["reason"] == "it ended when it was told to"
+    assert outcome["reason"] == "it ended on request"
 
 
 @pytest.mark.slow

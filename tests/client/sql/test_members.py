@@ -48,7 +48,7 @@ async def test_work_and_connection_that_do_not_fit_are_refused_at_once(dsn: str,
 async def test_a_connection_through_a_pooler_is_refused(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AsyncAsyncpg, "backend", 1)
 
-    with pytest.raises(PoolerInBetween, match=r"backend 1 was promised.*not to a connection pooler"):
+    with pytest.raises(PoolerInBetween, match=r"backend 1 is expected.*not to a connection pooler"):
         await consume(connecting(dsn), "g", awaited)
 
 

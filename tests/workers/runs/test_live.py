@@ -106,7 +106,7 @@ async def test_a_run_that_is_cancelled_ends_with_the_reason(process: FakeRunProc
     done = await ended(live, lambda: live.request_end(StopReason.BY_CLIENT, "wrong city"), process)
 
     assert (done.ending.outcome, done.ending.delay_s) == (RunOutcome.CANCELED, None)
-    assert done.ending.reason == "wrong city; it ended when it was told to"
+    assert done.ending.reason == "wrong city; it ended on request"
     assert calls.ends == ["wrong city"]
     assert live.is_reusable
 

@@ -119,7 +119,7 @@ async def test_a_disable_ends_the_present_run_before_its_lease_ends(dsn: str, sh
         await eventually(lambda: is_in(dsn, "DISABLED"), within_s=10.0)  # the worker's lease lasts 20 s
 
     (run,) = await runs_of(dsn)
-    assert (run.outcome, run.reason) == ("CANCELED", "disabled: too slow; it ended when it was told to")
+    assert (run.outcome, run.reason) == ("CANCELED", "disabled: too slow; it ended on request")
     assert await said_of(dsn) == [
         "SCHEDULED", "TRIGGERED", "STARTING", "RUNNING", "TERMINATING", "DISCARDED", "DISABLED"
     ]  # fmt: skip
