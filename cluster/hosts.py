@@ -129,7 +129,7 @@ class LocalHosts:
         app = Machine.here().share_of(it.app) if it.app and stands_by else it.app
         return LocalOrder(
             cluster_id=it.local_cluster_id,
-            database=environment_of(it.database.dsn),
+            environment=it.settings.environment() | environment_of(it.database.dsn),
             is_embedded=it.database.is_embedded,
             metrics_socket=it.metrics_socket,
             app=app.to_json() if app else "",

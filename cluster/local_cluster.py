@@ -33,9 +33,9 @@ def coordinate(order: LocalOrder, context: ForkServerContext, say: Say, *, lines
     `lines` are the lines of `up` after the order.
     """
     logs.configure()
-    os.environ |= order.database
+    os.environ |= order.environment
     settings = load_settings(metrics_socket=order.metrics_socket)
-    config = KeeperConfig(settings, order.database, order.cluster_id, order.named_app())
+    config = KeeperConfig(settings, order.environment, order.cluster_id, order.named_app())
     fleets = [LocalFleet(role, main, context) for role, main in mains(config).items()]
 
     async def run() -> int:

@@ -36,10 +36,10 @@ DRAIN_S = 5.0  # a drain takes 3 s at most; without Postgres the leases end by t
 
 @dataclass(frozen=True, slots=True)
 class KeeperConfig:
-    """The order of each keeper's process; `database` has the environment variables that name the database."""
+    """The order of each keeper's process; `environment` has the variables of the settings and of the database."""
 
     settings: Settings
-    database: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
     cluster_id: str
     app: App
 
@@ -89,7 +89,7 @@ def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connec
     os.setsid()  # a signal of the terminal must reach only `up`
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logs.configure()
-    os.environ |= of.database  # for the processes of the user's code, as on a node of Ray
+    os.environ |= of.environment  # for the processes of the user's code, as on a node of Ray
     incarnation = new_incarnation(role, of.cluster_id, name, identity=of.settings.identity or "", node_id=LOCAL_NODE)
     # Ray's actors use this event loop, too.
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

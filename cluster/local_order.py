@@ -12,12 +12,12 @@ from shardclock_server.workers.app import NO_APP, App
 class LocalOrder:
     """The order of `up` to the host of local keepers.
 
-    `database` has the environment variables that name the database, for the keepers' processes. `beside` is the cluster
-    of Ray's keepers for which the local keepers stand by; "": they don't stand by.
+    `environment` has the variables of the settings and of the database, for the keepers and the user's code. `beside`
+    is the cluster of Ray's keepers for which the local keepers stand by; "": they don't stand by.
     """
 
     cluster_id: str
-    database: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
     is_embedded: bool
     metrics_socket: str
     app: str  # JSON, or ""

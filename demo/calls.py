@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-DATA_DIR = "SHARDCLOCK_DATA_DIR"  # each process of the cluster gets the path through its environment
+DATA_DIR = "SHARDCLOCK_DATA_DIR"  # the keepers and handlers get the path as a setting of their cluster
 
 
 class Call(NamedTuple):

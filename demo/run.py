@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from shardclock_server.cluster.failed import ClusterFailed
 from shardclock_server.cluster.kept_host import Tell
 from shardclock_server.cluster.running import TEND_S, RunningCluster, running_cluster
 from shardclock_server.cluster.scratch import Scratch, remove_abandoned
-from shardclock_server.cluster.settings import load_settings
+from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.demo.calls import calls_file, read_calls
 from shardclock_server.demo.delivery_verdict import ENDS, judge_deliveries
 from shardclock_server.demo.example import example_lines
@@ -41,6 +42,7 @@ SHARDS = 2
 READY_S = 30.0
 PATIENCE_S = 30.0  # the wait after the last due date: longer than a lease and a restart of Ray
 LOOK_S = 0.1
+RAY_ADDRESS = "SHARDCLOCK_RAY_ADDRESS"
 
 
 class Promised(NamedTuple):
@@ -83,34 +85,50 @@ class Seen:
 def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
     """Run a new cluster in a temporary directory, and fire the timers of a file or of the example on this cluster.
 
+    Without Ray, or with SHARDCLOCK_LOCAL, the keepers run as local processes.
+
     errors:  Refusal        the file can't be read, or a line of it is refused
              AppRefused     the demo's own app can't be imported
              ClusterFailed  the cluster doesn't start
     """
     remove_abandoned()
     scratch = Scratch.make("demo")
-    settings = load_settings(data_dir=scratch.path / "postgres").model_copy(
-        update={
-            "dsn": None,
-            "dsn_file": None,
-            "ray_address": None,
-            "metrics_port": 0,
-            "gateway_enabled": False,
-            "standby": False,
-        }
-    )
     try:
+        settings, mode = _settings(scratch.path / "postgres")
         calls = calls_file(settings.data_dir)
         calls.touch()
         app = find_app(APP, scratch.path)
-        # The logs of Ray's processes go to a file, so that they don't disturb the live table.
-        with (scratch.path / "ray.log").open("wb") as logs, open_database(settings) as database:
+        # The logs of the keepers' processes go to a file, so that they don't disturb the live table.
+        with (scratch.path / "keepers.log").open("wb") as logs, open_database(settings) as database:
             asyncio.run(wait_until_ready(database, tell=tell))
-            tell("starting Ray, two shards and two workers")
+            tell(f"starting {mode}")
             with running_cluster(settings, database, tell=tell, logs=logs, app=app) as cluster:
                 return asyncio.run(_Demo(database, cluster, app, calls, tell=tell).run(file, live=live))
     finally:
         scratch.remove()
+
+
+def _settings(data_dir: Path) -> tuple[Settings, str]:
+    """Return the settings of the demo's own cluster, and a description of the cluster for people.
+
+    The keepers run in Ray if it is installed and SHARDCLOCK_LOCAL is not set.
+    """
+    given, has_ray = load_settings(data_dir=data_dir), find_spec("ray") is not None
+    own = {
+        "dsn": None,
+        "dsn_file": None,
+        "ray_address": None,
+        "metrics_port": 0,
+        "gateway_enabled": False,
+        "standby": False,
+        "local": given.local or not has_ray,
+    }
+    mode = "Ray, two shards and two workers"
+    if own["local"]:
+        os.environ.pop(RAY_ADDRESS, None)  # the host process inherits it, and would refuse it together with LOCAL
+        why = "SHARDCLOCK_LOCAL is set" if given.local else "Ray is not installed"
+        mode = f"two shards and two workers as local processes ({why})"
+    return given.model_copy(update=own), mode
 
 
 class _Demo:

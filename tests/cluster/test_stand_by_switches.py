@@ -55,7 +55,7 @@ class Database(Records):
         """Run the host of a cluster's keepers during a block; the test may kill the host before the end."""
         order = LocalOrder(
             cluster_id=cluster_id,
-            database={"SHARDCLOCK_DSN": as_role(self.admin_dsn, "shard")},
+            environment={"SHARDCLOCK_DSN": as_role(self.admin_dsn, "shard")},
             is_embedded=False,
             metrics_socket=str(self._place / "metrics.sock"),
             app="",

@@ -12,8 +12,9 @@ import pytest
 from shardclock_server.demo.example import BUSY, CLOSED, OPEN, TARGET, example_lines
 from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
+from tests.support.local_cluster import without_ray
 from tests.support.memory import IN_MEMORY
-from tests.support.program import run
+from tests.support.program import Done, run
 
 TAKEOVER_MAX_S = 2.0
 
@@ -23,6 +24,33 @@ def file() -> Iterator[Path]:
     """Yield a path for a file of timers."""
     with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as folder:
         yield Path(folder) / "timers.ndjson"
+
+
+def write_timers(file: Path) -> None:
+    """Write 600 timers, of which 200 call the demo's handler: one order is retried, and one becomes a dead letter."""
+    orders: dict[int, dict[str, object]] = {
+        n: {"target": TARGET, "payload": {"warehouse": OPEN}} for n in range(0, 600, 3)
+    }
+    orders[3]["payload"] = {"warehouse": CLOSED}
+    orders[300]["payload"] = {"warehouse": BUSY}
+    lines = [json.dumps({"delay": f"PT{2 + n / 100}S", "payload": n, **orders.get(n, {})}) for n in range(600)]
+    file.write_text("\n".join(lines))
+
+
+def assert_kept(done: Done) -> None:
+    """Check the verdict of a demo of `write_timers`."""
+    assert done.code == 0, done
+    verdict = done.json
+    assert (verdict["fired"], verdict["early"], verdict["lost"], verdict["double"]) == (600, 0, 0, 0)
+    assert verdict["takeover_s"] is not None
+    assert verdict["takeover_s"] <= TAKEOVER_MAX_S
+    deliveries = verdict["deliveries"]
+    assert [deliveries[it] for it in ("promised", "delivered", "dead", "retried", "lost")] == [200, 199, 1, 1, 0]
+    assert deliveries["called_again"] is not None
+    assert "kill -9 of shard" in done.err
+    assert "kill -9 of worker" in done.err
+    assert "Traceback" not in done.err
+    print(f"takeover {verdict['takeover_s']:.2f} s, lag p99 {verdict['lag_p99_ms']:.1f} ms, {deliveries}")  # noqa: T201 - the figures, under -s
 
 
 def test_every_line_of_the_example_is_a_timer() -> None:
@@ -43,28 +71,32 @@ def test_every_line_of_the_shown_file_is_a_timer() -> None:
 @pytest.mark.ray
 @pytest.mark.exhaustive
 def test_the_demo_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_killed(file: Path) -> None:
-    orders: dict[int, dict[str, object]] = {
-        n: {"target": TARGET, "payload": {"warehouse": OPEN}} for n in range(0, 600, 3)
-    }
-    orders[3]["payload"] = {"warehouse": CLOSED}
-    orders[300]["payload"] = {"warehouse": BUSY}
-    lines = [json.dumps({"delay": f"PT{2 + n / 100}S", "payload": n, **orders.get(n, {})}) for n in range(600)]
-    file.write_text("\n".join(lines))
+    write_timers(file)
 
     done = run("demo", "--file", file, "--json", environment={})
 
-    assert done.code == 0, done
-    verdict = done.json
-    assert (verdict["fired"], verdict["early"], verdict["lost"], verdict["double"]) == (600, 0, 0, 0)
-    assert verdict["takeover_s"] is not None
-    assert verdict["takeover_s"] <= TAKEOVER_MAX_S
-    deliveries = verdict["deliveries"]
-    assert [deliveries[it] for it in ("promised", "delivered", "dead", "retried", "lost")] == [200, 199, 1, 1, 0]
-    assert deliveries["called_again"] is not None
-    assert "kill -9 of shard" in done.err
-    assert "kill -9 of worker" in done.err
-    assert "Traceback" not in done.err
-    print(f"takeover {verdict['takeover_s']:.2f} s, lag p99 {verdict['lag_p99_ms']:.1f} ms, {deliveries}")  # noqa: T201 - the figures, under -s
+    assert_kept(done)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("has_ray", "why"), [(False, "Ray is not installed"), (True, "SHARDCLOCK_LOCAL is set")], ids=["no Ray", "asked"]
+)
+def test_the_demo_runs_as_local_processes_and_leaves_other_data_alone(file: Path, has_ray: bool, why: str) -> None:
+    write_timers(file)
+    elsewhere = file.parent / "default"
+    mode = (
+        {"SHARDCLOCK_LOCAL": "true"}
+        if has_ray
+        else without_ray(file.parent) | {"SHARDCLOCK_RAY_ADDRESS": "10.0.0.1:6379"}
+    )
+
+    done = run("demo", "--file", file, "--json", environment=mode | {"SHARDCLOCK_DATA_DIR": str(elsewhere)})
+
+    assert_kept(done)
+    assert f"starting two shards and two workers as local processes ({why})" in done.err
+    assert "starting Ray" not in done.err
+    assert not elsewhere.exists(), "the demo has its own data directory"
 
 
 @pytest.mark.ray
