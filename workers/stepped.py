@@ -50,7 +50,7 @@ class SteppedWorker(Worker):
         await self.runs.until_ended()
 
     async def end(self) -> None:
-        """Break off all calls, and end the holder."""
+        """Cancel all calls, and end the holder."""
         self._stop()
         if self._endpoint_loop is not None:
             await self._endpoint_loop
