@@ -58,7 +58,7 @@ class PageKey(NamedTuple):
 
 
 class PageCache:
-    """The pages of the last second. Concurrent requests for one page wait for the first one."""
+    """The pages of the last second. Concurrent requests for one page wait for the first request."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[PageKey, tuple[float, asyncio.Future[RenderedPage | None]]] = OrderedDict()
