@@ -239,7 +239,7 @@ class Race:
         return row
 
     def charged(self, at_s: float, signal: int, *, counted: int = 1) -> None:
-        """Let an engine end it after its service task."""
+        """End the instance, as an engine, after its service task."""
         passes = "3 charge- 3 end+ 3 end- 1 chaos-race-"
         self.instance.step(
             at_s, [taken_signal(signal, "completed", 3, "charge")], passes, outcome="COMPLETED", counted=counted
