@@ -112,7 +112,7 @@ async def test_a_change_of_limits_waits_for_no_open_transaction_of_a_client(depl
     client = await asyncpg.connect(deployed)
     try:
         async with client.transaction(), Session(deployed, application="test", timeout_s=2.0) as session:
-            await client.fetch(START, 1)  # counts, and so locks the row of the count
+            await client.fetch(START, 1)  # counts, and therefore locks the row of the count
             changed = await set_limits(session, "default", {"instances_max": 1_100})
     finally:
         await client.close()
