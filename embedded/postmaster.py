@@ -44,8 +44,8 @@ SETTINGS: Mapping[str, str] = {
     "shared_buffers": "256MB",  # large enough for the indexes of a million pending timers
     "max_wal_size": "4GB",  # a drained backlog shouldn't force checkpoints
     "wal_compression": "on",
-    # Each firing leaves dead rows. In the default time of a minute, a million dead rows make each firing a fifth
-    # slower.
+    # Each firing leaves dead rows. In the default pause of a minute, dead rows reach a million, and firings are a
+    # fifth slower.
     "autovacuum_naptime": "10s",
     "timezone": "UTC",  # never the host's time zone
     "log_timezone": "UTC",
