@@ -67,7 +67,7 @@ class Caller:
 
     @property
     def _access(self) -> tuple[str, str]:
-        """The grounds of the caller's rights, and the kind of grounds that may have more."""
+        """The source of the caller's rights, and the kind of source that could give more rights."""
         return ("your sign-in", "group") if self.subject is not None else (f"the key {self.key}…", "key")
 
     @property
