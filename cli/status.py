@@ -27,9 +27,11 @@ from shardclock_server.cli.ramp import outage_of, overdue_of
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of, read_hold
+from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Holder, list_holders
 from shardclock_server.sql.cluster.leadership import list_stand_bys
+from shardclock_server.sql.deliveries.handlers import find_unserved_handlers
 from shardclock_server.sql.log.records import follow
 from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
@@ -101,6 +103,7 @@ def status(as_json: Json = False) -> int:
         settings = load_settings()
         stand_bys = await list_stand_bys(session)
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
+        unserved = await find_unserved_handlers(session)
         if as_json:
             caught_up = {"caught_up_in_s": state.caught_up_in_s}
             print_json(
@@ -108,6 +111,7 @@ def status(as_json: Json = False) -> int:
                     **asdict(state),
                     **caught_up,
                     "hold": hold.why if hold else None,
+                    "unserved_handlers": unserved,
                     "keepers_run_as": _run_as(living_of(holders, settings.coordinator.silent_s)),
                     "stand_bys": stand_bys,
                     "shards": [_json_of(holder) for holder in holders],
@@ -120,11 +124,13 @@ def status(as_json: Json = False) -> int:
             silent_s = settings.coordinator.silent_s
             living = living_of(holders, silent_s)
             is_served = any(holder.part is not None for holder in living)
+            if hold:
+                print_line(f"{hold.line}\n", style="red")
             _print_status(state, holders, living, stand_bys)
             _print_workers(state, workers, living_of(workers, silent_s), is_served=is_served)
             _print_engines(processes, engines, is_served=is_served)
-            if hold:
-                print_line(f"\n{hold.line}", style="red")
+            if unserved and any(worker.part is not None for worker in living_of(workers, silent_s)):
+                print_line(line_of(unserved), style="red")
         return DONE
 
     return with_session(do)

@@ -4,6 +4,7 @@ from shardclock.log import LogRecord
 from shardclock_server.service.deliveries import holder_name
 from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.timeline import Timeline, author_of, detail_of, show_moment
+from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import counted
 
 ENDS_OF_DELIVERY = {
@@ -48,7 +49,8 @@ def _under_way(timeline: Timeline, fired: LogRecord) -> str:
     if delivery.state == "IN_HAND":
         return f"{holder_name(delivery)} has claimed its delivery to {fired.target}"
     at = f", the next attempt is due at {show_moment(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
-    return f"its delivery to {fired.target} waits{failed}{at}"
+    unserved = f": {line_of(timeline.unserved)}" if timeline.unserved else ""
+    return f"its delivery to {fired.target} waits{failed}{at}{unserved}"
 
 
 def _because(detail: dict[str, object]) -> str:

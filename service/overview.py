@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from shardclock_server.service.job_check import late_jobs
+from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
 from shardclock_server.sql.deliveries.dead_letters import TargetLetters, count_dead_letters_by_target
+from shardclock_server.sql.deliveries.handlers import find_unserved_handlers
 from shardclock_server.sql.endpoints.endpoints import ListedEndpoint, list_disabled_or_failing_endpoints
 from shardclock_server.sql.metrics.coming import MINUTES, ComingTimers, count_coming
 from shardclock_server.sql.metrics.status import Status
@@ -70,6 +72,8 @@ class Coming:
 class Attention:
     """The rows of one tenant that need a person; `late_jobs` has the seconds by name, for operators alone.
 
+    `unserved` is the line about handlers without a running worker, for operators alone; or ''.
+
     shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, and INCIDENTS_MAX, ENDPOINTS_MAX and
              REFUSED_MAX rows: a full list means that many or more
     """
@@ -79,6 +83,7 @@ class Attention:
     endpoints: Sequence[ListedEndpoint]
     late_jobs: Mapping[str, float]
     refused: Sequence[RefusedTimer]
+    unserved: str
 
     @property
     def incident_groups(self) -> list[Sequence[FoundIncident]]:
@@ -91,7 +96,9 @@ class Attention:
     @property
     def is_empty(self) -> bool:
         """Whether nothing needs a person."""
-        return not (self.dead_letters or self.incidents or self.endpoints or self.late_jobs or self.refused)
+        return not (
+            self.dead_letters or self.incidents or self.endpoints or self.late_jobs or self.refused or self.unserved
+        )
 
 
 def judge(status: Status, *, serving: int, hold: str | None) -> Punctuality:
@@ -133,4 +140,5 @@ async def read_attention(session: Session, tenant_id: str, *, is_operator: bool)
     endpoints = await list_disabled_or_failing_endpoints(session, tenant_id, limit=ENDPOINTS_MAX)
     late = await late_jobs(session) if is_operator else {}
     refused = await find_refused(session, tenant_id, with_jobs=is_operator, limit=REFUSED_MAX)
-    return Attention(letters, incidents, endpoints, late, refused)
+    unserved = line_of(await find_unserved_handlers(session)) if is_operator else ""
+    return Attention(letters, incidents, endpoints, late, refused, unserved)

@@ -1,6 +1,7 @@
 """One worker: deliveries, the endpoints of webhooks, and runs of jobs."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from shardclock_server.jobs.spec import JobSpec
 from shardclock_server.keepers.keeper import Keeper
@@ -36,6 +37,7 @@ class Worker(Keeper):
     ) -> None:
         dependencies = dependencies or Dependencies()
         self.stats = WorkerStats(spec.target for spec in handlers)
+        incarnation = replace(incarnation, targets=[spec.target for spec in handlers])
         registration = Registration(
             incarnation, settings, dsn, retry_s=settings.delivery_poll_s, failures=self.stats.failures
         )

@@ -38,7 +38,10 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """A slot keeper's registration at its start; `identity` is its configured installation, or ''."""
+    """A slot keeper's registration at its start; `identity` is its configured installation, or ''.
+
+    `targets` has the targets of a worker's handlers.
+    """
 
     holder: int
     role: str
@@ -48,6 +51,7 @@ class Incarnation:
     host: str
     pid: int
     identity: str = ""
+    targets: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

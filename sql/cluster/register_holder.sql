@@ -2,7 +2,8 @@
 -- becomes its owner.
 --
 -- in:    :holder bigint, :role text, :cluster_id text, :actor_name text, :node_id text, :host text, :pid integer,
---        :identity text: the installation that the actor is configured for, or ''
+--        :identity text: the installation that the actor is configured for, or '', :targets text[]: the targets
+--        of the worker's handlers
 -- out:   nothing
 -- locks: the new rows, and the identity row while its name or its origin is missing
 -- index: holders_pkey
@@ -10,9 +11,9 @@ with adopted as materialized (
     select shardclock.adopt(:identity::text)
 ),
 registered as (
-    insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, identity)
+    insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, identity, targets)
     select :holder::bigint, :role::text, :cluster_id::text, :actor_name::text, :node_id::text, :host::text,
-    :pid::integer, :identity from adopted
+    :pid::integer, :identity, :targets::text[] from adopted
     on conflict (holder) do nothing
     returning holder
 )

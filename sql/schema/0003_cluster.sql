@@ -44,6 +44,7 @@ create table shardclock.holders (
     ended_why text,
     identity text,
     suspended_at timestamptz,
+    targets text[] not null default '{}',
 
     constraint holders_pkey primary key (holder),
     constraint holders_role_fkey foreign key (role) references shardclock.scale (role),
@@ -68,6 +69,8 @@ comment on column shardclock.holders.identity is
 comment on column shardclock.holders.suspended_at is
     'The time at which the coordinator suspended the silent holder, so that others may take its claims; '
         'null again after its next heartbeat.';
+comment on column shardclock.holders.targets is
+    'The targets of the handlers that the worker''s app has; empty: no app, or no worker.';
 comment on column shardclock.holders.seen_at is 'The last heartbeat before the end; null: the holder has not ended.';
 
 -- Values that change several times a second are in separate tables, not in the rows that claims read. Statements read
@@ -88,7 +91,7 @@ comment on column shardclock.beats.held is 'The number of timers in the holder''
 create view shardclock.presence as
 select
     h.holder, h.role, h.cluster_id, h.actor_name, h.node_id, h.host, h.pid, h.part, h.part_count, b.held, h.started_at,
-    b.seen_at, h.suspended_at, h.identity,
+    b.seen_at, h.suspended_at, h.identity, h.targets,
     -- The default of SHARDCLOCK_SILENT_S: docs/decisions/0017-suspect-quickly-kill-slowly.md.
     b.seen_at > now() - interval '5 s' as alive
 from shardclock.holders h

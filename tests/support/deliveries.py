@@ -32,9 +32,12 @@ async def declare(dsn: str, *targets: str) -> dict[str, str]:
         return await declare_handlers(session, [DeclaredHandler(target, f"app:{target}", "{}") for target in targets])
 
 
-async def add_worker(dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1) -> None:
-    """Register a worker with its assignment, as the coordinator does."""
+async def add_worker(
+    dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1, *, targets: Sequence[str] = (HANDLER,)
+) -> None:
+    """Register a worker with its handlers and its assignment, as the coordinator does."""
     await add_holder(dsn, holder, part, part_count, role=WORKER)
+    await query(dsn, "update shardclock.holders set targets = $2 where holder = $1", holder, list(targets))
 
 
 async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER, **columns: str) -> list[int]:

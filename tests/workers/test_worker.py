@@ -364,6 +364,13 @@ async def test_a_handler_that_hangs_delays_no_other_handler(dsn: str, shard: Hol
     await run
 
 
+async def test_a_worker_registers_the_targets_of_its_handlers(dsn: str) -> None:
+    async with working(dsn, Processes(), is_up=False) as worker:
+        targets = await value(dsn, "select targets from shardclock.holders where holder = $1", worker.holder)
+
+    assert targets == [HANDLER]
+
+
 async def _is(dsn: str, count: int) -> bool:
     return bool(await value(dsn, "select count(*) = $1 from shardclock.deliveries", count))
 

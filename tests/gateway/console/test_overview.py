@@ -16,8 +16,8 @@ from shardclock_server.sql.metrics.status import Status
 from shardclock_server.sql.session import Session
 from tests.support.console import XSS, Browser
 from tests.support.console_forms import sign_in_as
-from tests.support.deliveries import bury, declare, let_die
-from tests.support.factories import add_timers, query
+from tests.support.deliveries import add_worker, bury, declare, deliver, let_die
+from tests.support.factories import HolderClient, add_timers, query
 from tests.support.filled_console import add_instance
 from tests.support.sql_client import session
 
@@ -184,3 +184,16 @@ async def test_incidents_of_one_process_node_and_sentence_are_one_row_with_their
     assert "p, pack no box" in shown.main
     await query(dsn, add, "charge", XSS, 42, 120)
     assert "or more alike" in (await browser.get("")).main
+
+
+async def test_waiting_deliveries_without_a_worker_need_a_person(
+    dsn: str, browser: Browser, shard: HolderClient
+) -> None:
+    await declare(dsn, "order.expired")
+    await add_worker(dsn, 11, targets=())
+    await deliver(shard)
+
+    shown = (await browser.get("")).main
+
+    line = "start one with `shardclock up --app MODULE` (order.expired has 1 waiting delivery)"
+    assert ("Deliveries wait" in shown, line in shown) == (True, True)

@@ -1,0 +1,62 @@
+"""Deliveries of a handler that no running worker has are reported with the command that starts such a worker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shardclock_server.service.unserved import line_of
+from shardclock_server.sql.deliveries.handlers import COUNTED_MAX, UnservedHandler
+from tests.support.cli_asserts import NOT_DONE
+from tests.support.deliveries import HANDLER, add_worker, declare, deliver
+from tests.support.factories import HolderClient, add_holder
+from tests.support.program import Shell
+
+WAY_OUT = "no running worker has the app of this handler: start one with `shardclock up --app MODULE`"
+
+
+async def leave_a_delivery(dsn: str, *, targets: tuple[str, ...]) -> int:
+    """Fire a timer of a handler while the only worker has handlers for these targets; return the timer's key."""
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 0xCAFE, targets=targets)
+    async with HolderClient(dsn, holder=1) as shard:
+        (key,) = await deliver(shard)
+    return key
+
+
+@pytest.mark.parametrize("targets", [(), ("cart.left",)], ids=["no app", "another app"])
+def test_explain_doctor_and_status_report_a_handler_without_a_worker(shell: Shell, targets: tuple[str, ...]) -> None:
+    key = asyncio.run(leave_a_delivery(shell.dsn, targets=targets))
+    line = f"{WAY_OUT} ({HANDLER} has 1 waiting delivery)"
+
+    explained, checked = shell("explain", key, "--json").json, shell("doctor", "--json", SHARDCLOCK_LOCAL="true")
+    shown, state = shell("status"), shell("status", "--json").json
+
+    assert f"; its delivery to {HANDLER} waits, the next attempt is due at " in explained["why"]
+    assert explained["why"].endswith(line)
+    assert checked.code == NOT_DONE
+    assert [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "handlers"] == [
+        ("fault", line)
+    ]
+    assert shown.out.splitlines().count(line) == 1
+    assert state["unserved_handlers"] == [{"target": HANDLER, "waiting": 1}]
+
+
+def test_a_handler_that_a_running_worker_has_is_not_reported(shell: Shell) -> None:
+    key = asyncio.run(leave_a_delivery(shell.dsn, targets=(HANDLER,)))
+
+    reports = [shell("explain", key), shell("doctor", SHARDCLOCK_LOCAL="true"), shell("status")]
+
+    assert all("no running worker" not in " ".join(it.out.split()) for it in reports)
+
+
+def test_the_line_names_the_first_handlers_and_limits_its_length() -> None:
+    unserved = [UnservedHandler(f"order.{number}", COUNTED_MAX if number == 0 else number) for number in range(7)]
+
+    assert line_of(unserved) == (
+        f"{WAY_OUT} (order.0 has 1,000 or more waiting deliveries, order.1 has 1 waiting delivery,"
+        " order.2 has 2 waiting deliveries, order.3 has 3 waiting deliveries, order.4 has 4 waiting deliveries,"
+        " and 2 more handlers)"
+    )
