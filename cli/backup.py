@@ -21,7 +21,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from shardclock_server.cli.database import access_of
 from shardclock_server.cli.output import DONE, Json, err, is_terminal, print_json, print_line, print_note
 from shardclock_server.cli.postgres_programs import ProgramFailed, ended_by_signal, pieces, program_of, running
-from shardclock_server.cluster.database import Database, has_data, open_database
+from shardclock_server.cli.session import require_data
+from shardclock_server.cluster.database import Database, open_database
 from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.service.hold import read_hold
 from shardclock_server.sql.cluster.identity import hold_of_restore
@@ -61,8 +62,7 @@ def dump(
     if file != STREAM and file.exists():
         raise Refusal(f"{shortened(str(file))} exists: name a new file")
     settings = load_settings()
-    if not has_data(settings):
-        raise Refusal(f"{settings.data_dir} holds no database: name one by SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR")
+    require_data(settings)
     # Without a migration: a copy from before an upgrade is a way back to the former release.
     with ended_by_signal(), open_database(settings, migrates=False) as database:
         server = asyncio.run(_read_server(database.dsn, "dump"))

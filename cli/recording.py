@@ -149,6 +149,11 @@ def note_result(fields: Mapping[str, object]) -> None:
         _ACT.set(replace(act, parameters={**act.parameters, **recorded_fields(fields)}))
 
 
+def is_recorded() -> bool:
+    """Return whether the running command is an operator's verb, which changes something."""
+    return _ACT.get() is not None
+
+
 def _act() -> NewAuditRecord:
     act = _ACT.get()
     assert act is not None, "the caller has checked it"

@@ -124,7 +124,7 @@ def _schedule_one(timer: NewTimer, called: Mapping[str, str], *, as_json: bool) 
             print_table("", ["timer_key", "due", "outcome"], [(outcome.timer_key, outcome.due_date, outcome.outcome)])
         return DONE
 
-    return with_session(do)
+    return with_session(do, makes_database=True)
 
 
 def _schedule_file(
@@ -141,7 +141,11 @@ def _schedule_file(
         try:
             with _bar(total) as bar:
                 numbered = numbered_lines(lines, start=start_line)
-                with_session(lambda session: _import(session, numbered, report, defaults, bar), plans=CLIENT_PLANS)
+                with_session(
+                    lambda session: _import(session, numbered, report, defaults, bar),
+                    plans=CLIENT_PLANS,
+                    makes_database=True,
+                )
         except (ImportBroken, UnreadableLine):
             _end_report(report, refused_file, as_json=as_json)
             raise

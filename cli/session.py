@@ -6,13 +6,14 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from shardclock_server.cli.output import print_note
-from shardclock_server.cli.recording import recorded
-from shardclock_server.cluster.database import open_database
-from shardclock_server.cluster.settings import load_settings
+from shardclock_server.cli.recording import is_recorded, recorded
+from shardclock_server.cluster.database import has_data, open_database
+from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.sql.deliveries.notifications import notify_of_signals
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal
 
 T = TypeVar("T")
 
@@ -21,12 +22,18 @@ SILENT_S = 3.0  # after this time without a first answer, the command informs th
 
 
 def with_session(
-    work: Callable[[Session], Awaitable[T]], *, plans: dict[str, str] | None = None, is_read_only: bool = False
+    work: Callable[[Session], Awaitable[T]],
+    *,
+    plans: dict[str, str] | None = None,
+    is_read_only: bool = False,
+    makes_database: bool = False,
 ) -> T:
     """Open the settings' database, check its schema, and run a command's work; `plans` are planner settings.
 
     An operator's verb is recorded in the audit, except with `is_read_only`: then this work only reads, and the command
-    changes something later.
+    changes something later. An operator's verb, and a command with `makes_database`, make a missing embedded database.
+
+    errors:  Refusal  the directory holds no database, and the command makes none
     """
 
     async def do(dsn: Dsn) -> T:
@@ -35,12 +42,24 @@ def with_session(
                 await require_current(session)
             return await work(session) if is_read_only else await recorded(session, work)
 
-    with open_database(load_settings()) as database:
+    settings = load_settings()
+    if not (makes_database or is_recorded()):
+        require_data(settings)
+    with open_database(settings) as database:
         if database.is_new:
             print_note(
                 f"shardclock: {database.place} is new; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another database"
             )
         return asyncio.run(do(database.dsn))
+
+
+def require_data(settings: Settings) -> None:
+    """Check that there is a database to read.
+
+    errors:  Refusal  the directory of the embedded Postgres holds no database
+    """
+    if not has_data(settings):
+        raise Refusal(f"{settings.data_dir} holds no database: name one by SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR")
 
 
 @contextmanager

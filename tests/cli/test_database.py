@@ -16,7 +16,7 @@ import shardclock_server.cli.session
 from shardclock_server.cli.database import without_password
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.server import EmbeddedPostgres
-from tests.support.cli_asserts import DONE, DOWN, NOT_THERE, SECRET
+from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_THERE, SECRET
 from tests.support.memory import IN_MEMORY
 from tests.support.program import Shell, run
 
@@ -60,6 +60,16 @@ def test_the_embedded_postgres_is_found_and_reported_if_it_does_not_run() -> Non
         assert running.out == f"{postgres.dsn}\n"
         assert (asked.code, asked.out, asked.err) == (DONE, "0\n", "")
         assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]
+
+
+@pytest.mark.parametrize("words", ["list", "explain 1", "status", "tail --stop", "scale", "deliveries list"])
+def test_a_command_that_only_reads_makes_no_database(words: str, tmp_path: Path) -> None:
+    place = tmp_path / "none"
+
+    done = run(*words.split(), environment={"SHARDCLOCK_DATA_DIR": str(place)})
+
+    assert (done.code, done.out, place.exists()) == (BAD_INPUT, "", False)
+    assert f"{place} holds no database: name one by SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR" in done.err
 
 
 @pytest.mark.slow
