@@ -64,6 +64,8 @@ from (
                 or d.target like 'webhook:%'
                 or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
             )
+            -- A withdrawn job's start waits until an app declares the job again.
+            and (j.withdrawn_at is null or j.run_timer_key = d.timer_key)
             -- A signal waits for an earlier deferred signal of its instance, as in read_due_signals.sql.
             and not (
                 d.target = 'process:instance'

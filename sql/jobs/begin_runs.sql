@@ -83,11 +83,13 @@ earlier as materialized (
 of_job as materialized (
     select
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
-        j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
+        j.name, j.priority, j.overlap, j.disabled_at, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date,
         -- A start that needs more than the caller's machine has waits for another worker, in the same way as during the
         -- pause after a run. The policy may be any JSON; comparing a text with a number gives false.
         j.not_before > coalesce(:now::timestamptz, now())
+            -- A withdrawn job's start waits until an app declares the job again.
+            or j.withdrawn_at is not null
             or jsonb_path_exists(
                 j.policy, '$ ? (@.num_gpus > 0 || @.num_cpus > $cpus || @.memory_mib > $memory_mib)', :machine::jsonb, true
             ) as rests,
@@ -99,7 +101,8 @@ of_job as materialized (
     from due
     left join lateral (
         select
-            j.name, j.policy, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before,
+            j.name, j.policy, j.priority, j.overlap, j.disabled_at, j.withdrawn_at, j.run_timer_key, j.run_claims,
+            j.not_before,
             jsonb_strip_nulls(j.policy) ?| array['num_cpus', 'num_gpus', 'memory_mib'] as reserves
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
@@ -142,7 +145,7 @@ judged as materialized (
         case
             when o.run_timer_key = o.timer_key then null
             when o.name is null then 'there is no such job'
-            when not o.is_enabled then 'the job is disabled'
+            when o.disabled_at is not null then 'the job is disabled'
             when o.overlap = 'skip' and o.run_timer_key is not null and o.run_timer_key <> all (:ending::bigint[])
                 then 'skipped: another run was going'
             when o.overlap = 'skip' and o.is_planned and o.place > 1 then 'skipped: an earlier start was waiting'
@@ -254,7 +257,7 @@ held as materialized (
             select j.function, j.config, j.policy
             from shardclock.jobs j
             where j.name = c.name
-                -- The fence: a job has at most one run, and a disabled job has none.
+                -- The fence: a job has at most one run, and a disabled or withdrawn job has none.
                 and j.run_timer_key is null
                 and j.is_enabled
                 and (j.not_before > coalesce(:now::timestamptz, now())) is not true

@@ -141,6 +141,26 @@ async def test_a_job_whose_code_is_gone_keeps_its_history_and_its_run_is_cancell
     assert await is_whole(dsn) == []
 
 
+@pytest.mark.parametrize("overlap", ["skip", "queue", "replace"])
+async def test_a_waiting_start_of_a_withdrawn_job_waits_until_the_job_is_declared_again(
+    dsn: str, shard: HolderClient, worker: JobWorker, overlap: str
+) -> None:
+    refresh = job_spec(every_s=60.0, overlap=overlap)
+    await declare(dsn, refresh)
+    await fire(shard)
+    interrupted = await worker.one()
+    await worker.end(interrupted, RunOutcome.INTERRUPTED, delay_s=0.0)
+
+    assert await declare(dsn, job_spec("other")) == {"other": ["added"], "refresh": ["withdrawn"]}
+    begun = await worker.begin()
+
+    assert (begun.runs, begun.dropped) == ([], 0)
+    assert await value(dsn, "select count(*) from shardclock.command_log where intent = 'DISCARDED'") == 0
+    assert await declare(dsn, refresh, job_spec("other")) == {"refresh": ["back"]}
+    again = await worker.one()
+    assert (again.job, again.timer_key, again.claims) == ("refresh", interrupted.timer_key, 2)
+
+
 async def test_a_job_disabled_by_an_operator_stays_disabled_after_a_declaration(dsn: str, client: HolderClient) -> None:
     await declare(dsn, job_spec(every_s=60.0))
     assert await call(client, "disable_job", name="refresh", reason="too slow") == "DISABLED"
