@@ -16,6 +16,7 @@ from rich.filesize import decimal
 
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.output import DONE, Json, print_json, print_table
+from shardclock_server.cli.run import NO_RAY
 from shardclock_server.cluster.database import has_data, open_database
 from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.embedded.postmaster import EmbeddedPostgresError
@@ -73,13 +74,10 @@ def _machine(settings: Settings) -> Iterator[Finding]:
 def _ray(settings: Settings) -> Finding:
     if settings.local:
         return Finding("ray", Level.OK, "keepers are local processes (SHARDCLOCK_LOCAL)")
-    if find_spec("ray") is None:
-        return Finding(
-            "ray",
-            Level.WARNING,
-            "Ray is not installed, so a bare `shardclock up` is refused: install shardclock[ray], or use --local",
-        )
     address = settings.ray_address
+    if find_spec("ray") is None:
+        none = Finding("ray", Level.OK, "Ray is not installed, so `shardclock up` runs local processes")
+        return none if address is None else Finding("ray", Level.FAULT, NO_RAY)
     if address is None:
         return Finding("ray", Level.OK, f"Ray {version('ray')}; `shardclock up` starts it")
     host, _, port = address.removeprefix("ray://").rpartition(":")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shardclock_server.cli import doctor
+from shardclock_server.cluster.settings import Settings
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE
@@ -236,6 +237,23 @@ def test_a_full_disk_is_a_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr(doctor, "FREE_BYTES", 1 << 62)
 
     assert "Postgres stops without space" in doctor._disk(tmp_path).text
+
+
+@pytest.mark.parametrize(
+    ("address", "level", "text"),
+    [
+        (None, "ok", "Ray is not installed, so `shardclock up` runs local processes"),
+        ("127.0.0.1:1", "fault", "SHARDCLOCK_RAY_ADDRESS names a Ray to join, and Ray is not installed"),
+    ],
+)
+def test_a_missing_ray_is_a_fault_only_if_the_settings_name_a_ray(
+    monkeypatch: pytest.MonkeyPatch, address: str | None, level: str, text: str
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+
+    found = doctor._ray(Settings(ray_address=address))
+
+    assert (found.level, found.text.startswith(text)) == (level, True)
 
 
 def test_a_ray_that_does_not_answer_is_a_fault(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
