@@ -45,3 +45,9 @@ async def test_an_assignee_has_a_length(dsn: str, call: str, text: str) -> None:
 async def test_a_move_with_a_null_or_a_list_inside_a_list_is_refused(dsn: str, lists: str) -> None:
     with pytest.raises(asyncpg.InvalidParameterValueError, match="without nulls and without lists inside"):
         await query(dsn, f"select shardclock.move_tokens(7, {lists})")
+
+
+async def test_a_shift_by_null_is_refused_and_moves_no_timer(dsn: str) -> None:
+    await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H')")
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="shift is null: give an ISO 8601 duration"):
+        await query(dsn, "select shardclock.shift_timers(array(select timer_key from shardclock.timers), null)")

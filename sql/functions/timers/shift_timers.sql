@@ -9,6 +9,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 begin
+    if shift is null then
+        raise exception 'shift is null: give an ISO 8601 duration, such as PT1H or -P1D'
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_shift';
+    end if;
     -- If a caller repeats the operation while its first call still runs, the second call waits for this lock, and then
     -- finds the first call's records. Without an operation the lock's key is null, and the call doesn't wait.
     perform pg_advisory_xact_lock(hashtextextended('shardclock.shift_timers ' || operation, 0));

@@ -98,7 +98,7 @@ async def test_events_for_operators_are_chosen_in_a_form_with_and_without_javasc
         await page.get_by_label("job.failed", exact=True).check()
         await page.get_by_label("delivery.dead", exact=True).check()
         await page.get_by_label("Failed runs in a row until the first job.failed").fill("4")
-        await page.get_by_label("The text alone").check()
+        await page.get_by_label("Only the text").check()
         await page.get_by_role("button", name="Choose the events").click()
 
         await page.get_by_text("gets delivery.dead, job.failed").or_(page.get_by_text("gets job.failed")).wait_for()
