@@ -19,7 +19,7 @@ from shardclock_server.cluster.drain import leave as move_away
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.service.hold import living_of
 from shardclock_server.service.wording import counted
-from shardclock_server.sql.cluster.holders import ENGINE, SHARD, Holder, list_holders
+from shardclock_server.sql.cluster.holders import ENGINE, ROLES, SHARD, Holder, list_holders
 from shardclock_server.sql.cluster.leadership import hand_over, read_policy
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.session import Session
@@ -84,7 +84,7 @@ def leave(
         not yes
         and (
             last := with_session(
-                partial(_last_shards, host=host, silent_s=settings.coordinator.silent_s), is_read_only=True
+                partial(_last_keepers, host=host, silent_s=settings.coordinator.silent_s), is_read_only=True
             )
         )
         and not _confirms(last, host)
@@ -93,24 +93,28 @@ def leave(
 
     async def do(session: Session) -> int:
         ended = await move_away(session, settings, host, within_s=within_s, tell=print_note)
-        print_note(f"ended {counted(ended, 'shard')} still on {host}" if ended else f"no shard is left on {host}")
+        print_note(
+            f"ended {_kinds(ended)} still on {host}" if ended else f"no shard, worker or engine is left on {host}"
+        )
         return DONE
 
     return with_session(do)
 
 
-async def _last_shards(session: Session, host: str, silent_s: float) -> int:
-    """Count a host's live shards if all live shards are on this host; 0 if another host has live shards, too."""
+async def _last_keepers(session: Session, host: str, silent_s: float) -> Counter[str]:
+    """Count a host's live keepers by role if all live keepers are on this host; empty if another host has some, too."""
     living = living_of(await list_holders(session), silent_s)
-    return len(living) if all(holder.host == host for holder in living) else 0
+    return Counter(holder.role for holder in living if all(it.host == host for it in living))
 
 
-def _confirms(last: int, host: str) -> bool:
+def _kinds(keepers: Counter[str]) -> str:
+    """Write the number of keepers of each role: 2 shards, 2 workers, 1 engine."""
+    return ", ".join(counted(keepers[role], role) for role in ROLES if keepers[role])
+
+
+def _confirms(last: Counter[str], host: str) -> bool:
     """Ask the user for a confirmation; without a terminal, refuse."""
-    found = (
-        f"{counted(last, 'shard')} on {host}, and none elsewhere: nothing fires afterwards unless "
-        f"shards start elsewhere"
-    )
+    found = f"{_kinds(last)} on {host}, and none elsewhere: nothing fires afterwards unless shards start elsewhere"
     if not sys.stdin.isatty():
         print_note(f"shardclock: {found}; add --yes to do it anyway")
         return False

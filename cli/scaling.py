@@ -147,7 +147,8 @@ def _show(before: ScalingPolicy, after: Scale, *, as_json: bool) -> None:
             }
         )
         return
-    follows = "an operator" if now.wanted_min is None else f"the forecast, {now.wanted_min} to {now.wanted_max}"
+    chosen_by = "an operator" if now.is_set else "the default"
+    follows = chosen_by if now.wanted_min is None else f"the forecast, {now.wanted_min} to {now.wanted_max}"
     columns, row = ["before", "wanted", "serving", "set by"], [before.wanted, now.wanted, after.serving, follows]
     if after.role == SHARD:
         columns, row = [*columns, "a shard fires"], [*row, f"{now.target_per_s:,} a second"]

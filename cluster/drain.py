@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -16,10 +17,10 @@ POLL_S = 0.2
 
 async def leave(
     session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
-) -> int:
+) -> Counter[str]:
     """Have a host's shards moved to other nodes; after `within_s` end the remaining shards, which frees their timers.
 
-    shape:   returns how many shards were ended
+    shape:   returns how many keepers of each role were ended
     errors:  StoreUnavailable  no answer in time: leases end by themselves
     """
     deadline = time.monotonic() + within_s
@@ -32,7 +33,7 @@ async def leave(
         await asyncio.sleep(POLL_S)
         here = await _holders_on(session, host)
     await end_holders(session, [holder.holder for holder in here], why="left")
-    return len(here)
+    return Counter(holder.role for holder in here)
 
 
 def _drain(settings: Settings, node_id: str, *, within_s: float, tell: Callable[[str], None]) -> None:

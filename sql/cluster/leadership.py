@@ -32,7 +32,10 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class ScalingPolicy:
-    """The wanted number of keepers of a role, and the bounds for this number if the forecast may change it."""
+    """The wanted number of keepers of a role, and the bounds for this number if the forecast may change it.
+
+    `is_set` is False if no operator has set the number yet.
+    """
 
     wanted: int
     wanted_min: int | None
@@ -40,6 +43,7 @@ class ScalingPolicy:
     target_per_s: int
     alive: int
     log_records: int
+    is_set: bool = False
 
     @property
     def capacity_per_s(self) -> int:

@@ -9,7 +9,7 @@ with old as materialized (
     select role, wanted as before from shardclock.scale where role = :role for update
 )
 update shardclock.scale s
-set wanted = :wanted, wanted_min = null, wanted_max = null
+set wanted = :wanted, wanted_min = null, wanted_max = null, set_at = now()
 from old
 where s.role = old.role
 returning s.wanted, old.before

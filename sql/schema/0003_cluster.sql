@@ -9,6 +9,7 @@ create table shardclock.scale (
     wanted_min integer,
     wanted_max integer,
     target_per_s integer not null default 5000,
+    set_at timestamptz,
 
     constraint scale_pkey primary key (role),
     constraint wanted_is_1_to_840 check (wanted between 1 and 840),
@@ -25,6 +26,8 @@ comment on table shardclock.scale is
         'The keepers of a role divide all slots among them.';
 comment on column shardclock.scale.wanted_min is
     'With wanted_max: the leading coordinator follows the forecast between the two numbers; null: an operator sets wanted.';
+comment on column shardclock.scale.set_at is
+    'The time at which an operator set wanted; null: wanted is the default, or a policy has set it.';
 comment on column shardclock.scale.target_per_s is
     'The number of timers that one keeper is expected to process in a second.';
 

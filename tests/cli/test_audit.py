@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,8 +156,8 @@ def test_a_verb_that_fails_half_way_is_recorded_as_failed(shell: Shell) -> None:
 
 
 def test_a_leaving_host_is_recorded_once(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def moved(*_: object, **__: object) -> int:
-        return 0
+    async def moved(*_: object, **__: object) -> Counter[str]:
+        return Counter()
 
     monkeypatch.setattr("shardclock_server.cli.handover.move_away", moved)
     assert shell("leave", "--within", 1).code == DONE

@@ -14,7 +14,15 @@ import pytest
 
 from shardclock_server.cluster.ray_cluster import RayRefused
 from shardclock_server.service.processes import deploy
-from shardclock_server.sql.cluster.holders import ENGINE, SHARD, Incarnation, assign, list_holders, register_holder
+from shardclock_server.sql.cluster.holders import (
+    ENGINE,
+    SHARD,
+    WORKER,
+    Incarnation,
+    assign,
+    list_holders,
+    register_holder,
+)
 from shardclock_server.sql.cluster.leadership import lead
 from shardclock_server.sql.session import Session
 from tests.support.bpmn import model
@@ -240,7 +248,7 @@ def test_a_host_without_shards_leaves_at_once(shell: Shell) -> None:
 
     done = shell("leave", "--within", 20)
 
-    assert (done.code, done.err) == (DONE, f"no shard is left on {HERE}\n")
+    assert (done.code, done.err) == (DONE, f"no shard, worker or engine is left on {HERE}\n")
     assert len(do(shell, list_holders)) == 1
 
 
@@ -259,6 +267,16 @@ def test_without_ray_a_leaving_host_waits_and_then_ends_only_its_own_shards(shel
     assert [holder.holder for holder in do(shell, list_holders)] == [3]
     ended = asyncio.run(query(shell.dsn, "select ended_why from shardclock.holders where holder < 3"))
     assert [row[0] for row in ended] == ["left", "left"]
+
+
+def test_the_keepers_of_each_role_are_counted_before_they_leave(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "blue", 3, 4, role=WORKER)
+    start(shell, "blue", 5, role=ENGINE)
+
+    counts = "2 shards, 2 workers, 1 engine"
+    assert_refused(shell("leave"), f"{counts} on here, and none elsewhere", "--yes", code=NOT_DONE)
+    assert f"ended {counts} still on {HERE}" in shell("leave", "--yes", "--within", "0").err
 
 
 def test_the_last_shards_leave_only_after_a_confirmation(shell: Shell) -> None:
@@ -298,7 +316,7 @@ def test_leave_ends_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatc
 
     done = shell("leave", "--yes", "--within", 60)
 
-    assert (done.code, done.err) == (DONE, f"no shard is left on {HERE}\n")
+    assert (done.code, done.err) == (DONE, f"no shard, worker or engine is left on {HERE}\n")
     assert asked == [(f"node-of-{HERE}", 60.0)]
     assert time.monotonic() - began < 20
 
