@@ -95,7 +95,7 @@ class Keeper(KeeperPart, ABC):
             await self._loops.run(self._running(), stop=self._stop)
             await self._let_calls_end()
         finally:
-            await self._hand_back()
+            self._log.info("drained", **await self._hand_back())
 
     async def drain(self) -> None:
         """Ask the loops to end; `run` then waits a second for the calls, and hands back all remaining leases."""
@@ -173,11 +173,14 @@ class Keeper(KeeperPart, ABC):
         if calls := self.end_calls():
             await asyncio.wait(calls, timeout=CALLS_END_S)
 
-    async def _hand_back(self) -> None:
-        """End this holder, which frees all its leases immediately; without Postgres the leases end by themselves."""
+    async def _hand_back(self) -> Mapping[str, int]:
+        """End this holder, which frees all its leases immediately; without Postgres the leases end by themselves.
+
+        shape:   the counts for the last line of the log
+        """
         await self.break_off()
         is_handed_back = await self._registration.hand_back(self._last, held=self.__len__, first=self.hand_back)
         counts = self.drained(is_handed_back=is_handed_back)
         self.report(leaving=True)
         self._reporter.close()
-        self._log.info("drained", **counts)
+        return counts

@@ -8,8 +8,8 @@ There is no Ray, and no loop that makes turns. `databases` lends each test a sep
 which `now()` is the test's moment. `stepping` goes from one moment with due work to the next. At each moment the shard,
 the worker and the engine of production make a step in the test's own process (`keepers`): the same statements, the same
 decisions, the same calls of the user's code. `moments` raises an error when a moment does not come to an end, and
-`progress` logs the clock's position during a long advance. `api` serves the HTTP API, and `webhooks` records the
-webhooks instead of sending them.
+`progress` logs the clock's position during a long advance. `api` serves the HTTP API, `environment` names the
+cluster to clients without a URL, and `webhooks` records the webhooks instead of sending them.
 
 `shardclock.testing.cluster` finds `cluster` by its entry point: docs/decisions/0052-a-clock-that-tests-move.md.
 """

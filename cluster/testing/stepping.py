@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from shardclock.log import LogRecord
@@ -13,6 +14,7 @@ from shardclock.log.async_reading import read_log
 from shardclock_server.cluster.testing.api import serving
 from shardclock_server.cluster.testing.app import AppHere
 from shardclock_server.cluster.testing.databases import databases
+from shardclock_server.cluster.testing.environment import named_in_environment
 from shardclock_server.cluster.testing.keepers import Keepers, keeping
 from shardclock_server.cluster.testing.moments import Moment, target_of
 from shardclock_server.cluster.testing.progress import AdvanceProgress
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 LOG_DAYS_AHEAD = 7
 FOUND_MAX = 10_000
 PAGE = 500
+NO_HTTPX2 = "sc.client needs httpx2, which is not installed; install it: pip install 'shardclock-client[http]'"
 
 
 class SteppedCluster:
@@ -53,7 +56,10 @@ class SteppedCluster:
 
         errors:  ImportError  httpx2 is not installed; the message says how to install it
         """
-        from shardclock import AsyncClient  # needs httpx2, which a test in SQL alone does not
+        __tracebackhide__ = True  # pytest then shows the test's line and the message alone
+        if find_spec("httpx2") is None:  # a test in SQL alone needs no httpx2
+            raise ImportError(NO_HTTPX2)
+        from shardclock import AsyncClient
 
         return AsyncClient(self.url)
 
@@ -146,6 +152,7 @@ async def cluster(
 
     The app has the form of `shardclock up --app`: package.module or package.module:function, with commas between them.
     `jobs` chooses jobs of the app by names or patterns, for example "report.*"; None chooses all jobs, () no job.
+    While only this cluster is open in the process, SHARDCLOCK_DSN and SHARDCLOCK_API_URL name its database and API.
     Without `now` the clock begins at the present moment. Pauses before further attempts are drawn from `seed`.
 
     errors:  InvalidHandler, InvalidJob  the app can't be used
@@ -162,6 +169,7 @@ async def cluster(
         book = WebhookBook()
         keepers = await stack.enter_async_context(keeping(dsn, session, code, book, random.Random(seed)))  # noqa: S311
         url = await stack.enter_async_context(serving(dsn))
+        stack.enter_context(named_in_environment(dsn, url))
         made = SteppedCluster(session, keepers, dsn=dsn, url=url, now=begins_at)
         stack.push_async_callback(made.close)
         yield made

@@ -79,9 +79,10 @@ class Run:
         """Lose a shard in the middle of its work, without the end of its holder."""
         place, shard = self._any()
 
-        async def nothing() -> None:
+        async def nothing() -> dict[str, int]:
             shard._claims._drop()
             shard._fires._drop()
+            return {}
 
         shard._hand_back = nothing  # type: ignore[method-assign]
         self.pool.work[shard].cancel()
