@@ -153,7 +153,7 @@ def _print_shown(found: ShownDelivery) -> None:
         if failures:
             rows = [(it["attempt"], it["at"], it["worker"], it["reason"]) for it in failures]
             print_table("\nfailed attempts", ["attempt", "at", "worker", "reason"], rows)
-    print_records(found.records)
+    print_records(found.records, title="records" if found.delivery is None else "\nrecords")
 
 
 def _row(it: FoundDelivery) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from shardclock.api.codes import CONFLICT, NOT_ALLOWED, REFUSED, UNAVAILABLE, WRONG_SCHEMA, RefusalCode
 from shardclock_server.cli.field_names import in_options
 from shardclock_server.cluster.node import DSN, DSN_FILE
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.sql.session import NOT_ALLOWED as NO_RIGHT
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal, shortened
@@ -85,13 +86,19 @@ def _message_of(error: Any) -> str:
     if isinstance(error, StatementRefused) and error.sqlstate == NO_RIGHT:
         return f"{error}: which role may do this is in docs/operate/security.md"
     if isinstance(error, StoreUnavailable):
-        named = _dsn_variable()
-        doubts = f"is it up, and is {named} right?" if named else "its log is below SHARDCLOCK_DATA_DIR"
-        return f"Postgres does not answer: {error}; {doubts}"
+        return _no_answer(error)
     if type(error).__name__ == "EmbeddedPostgresError":
         return f"{error}; SHARDCLOCK_DATA_DIR names another directory, SHARDCLOCK_DSN a Postgres of your own"
     is_for_users = isinstance(error, Refusal) or (isinstance(error, StatementRefused) and error.code is not None)
     return in_options(str(error)) if is_for_users else str(error)
+
+
+def _no_answer(error: StoreUnavailable) -> str:
+    if (named := _dsn_variable()) is None:
+        return f"Postgres does not answer: {error}; its log is below SHARDCLOCK_DATA_DIR"
+    dsn = load_settings().find_dsn()
+    at = f" at {dsn.place}" if dsn else ""
+    return f"Postgres does not answer{at}: {error}; is it up, and is {named} right?"
 
 
 def _dsn_variable() -> str | None:

@@ -1,6 +1,8 @@
 """The commands that show timers: list, show, preview."""
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -9,6 +11,7 @@ import typer
 from rich.table import Column
 
 from shardclock_server.cli.delivery_fields import fields_of_delivery
+from shardclock_server.cli.field_names import OPTIONS, in_options
 from shardclock_server.cli.lists import print_more
 from shardclock_server.cli.options import (
     DEFAULT_TENANT,
@@ -32,7 +35,7 @@ from shardclock_server.sql.deliveries.find import find_delivery
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.moment import canonical_moment
 from shardclock_server.timers.preview import preview as list_preview
-from shardclock_server.timers.refusal import Refusal, shortened
+from shardclock_server.timers.refusal import InvalidTimer, Refusal, shortened
 from shardclock_server.timers.schedule import first_of, parse_schedule
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
@@ -134,11 +137,13 @@ def preview(
     """Show the next dates of a schedule, with notes at dates that a change of the clock moves; needs no database."""
     beside = clock_of(zone)
     rule = repeat_of("RULE", rule)
-    schedule = parse_schedule(rule, beside.key if beside else "UTC")
+    with _called_rule():
+        schedule = parse_schedule(rule, beside.key if beside else "UTC")
     clock = None if zone is None and "[" not in rule else schedule.zone
     now = datetime.now(UTC).replace(microsecond=0)
     created = now if start is None else moment_of("--from", start, clock)
-    first_of(schedule, created)
+    with _called_rule():
+        first_of(schedule, created)
     previewed = list_preview(schedule, created, count=count)
     if as_json:
         print_json([{"number": f.number, "due_date": f.moment, "local": f.local, "note": f.edge} for f in previewed])
@@ -147,6 +152,15 @@ def preview(
         rows = [(f.number, _spaced(f.local), _spaced(canonical_moment(f.moment)), f.edge) for f in previewed]
         print_table("", columns, rows)
     return DONE
+
+
+@contextmanager
+def _called_rule() -> Iterator[None]:
+    """Name the argument RULE in the refusal of a schedule."""
+    try:
+        yield
+    except InvalidTimer as refusal:
+        raise InvalidTimer(in_options(str(refusal), {**OPTIONS, "schedule": "RULE"}), code=refusal.code) from None
 
 
 def _spaced(moment: str) -> str:
@@ -161,6 +175,4 @@ def _row(timer: TimerState, clock: ZoneInfo | None) -> tuple[object, ...]:
 def _fields(timer: TimerState) -> list[tuple[str, object]]:
     values = {name: getattr(timer, name) for name in TimerState.__slots__}
     values["holder"] = hex_of(timer.holder)
-    if timer.schedule is None:
-        values["missed"] = None
     return [(name, value) for name, value in values.items() if value is not None]

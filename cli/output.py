@@ -93,11 +93,11 @@ def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequenc
     return table
 
 
-def print_records(records: Sequence[LogRecord]) -> None:
+def print_records(records: Sequence[LogRecord], *, title: str = "\nrecords") -> None:
     """Print records as a table; print nothing for an empty list."""
     rows = [(r.recorded_at, r.intent, r.timer_key, r.due_date, r.occurrence, json_text(r.detail)) for r in records]
     if rows:
-        print_table("\nrecords", ["recorded", "intent", "timer_key", "due", "occurrence", "detail"], rows)
+        print_table(title, ["recorded", "intent", "timer_key", "due", "occurrence", "detail"], rows)
 
 
 def json_text(value: object) -> str | None:

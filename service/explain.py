@@ -103,7 +103,7 @@ def _overdue(timeline: Timeline, moment: datetime) -> Explanation | None:
     late = timeline.now - timer.due_date
     why = f"it is due since {show_moment(timer.due_date)}, {_length(late)} ago, and has not fired"
     if timeline.hold is not None and timeline.hold.of_all:
-        return Explanation("OVERDUE", f"{why}: on hold, {timeline.hold.why}; `shardclock release` lets it fire")
+        return Explanation("OVERDUE", f"{why}: on hold, {timeline.hold.why}; `shardclock release --yes` lets it fire")
     if timer.holder is not None:
         return Explanation(
             "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if it has ended, its lease ends soon"

@@ -40,7 +40,7 @@ class Hold:
     def line(self) -> str:
         """Describe the hold in one line."""
         if self.of_all:
-            return f"ON HOLD: {self.why}; `shardclock release` lets it fire"
+            return f"ON HOLD: {self.why}; `shardclock release --yes` lets it fire"
         return f"ON HOLD: {', '.join(self.clusters)}: {self.why}; others fire; is its SHARDCLOCK_DSN right?"
 
 

@@ -168,11 +168,11 @@ class NewTimer(BaseModel):
         None, description="an ISO 8601 repeat or cron, as text such as R/PT1H or 0 0 8 * * MON-FRI"
     )
     missed: Missed = Field(
-        Missed.FIRE_ONCE, strict=False, description=f"one of {', '.join(Missed)}, as text, beside a schedule"
+        Missed.FIRE_ONCE, strict=False, description=f"one of {', '.join(Missed)}; only a schedule has it"
     )
     name: Name | None = Field(None, description=NAME_RULE)
     on_conflict: OnConflict = Field(
-        OnConflict.REFUSE, strict=False, description=f"one of {', '.join(OnConflict)}, as text, beside a name"
+        OnConflict.REFUSE, strict=False, description=f"one of {', '.join(OnConflict)}; only a named timer has it"
     )
     tenant_id: Name = Field("default", description=NAME_RULE)
     timer_type: TimerType = Field(TimerType.USER, strict=False, description=f"one of {', '.join(TimerType)}, as text")

@@ -59,8 +59,6 @@ class TimerAnswer(
 def _fields_of(timer: TimerState) -> dict[str, Any]:
     fields = asdict(timer)
     del fields["holder"]
-    if timer.schedule is None:
-        fields["missed"] = None
     return fields | {name: value_of(fields[name]) for name in ("payload", "detail")}
 
 

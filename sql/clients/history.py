@@ -1,9 +1,9 @@
 """Show one timer, pending or ended, and read its records."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from shardclock.log import LogRecord
 from shardclock_server.sql.clients.verbs import TimerRef
@@ -16,7 +16,8 @@ class TimerState:
     """One timer, pending or ended; `holder` leases the timer or has fired it.
 
     shape:   `changed_at`: when a client last changed the due date, or when the timer was paused; None: never, or ended;
-             `resume_at`: when the pause ends; None: it has no end, or the timer is not paused
+             `resume_at`: when the pause ends; None: it has no end, or the timer is not paused;
+             `missed`: the policy of a schedule; None: the timer is no schedule, or has ended
     """
 
     timer_key: int
@@ -40,6 +41,11 @@ class TimerState:
     ended_at: datetime | None
     holder: int | None
     detail: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Convert a row: the tables have a policy for missed occurrences in each row."""
+        return cls(**{**row, "missed": row["missed"] if row["schedule"] is not None else None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
     source:  sql/clients/find_timer.sql
     """
     row = await session.row("find_timer", **asdict(which))
-    return TimerState(**dict(row)) if row else None
+    return TimerState.of(dict(row)) if row else None
 
 
 async def lock_timer(session: Session, timer_key: int) -> bool:

@@ -219,7 +219,7 @@ def _page_of(rows: Sequence[Record], size: int, payload_bytes: int | None) -> Pa
     is_full = len(found) == size
     if payload_bytes is not None:
         is_full |= bytes_of(row["payload"] for row in found) >= payload_bytes
-    return Page([TimerState(**row) for row in found], next=pages[-1] if is_full else None)
+    return Page([TimerState.of(row) for row in found], next=pages[-1] if is_full else None)
 
 
 async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: int, after_key: int = 0) -> list[int]:

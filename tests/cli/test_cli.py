@@ -234,7 +234,7 @@ def test_a_database_that_is_down_is_reported_without_its_password(
 ) -> None:
     done = Shell(DOWN, capsys)(*command)
 
-    assert_refused(done, "Postgres does not answer", "SHARDCLOCK_DSN", code=NOT_THERE)
+    assert_refused(done, "Postgres does not answer at 127.0.0.1:1: ", "SHARDCLOCK_DSN", code=NOT_THERE)
     assert SECRET not in done.err
 
 

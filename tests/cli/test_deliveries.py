@@ -132,6 +132,12 @@ def test_a_delivery_in_hand_is_shown_with_its_worker(shell: Shell, keys: list[in
     assert "worker 000000000000000b has it until " in shown.out
 
 
+def test_a_delivery_that_has_ended_is_shown_by_its_records_alone(shell: Shell, keys: list[int]) -> None:
+    shell("deliveries", "cancel", keys[0])
+
+    assert shell("deliveries", "show", keys[0]).out.splitlines()[0] == "records"
+
+
 def test_a_retried_delivery_is_due_now(shell: Shell, keys: list[int]) -> None:
     failing, in_hand, _ = keys
     before = waiting(shell)

@@ -174,6 +174,8 @@ def test_a_timer_without_a_schedule_is_shown_without_a_policy_for_missed_occurre
     shell("schedule", "--in", "PT1H", "--name", "once")
 
     assert "missed" not in shell("show", "--name", "once").out
+    (listed,) = shell("list", "--json").json["timers"]
+    assert (listed["missed"], shell("show", "--name", "once", "--json").json["timer"]["missed"]) == (None, None)
 
 
 def test_an_unknown_timer_is_reported(shell: Shell) -> None:
@@ -213,7 +215,7 @@ def test_a_preview_shows_the_next_ten_dates(alone: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["0 0 30 2 *"], ["'0 0 30 2 *'", "never occurs"]),
+        (["0 0 30 2 *"], ["RULE '0 0 30 2 *' never occurs"]),
         (["R/1H"], ["'R/1H'", "not an ISO 8601 duration"]),
         (["0 8 * * *", "--zone", "Mars/Olympus"], ["'Mars/Olympus'", "IANA"]),
         (["0 8 * * *", "--from", "2026-06-03T08:00"], ["--from", "no offset"]),

@@ -88,8 +88,8 @@ def test_status_shows_the_reason_of_a_hold_and_the_way_to_end_it(shell: Shell) -
     start(shell, STAGING)
 
     assert hold_of(shell).startswith(COPY)
-    line = next(line for line in shell("status").out.splitlines() if line.startswith(WORDS))
-    assert line.endswith("; `shardclock release` lets it fire")
+    line = shell("status").out.splitlines()[0]
+    assert (line.startswith(WORDS), line.endswith("; `shardclock release --yes` lets it fire")) == (True, True)
 
 
 def test_status_shows_the_hold_before_a_cluster_is_started(shell: Shell) -> None:
@@ -124,7 +124,7 @@ def test_explain_names_the_hold_of_an_overdue_timer(shell: Shell) -> None:
     answer = shell("explain", key, "--json").json
 
     assert answer["verdict"] == "OVERDUE"
-    assert answer["why"].endswith(f"on hold, {ANOTHERS}; `shardclock release` lets it fire")
+    assert answer["why"].endswith(f"on hold, {ANOTHERS}; `shardclock release --yes` lets it fire")
 
     start(shell, PROD, holder=2, cluster_id="blue")
     assert "hold" not in shell("explain", key, "--json").json["why"], "another cluster fires"

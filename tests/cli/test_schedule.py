@@ -105,7 +105,10 @@ def test_a_scheduled_timer_is_printed_for_people(shell: Shell) -> None:
         (["--cron", "0 8 * * *", "--in", "PT1H"], ["exactly one of", "not 2"]),
         (["--cron", "0 8 * * *", "--zone", "Mars/Olympus"], ["--zone 'Mars/Olympus'", "IANA"]),
         (["--every", "R/2031-01-01T08:00[Asia/Tokyo]/P1D", "--zone", "Europe/Berlin"], ["Asia/Tokyo", "Europe/Berlin"]),
-        (["--cron", "0 8 * * *", "--missed", "never"], ["--missed 'never'", "fire_once, fire_all, skip"]),
+        (
+            ["--cron", "0 8 * * *", "--missed", "never"],
+            ["--missed 'never'", "one of fire_once, fire_all, skip; only a schedule has it"],
+        ),
         (["--in", "PT1H", "--missed", "skip"], ["--missed 'skip'", "needs a schedule"]),
         (["--in", "PT1H", "--process-instance", "0"], ["0"]),
         (["--in", "PT1H", "--name", "\udcff"], ["'\\udcff'", "UTF-8"]),

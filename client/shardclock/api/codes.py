@@ -62,7 +62,11 @@ def _general(name: str, status: int, exit_code: int, title: str, reaction: str, 
 UNREADABLE = _general("unreadable", 400, BAD_INPUT, "The request can't be read", "change the form of the request")
 NO_KEY = _general("no_key", 401, BAD_INPUT, "An API key is needed", "send an API key")
 NOT_ALLOWED = _general(
-    "not_allowed", 403, NOT_DONE, "The API key, or the role in Postgres, lacks the right", "use a key with this right"
+    "not_allowed",
+    403,
+    NOT_DONE,
+    "The API key, the role in Postgres or the web page lacks the right",
+    "use a key with this right, or the gateway's own pages",
 )
 NOT_FOUND = _general("not_found", 404, NOT_DONE, "There is no such thing", "check the name or the path")
 WRONG_METHOD = _general("wrong_method", 405, BAD_INPUT, "The path has no such method", "check the path")

@@ -84,7 +84,7 @@ class NoKey(ApiError):
 
 
 class NotAllowed(ApiError):
-    """The API key, or the role in Postgres, lacks the right (403)."""
+    """The API key, the role in Postgres or the web page lacks the right (403)."""
 
 
 class NotFound(ApiError):
