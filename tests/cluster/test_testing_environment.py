@@ -13,7 +13,8 @@ import pytest
 import shardclock
 from shardclock_server.cluster.testing import cluster
 from tests.support import ROOT
-from tests.support.factories import BOUND_S
+from tests.support.doc_blocks import blocks
+from tests.support.factories import BOUND_S, query
 
 LIVE = {"SHARDCLOCK_API_URL": "http://127.0.0.1:1", "SHARDCLOCK_DSN_FILE": "/run/live-dsn"}
 NAMES = ("SHARDCLOCK_DSN", "SHARDCLOCK_DSN_FILE", "SHARDCLOCK_API_URL")
@@ -84,6 +85,26 @@ async def test_handlers_read_the_dsn_of_the_test_s_database_as_under_up() -> Non
         assert [f"/{name}?" in sc.dsn for name in found] == [True]
         assert named() == {"SHARDCLOCK_DSN": sc.dsn, "SHARDCLOCK_API_URL": sc.url}
     assert named() == LIVE
+
+
+async def test_the_page_s_handler_reads_the_database_and_schedules_the_next_timer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = [it for it in blocks() if it.where.startswith("docs/handlers.md") and it.kind == "python"]
+    (tmp_path / "reminders_of_page.py").write_text(page[1].text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    async with cluster(app="reminders_of_page") as sc:
+        await query(sc.dsn, "create table orders as select 42 as number, false as paid")
+        await sc.client.schedule(delay="PT1S", target="order.remind", payload={"order": 42})
+        await sc.advance("P1DT2S")
+        again = await sc.client.get(name="remind-42")
+        await query(sc.dsn, "update orders set paid = true")
+        await sc.advance("P3D")
+
+        fired = [it.due_date for it in await sc.log() if it.intent == "TRIGGERED"]
+        assert len(fired) == 3
+        assert fired[-1] == again.due_date
 
 
 async def test_while_several_clusters_are_open_a_client_without_a_url_is_refused() -> None:

@@ -169,7 +169,7 @@ def test_the_kill_of_an_idle_process_costs_no_attempt(up: ClusterProcess) -> Non
 
 def test_the_page_about_handlers_works(up: ClusterProcess) -> None:
     page = [block for block in blocks() if block.where.startswith("docs/handlers.md")]
-    (module,) = [block.text for block in page if block.kind == "python"]
+    module, _ = [block.text for block in page if block.kind == "python"]
     exec(compile(module, "docs/handlers.md", "exec"), {"__name__": "on_the_page"})
     assert module.splitlines()[0] in APP, "the app above has the target of the page"
     for text in [block.text for block in page if block.kind == "console"]:
