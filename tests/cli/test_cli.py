@@ -280,7 +280,7 @@ def test_an_unknown_variable_is_reported_and_the_command_runs(shell: Shell) -> N
     done = shell("status", "--json", SHARDCLOCK_DNS="postgresql://elsewhere/x")
 
     assert (done.code, done.json["pending"]) == (DONE, 0)
-    assert "SHARDCLOCK_DNS is no setting" in done.err
+    assert "SHARDCLOCK_DNS is not a setting" in done.err
     assert "SHARDCLOCK_DSN meant?" in done.err
 
 

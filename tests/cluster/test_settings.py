@@ -120,7 +120,7 @@ def test_a_value_that_is_not_a_number_disagrees_with_no_setting(monkeypatch: pyt
             "SHARDCLOCK_DNS is not a setting of Shardclock, and changes nothing; is SHARDCLOCK_DSN meant?",
         ),
         ("SHARDCLOCK_LEASE", "is SHARDCLOCK_LEASE_S meant?"),
-        ("shardclock_retention", "shardclock_retention is no setting"),
+        ("shardclock_retention", "shardclock_retention is not a setting"),
         ("SHARDCLOCK_METRICS_PROT", "is SHARDCLOCK_METRICS_PORT meant?"),
         ("SHARDCLOCK_XYZZY", "docs/run.md has the settings"),
     ],
