@@ -123,9 +123,10 @@ def _settings(data_dir: Path) -> tuple[Settings, str]:
         "standby": False,
         "local": given.local or not has_ray,
     }
+    # The host process inherits the environment. The demo kills keepers, so it joins no other Ray.
+    os.environ.pop(RAY_ADDRESS, None)
     mode = "Ray, two shards and two workers"
     if own["local"]:
-        os.environ.pop(RAY_ADDRESS, None)  # the host process inherits it, and would refuse it together with LOCAL
         why = "SHARDCLOCK_LOCAL is set" if given.local else "Ray is not installed"
         mode = f"two shards and two workers as local processes ({why})"
     return given.model_copy(update=own), mode

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from shardclock_server.demo import run as demo_run
 from shardclock_server.demo.example import BUSY, CLOSED, OPEN, TARGET, example_lines
 from shardclock_server.timers.model import NewTimer
 from tests.support import ROOT
@@ -108,3 +110,12 @@ def test_a_file_with_a_bad_line_is_refused_as_a_whole_with_the_line_number(file:
 
     assert (done.code, done.out) == (2, "")
     assert done.err.splitlines()[-1].startswith("shardclock: timers.ndjson line 2: ")
+
+
+def test_the_demo_joins_no_other_ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SHARDCLOCK_RAY_ADDRESS", "ray.example.com:6379")
+
+    settings, _ = demo_run._settings(tmp_path)
+
+    assert settings.ray_address is None
+    assert "SHARDCLOCK_RAY_ADDRESS" not in os.environ, "the host process inherits the environment"
