@@ -11,6 +11,7 @@ or raises. It does not print, does not parse options and knows no exit codes.
     missed_count            the number of occurrences that paused schedules have missed
     overview                whether timers fire on time, what is coming, what needs a person
     hold                    put a database on hold, release it, read its hold
+    operator_hold           the author of an operator's hold
     scaling                 the wanted number of shards, workers and engines
     bulk_run                change many rows: find all of them, then change them page by page
     operations              bulk operations: begin, continue, list and cancel them

@@ -6,22 +6,17 @@ These functions decide from the database's identity and its live holders.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from shardclock.api.refusals.log import NOT_RELEASED
-from shardclock_server.service.audit import DONE
-from shardclock_server.sql.audit.acts import AuditFilter, list_acts
-from shardclock_server.sql.clients.history import read_past_hold
 from shardclock_server.sql.cluster.holders import Holder, list_holders
 from shardclock_server.sql.cluster.identity import Identity, read_identity
 from shardclock_server.sql.cluster.identity import hold as hold_all
 from shardclock_server.sql.cluster.identity import release as release_to
-from shardclock_server.sql.metrics.status import Status, read_clock, read_status
+from shardclock_server.sql.metrics.status import Status, read_status
 from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 REASON_CHARS_MAX = 200
-ACTS_READ = 20  # acts since the begin of a hold: refused repetitions come after the act that began it
 
 
 class InvalidReason(Refusal):
@@ -42,14 +37,6 @@ class Hold:
         if self.of_all:
             return f"ON HOLD: {self.why}; `shardclock release --yes` lets it fire"
         return f"ON HOLD: {', '.join(self.clusters)}: {self.why}; others fire; is its SHARDCLOCK_DSN right?"
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorHold:
-    """The begin of an operator's hold, and the operator; None: the audit lacks the act."""
-
-    began_at: datetime
-    actor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +101,6 @@ async def read_hold(session: Session, identity: str, *, silent_s: float) -> Hold
     errors:  StoreUnavailable  no answer in time
     """
     return hold_of(living_of(await list_holders(session), silent_s), await read_identity(session, identity), identity)
-
-
-async def read_operator_hold(session: Session) -> OperatorHold | None:
-    """Return the operator's hold that is in force, with its author from the audit.
-
-    errors:  StoreUnavailable  no answer in time
-    """
-    now = await read_clock(session)
-    held = await read_past_hold(session, since=now, until=now)
-    if held is None or held.ended_at is not None:
-        return None
-    acts = await list_acts(session, AuditFilter(since=held.began_at, verb="hold"), limit=ACTS_READ)
-    authors = [act.key_name or act.key_prefix or act.role for act in acts if act.outcome == DONE]
-    return OperatorHold(held.began_at, authors[-1] if authors else None)
 
 
 def hold_of(living: Sequence[Holder], owner: Identity, identity: str) -> Hold | None:

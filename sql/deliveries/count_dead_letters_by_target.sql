@@ -37,9 +37,20 @@ select
             limit :letters_max::integer
         ) d
     ) as dead_letters,
-    (select min(d.died_at) from shardclock.dead_letters d where d.target = f.target and d.tenant_id = :tenant_id)
-    as since,
-    (select max(d.died_at) from shardclock.dead_letters d where d.target = f.target and d.tenant_id = :tenant_id)
-    as last_at
+    -- Not min() and max(): with a plan from an empty table, these might read the index of all dead letters by death.
+    (
+        select d.died_at
+        from shardclock.dead_letters d
+        where (d.target, d.tenant_id) >= (f.target, :tenant_id)
+        order by d.target, d.tenant_id, d.died_at
+        limit 1
+    ) as since,
+    (
+        select d.died_at
+        from shardclock.dead_letters d
+        where (d.target, d.tenant_id) <= (f.target, :tenant_id)
+        order by d.target desc, d.tenant_id desc, d.died_at desc
+        limit 1
+    ) as last_at
 from found f
 order by f.target

@@ -19,6 +19,7 @@ from shardclock_server.gateway.routes.cluster import write_scale
 from shardclock_server.service import hold as holds
 from shardclock_server.service import scaling
 from shardclock_server.service.hold import Release
+from shardclock_server.service.operator_hold import read_operator_hold
 from shardclock_server.service.scaling import Bounds
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ROLES, list_ended_holders, list_holders
@@ -79,7 +80,7 @@ async def show_cluster(request: Request, caller: Operator) -> Response:
             "scales": [await scaling.read_scale(session, role) for role in ROLES],
             "stand_bys": await list_stand_bys(session),
             "ended": await list_ended_holders(session, limit=ENDED_SHOWN),
-            "held": await holds.read_operator_hold(session),
+            "held": await read_operator_hold(session),
         }
     serving = [it for it in keepers if it.part is not None and it.silent_s < settings.silent_s]
     values["heirs"] = {role: [it for it in serving if it.role == role] for role in ROLES}

@@ -12,8 +12,9 @@ from shardclock_server.gateway.console.bars import chart_of
 from shardclock_server.gateway.console.caching import page_router
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import gateway_of
-from shardclock_server.service.hold import Hold, OperatorHold, living_of, read_hold, read_operator_hold
+from shardclock_server.service.hold import Hold, living_of, read_hold
 from shardclock_server.service.keys import allows
+from shardclock_server.service.operator_hold import OperatorHold, read_operator_hold
 from shardclock_server.service.overview import Punctuality, judge, read_attention, read_coming
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
 from shardclock_server.sql.metrics.status import Status, read_status

@@ -44,7 +44,8 @@ def test_the_page_has_the_limits() -> None:
     assert f"do together | {steps:,} steps, and return {chars:,} characters |" in bounds
     assert f"wait for a time, a message or a signal | {STARTS_MAX} |" in bounds
     assert f"| items of a multi-instance | {extensions.ITEMS_MAX:,} |" in bounds
-    assert f"| a time, a message's or signal's name, a correlation key | {WAITED_CHARS_MAX} characters |" in bounds
+    waited = "a time, a message's or signal's name, a correlation key, an assignee"
+    assert f"| {waited} | {WAITED_CHARS_MAX} characters |" in bounds
     assert f"| processes that call each other in a row | {CALLS_DEPTH_MAX} |" in bounds
     assert f"| nodes entered without waiting | {ENTRIES_MAX:,} |" in bounds
     assert f"| state of an instance | {state.STATE_BYTES_MAX // 2**20} MiB |" in bounds

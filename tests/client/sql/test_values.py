@@ -40,7 +40,7 @@ async def test_a_payload_comes_back_as_it_was(user: UserConnection, payload: Any
 
 async def test_a_payload_that_json_would_change_is_refused(one: UserConnection) -> None:
     for payload, words in (({"a": {1: 2}}, r"the key 1, .* at payload\.a"), ([b"x"], r"no bytes.* at payload\[0\]")):
-        with pytest.raises(ValueError, match=f"^payload holds .*{words}"):
+        with pytest.raises(ValueError, match=f"^payload contains .*{words}"):
             await one.ask("schedule", delay="PT1H", payload=payload)
 
 

@@ -1,0 +1,34 @@
+"""Find the author of an operator's hold. The coordinator reads holds, too, and needs neither the audit nor the log."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from shardclock_server.service.audit import DONE
+from shardclock_server.sql.audit.acts import AuditFilter, list_acts
+from shardclock_server.sql.clients.history import read_past_hold
+from shardclock_server.sql.metrics.status import read_clock
+from shardclock_server.sql.session import Session
+
+ACTS_READ = 20  # acts since the begin of a hold: refused repetitions come after the act that began it
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHold:
+    """The begin of an operator's hold, and the operator; None: the audit lacks the act."""
+
+    began_at: datetime
+    actor: str | None
+
+
+async def read_operator_hold(session: Session) -> OperatorHold | None:
+    """Return the operator's hold that is in force, with its author from the audit.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    now = await read_clock(session)
+    held = await read_past_hold(session, since=now, until=now)
+    if held is None or held.ended_at is not None:
+        return None
+    acts = await list_acts(session, AuditFilter(since=held.began_at, verb="hold"), limit=ACTS_READ)
+    authors = [act.key_name or act.key_prefix or act.role for act in acts if act.outcome == DONE]
+    return OperatorHold(held.began_at, authors[-1] if authors else None)
