@@ -39,7 +39,7 @@ def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=SCHEDULES_MAX, help="The limit of rows.")] = 20,
     page: Annotated[
         str | None,
-        typer.Option("--page", metavar="TOKEN", help="Continue after this page: the token that the last list printed."),
+        typer.Option("--page", metavar="TOKEN", help="Show the page after this token of the previous list."),
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -112,7 +112,7 @@ class Postmaster:
         try:
             with suppress(subprocess.CalledProcessError):
                 ensure_user_exists(user)
-            ensure_user_exists(user)  # finds the user, also if another process made it at the same time
+            ensure_user_exists(user)  # finds the user, even if another process made it at the same time
         except subprocess.CalledProcessError as error:
             raise EmbeddedPostgresError(
                 f"Postgres does not run as root, and no user {user!r} can be made for it: {cause_in(error.stderr)}"

@@ -25,5 +25,7 @@ async def position_of(session: Session, text: str, *, called: str = "to") -> int
     try:
         moment = parse_due_date(text)
     except InvalidTimer as error:
-        raise Refusal(f"{called} {shortened(text)} is no place: use {START}, {END}, a position or a moment") from error
+        raise Refusal(
+            f"{called} {shortened(text)} is not a place in the log: use {START}, {END}, a position or a moment"
+        ) from error
     return await position_at(session, moment)

@@ -85,7 +85,7 @@ begin
 end
 $$
 """
-# New objects belong to the schema's owner, also if another member of the owner's role makes them.
+# New objects belong to the schema's owner, even if another member of the owner's role makes them.
 _OWNER_OF_SCHEMA = (
     "select r.rolname from pg_namespace n join pg_roles r on r.oid = n.nspowner where n.nspname = 'shardclock'"
 )

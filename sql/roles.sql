@@ -2,8 +2,8 @@
 --
 -- `shardclock migrate --roles` runs this script last; after that, each `shardclock migrate` runs it too. The script
 -- makes the missing roles, makes shardclock_owner the owner of all objects, revokes all rights of all other roles, and
--- grants the rights below. Only the owner may use an object without a line here; a test requires a reason for it.
--- docs/operate/security.md shows the rights as a table; docs/decisions/0030-roles.md has the reasons.
+-- grants the rights below. Only the owner may use an object without a line here. A test requires a reason for each such
+-- object. docs/operate/security.md shows the rights as a table; docs/decisions/0030-roles.md has the reasons.
 
 do $$
 declare
@@ -157,7 +157,7 @@ grant execute on function
     shardclock.read_log_page
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
--- Rights for scheduling: the verbs, and the functions that the verbs call, because these run with the caller's rights.
+-- Rights for scheduling. The verbs run with the caller's rights, so the caller also needs the functions that they call.
 grant update, delete on shardclock.timers to shardclock_scheduler;
 -- A row with a period is not checked when it is inserted (the trigger check_new_timer): only shards insert the period.
 do $$

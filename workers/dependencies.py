@@ -22,7 +22,7 @@ def any_node_fits(needs: RunResources) -> bool:  # noqa: ARG001 - the interface
 class Dependencies:
     """The external dependencies of a worker, with production's defaults; a test that moves the clock replaces them.
 
-    shape:   without `send`, webhooks go over HTTP; `has_node` says whether a node has the resources of a run, also if
+    shape:   without `send`, webhooks go over HTTP; `has_node` says whether a node is large enough for a run, even if
              the resources are in use; up to `prefetch_max` runs of jobs begin before a process is free; with `machine`,
              starts of jobs that need GPUs or more than this machine has are left to other workers
     """

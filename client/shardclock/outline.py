@@ -107,8 +107,8 @@ class _Outline:
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
 
     def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        # Only objects have their own configuration; other definitions need the configuration of their object, which is
-        # unknown here.
+        # Only an object has its own configuration. Another definition takes the configuration of its object, and this
+        # object is unknown here.
         return self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
 
     def _reference(self, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -150,7 +150,7 @@ async def cluster(
 ) -> AsyncIterator[SteppedCluster]:
     """Run a cluster during a block, with the handlers and jobs of an app, from a moment on.
 
-    The app has the form of `shardclock up --app`: package.module or package.module:function, with commas between them.
+    `app` is written as for `shardclock up --app`: one or more of package.module or package.module:function.
     `jobs` chooses jobs of the app by names or patterns, for example "report.*"; None chooses all jobs, () no job.
     While only this cluster is open in the process, SHARDCLOCK_DSN and SHARDCLOCK_API_URL name its database and API.
     Without `now` the clock begins at the present moment. Pauses before further attempts are drawn from `seed`.

@@ -2,7 +2,7 @@
 
 A declaration reads `name: kind, …`. A kind with `?` may be null; `|` separates kinds; the last parameter may be
 `*name: kind`, which takes any number of arguments as a list. A function may have several declarations with different
-parameters. A call that fits no declaration gives null, also if a null is the only argument that does not fit.
+parameters. A call that fits no declaration gives null, even if a null is the only argument that does not fit.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Provider:
     async def redeem(self, code: str, verifier: str) -> Mapping[str, Any]:
         """Exchange a code for tokens.
 
-        errors:  ProviderFailed  also if the provider refuses the code
+        errors:  ProviderFailed  no answer, or the provider refuses the code
         """
         metadata, registration = await self.metadata(), self._registration
         form = {

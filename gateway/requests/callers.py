@@ -173,7 +173,7 @@ class KeyHolders:
     async def caller_of(self, headers: Headers) -> Caller:
         """Return a caller of the key's tenant; an operator's key acts for the tenant that the request names.
 
-        Programs send no `Origin`. A browser sends it for the page of another site, also if an add-on of the browser or
+        Programs send no `Origin`. A browser sends it for the page of another site, even if an add-on of the browser or
         a proxy adds a key to the page's request.
         """
         if (origin := header_of(headers, "Origin")) is not None and not is_own_origin(headers, self._gateway_url):

@@ -1,4 +1,4 @@
-"""A shard that is silent for a moment is suspended and resumed, and no shard is ended only for missing heartbeats."""
+"""A shard that is silent for a moment is suspended, and then resumed. Missing heartbeats alone end no shard."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ U, V, W, X, Y, Z = (f"sck_aaaaaaa{letter}_{'A' * 43}" for letter in "uvwxyz")
 
 
 class Asked:
-    """Record the keys of each statement, and find only the valid keys."""
+    """Stand in for the database: record the keys of each lookup, and return the rows of the valid keys."""
 
     def __init__(self, *good: tuple[str, ApiKey]) -> None:
         self.batches: list[list[str]] = []

@@ -1,4 +1,4 @@
-"""Test that a line with an idempotency key is written once, also if it is sent again or through another route."""
+"""Test that a line with an idempotency key is written once, even if it is sent again or through another route."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ async def test_blocked_starts_hide_no_later_start(dsn: str, shard: HolderClient,
     await fire_all(shard)
     first = await worker.begin(running=going)
 
-    # Then a poll that reads the first starts begins no run. A poll that continues after these begins the other job
+    # Then a poll that reads the first starts begins no run. A poll that continues after these starts begins the other
+    # job.
     assert (first.saturated, first.runs, first.dropped) == (True, [], 0)
     assert first.last_at is not None
     assert first.last_key is not None

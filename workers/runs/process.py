@@ -150,7 +150,7 @@ def _order(needs: RunResources, modules: str, directory: str) -> tuple[str, ...]
 
 
 def has_node(needs: RunResources, *, resource: str | None = None) -> bool:
-    """Return whether a node that offers `resource` has the resources of a run, also if they are in use."""
+    """Return whether a node that offers `resource` is large enough for a run; resources in use count, too."""
     import ray
 
     if not needs.reserves_any:

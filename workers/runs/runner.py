@@ -227,7 +227,7 @@ class JobRunner(KeeperPart):
         try:
             policy = read_policy(run.policy)
         except InvalidJob:
-            policy = read_policy("{}")  # the policy has become invalid since; the run has crashed all the same
+            policy = read_policy("{}")  # the policy became invalid after the run began; the run is still recorded
         reason = "its worker was lost"
         may_live_s = run.lease_left.total_seconds()
         ending = crash_of(reason, policy, attempt=run.attempt, may_live_s=may_live_s, jitter=self._jitter)

@@ -22,7 +22,7 @@ class Operation(Answer):
     tenant_id: str | None = Field(description="the tenant of the rows; null: all tenants")
     filter: dict[str, Any] = Field(description="the given fields of the filter")
     parameters: dict[str, Any] = Field(description="the parameters of the verb, such as a shift or a rate")
-    reason: str | None = Field(description="the reason of its caller; null also if an operator began it")
+    reason: str | None = Field(description="the reason of its caller; null, too, if an operator began it")
     matched: int = Field(description="the number of found rows")
     expected: int | None = Field(description="the count of the dry run; null: there was none")
     left_out: int = Field(description="the number of matching rows that the verb can't change")
@@ -33,7 +33,7 @@ class Operation(Answer):
     interface: str = Field(description="api, cli or console")
     by_operator: bool = Field(description="whether a key for all tenants, or the command line, began it")
     key_prefix: str | None = Field(
-        description="the prefix of the API key; null also if a tenant asks for an operator's"
+        description="the prefix of the API key; null, too, if a tenant asks for an operator's"
     )
     key_name: str | None
     role: str | None = Field(description="the database role of the login; null for a tenant")

@@ -25,7 +25,7 @@ comment on function shardclock.retry_delivery is $$Makes the next attempt of a d
 counted. One that a worker or a program has in hand is left as it is.
 
 timer_key: the timer that fired
-returns: DUE (also if it was due before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED or DISCARDED: it has ended; UNKNOWN: it has no delivery
+returns: DUE (now or before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED or DISCARDED: it has ended; UNKNOWN: it has no delivery
 errors: 42501 without a right on shardclock.deliveries
 example: select shardclock.retry_delivery(42);
 $$;

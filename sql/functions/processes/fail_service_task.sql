@@ -27,7 +27,7 @@ begin
         claimed_until = null,
         worker = null,
         failed_attempts = d.failed_attempts + 1,
-        -- The caller's `retries` apply until another call replaces them, also if a handler calls the task.
+        -- The caller's `retries` apply until another call replaces them, even if a handler calls the task.
         attempts_max = case
             when retries is null then d.attempts_max
             else least(d.failed_attempts + 1 + retries::bigint, 2147483647)::integer

@@ -135,7 +135,7 @@ process_id: the id of a deployed process
 variables: a JSON object, its first variables
 tenant_id: the tenant of the process
 version: the version; null: the newest
-idempotency_key: another call with this key within a day starts nothing and returns the same instance, also if that call gives no business_key; null: each call starts an instance
+idempotency_key: another call with this key within a day starts nothing and returns the same instance, even if that call gives no business_key; null: each call starts an instance
 business_key: the caller's own name for the instance, 1 to 255 characters, for searches; several instances may have the same name; null: none
 returns: the instance_key
 errors: P0002 for a process or a version that is not deployed; 22023 for variables that are not an object or have more than 1 MiB, for a business_key that is too long, for an idempotency_key that has started another process or an instance with another business_key or none, and for a process that only its message, signal or timer begins; SC429 if the tenant's quota of instances is used up
