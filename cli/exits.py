@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from shardclock.api.codes import CONFLICT, NOT_ALLOWED, REFUSED, UNAVAILABLE, WRONG_SCHEMA, RefusalCode
 from shardclock_server.cli.field_names import in_options
 from shardclock_server.cluster.node import DSN, DSN_FILE
-from shardclock_server.cluster.settings import load_settings
+from shardclock_server.cluster.settings import InvalidSettings, load_settings
 from shardclock_server.sql.session import NOT_ALLOWED as NO_RIGHT
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 from shardclock_server.timers.refusal import Refusal, shortened
@@ -96,8 +97,9 @@ def _message_of(error: Any) -> str:
 def _no_answer(error: StoreUnavailable) -> str:
     if (named := _dsn_variable()) is None:
         return f"Postgres does not answer: {error}; its log is below SHARDCLOCK_DATA_DIR"
-    dsn = load_settings().find_dsn()
-    at = f" at {dsn.place}" if dsn else ""
+    at = ""
+    with suppress(InvalidSettings):  # the file of the DSN may be gone meanwhile
+        at = f" at {dsn.place}" if (dsn := load_settings().find_dsn()) else ""
     return f"Postgres does not answer{at}: {error}; is it up, and is {named} right?"
 
 
