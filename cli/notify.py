@@ -15,7 +15,7 @@ from shardclock_server.cli.session import with_session
 from shardclock_server.service import endpoints as of_endpoints
 from shardclock_server.service import notify as use_cases
 from shardclock_server.service.notify import FAILURES_MAX, FAILURES_MIN
-from shardclock_server.sql.endpoints.endpoints import EndpointName
+from shardclock_server.sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from shardclock_server.sql.notify.events import EVENT_KINDS
 from shardclock_server.sql.notify.subscriptions import FoundSubscription, find_subscriptions
 from shardclock_server.sql.session import Session
@@ -87,27 +87,9 @@ def add(
     as_json: Json = False,
 ) -> int:
     """Send events to a new or an existing endpoint, in place of its earlier kinds; print a new secret once."""
-    where = read_text("URL", where)
-    is_url = where.lower().startswith(SCHEMES)
-    if name is not None and not is_url:
-        raise Refusal(
-            f"--name {shortened(name)} is for the URL of a new endpoint, and {shortened(where)} is a name: leave --name"
-            " out, or give a URL"
-        )
-    key = EndpointName(tenant, (name or (urlsplit(where).hostname or "")) if is_url else where)
-    wanted = use_cases.new_subscription(
-        key, [kind.strip() for kind in on.split(",") if kind.strip()], failures_min=failures, text_only=text_only
-    )
-    new = None
-    if is_url:
-        new = of_endpoints.new_endpoint(
-            key,
-            where,
-            headers={},
-            secret=of_endpoints.generate_secret(asymmetric=False),
-            policy={},
-            rules=endpoint_rules(),
-        )
+    key, new = _endpoint_of(tenant, read_text("URL", where), name)
+    kinds = [kind.strip() for kind in on.split(",") if kind.strip()]
+    wanted = use_cases.new_subscription(key, kinds, failures_min=failures, text_only=text_only)
 
     async def do(session: Session) -> int:
         async with session.transaction():
@@ -123,6 +105,21 @@ def add(
         return DONE
 
     return with_session(do)
+
+
+def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointName, StoredEndpoint | None]:
+    """Return an endpoint's name and, for a URL, the new endpoint, named `name` or by the URL's host."""
+    if where.lower().startswith(SCHEMES):
+        key = EndpointName(tenant, name or urlsplit(where).hostname or "")
+        secret = of_endpoints.generate_secret(asymmetric=False)
+        rules = endpoint_rules()
+        return key, of_endpoints.new_endpoint(key, where, headers={}, secret=secret, policy={}, rules=rules)
+    if name is not None:
+        raise Refusal(
+            f"--name {shortened(name)} is for the URL of a new endpoint, and {shortened(where)} is a name: leave --name"
+            " out, or give a URL"
+        )
+    return EndpointName(tenant, where), None
 
 
 @notify.command()

@@ -32,7 +32,7 @@ from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Holder, list_holders
 from shardclock_server.sql.cluster.leadership import list_stand_bys
 from shardclock_server.sql.deliveries.handlers import find_unserved_handlers
-from shardclock_server.sql.log.records import follow
+from shardclock_server.sql.log.records import INTENTS, follow
 from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
 from shardclock_server.sql.metrics.status import Status, read_status
@@ -41,10 +41,6 @@ from shardclock_server.timers.refusal import Refusal, shortened
 
 RETRY_S = 1.0
 ACTORS, LOCAL_PROCESSES = "actors of Ray", "local processes"
-INTENTS = (
-    "TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED", "DELIVERED", "DISCARDED", "DEAD",
-    "REDRIVEN", "SCHEDULED", "STARTING", "RUNNING", "TERMINATING", "DISABLED", "STALE",
-)  # fmt: skip
 PAYLOAD_SHOWN_CHARS = 120
 COUNTED_MAX = 100_000  # the limit of the counts in sql/metrics/read_status.sql
 

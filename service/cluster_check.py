@@ -11,8 +11,8 @@ from shardclock_server.sql.deliveries.handlers import UnservedHandler, find_unse
 from shardclock_server.sql.metrics.measures import ClusterMeasures, measure_cluster
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.session import Session
+from shardclock_server.timers.model import SLOTS
 
-SLOTS = 840
 LATE_S, FAULT_S = 1.0, 30.0  # the thresholds of the event cluster.lag and of the alert ShardclockOverdueWhileShardsLive
 
 

@@ -23,8 +23,7 @@ COUNTERS = {
     "timers_refused": "refused",
     "occurrences_skipped": "skipped",
 }
-# While a shard works off a backlog, one of this number of scans is measured, because measuring costs a twentieth of a
-# scan's time.
+# During a backlog a shard measures one of this number of scans: measuring costs a twentieth of a scan's time.
 MEASURED_OF_BACKLOG = 5
 
 Kind = tuple[Scope, float | None]
@@ -34,8 +33,8 @@ Kind = tuple[Scope, float | None]
 class LagHistograms:
     """Lag histograms of the fired timers, by target, type, and whether they were scheduled ahead or late.
 
-    While a shard works off a backlog, only some scans are measured. The timers of a backlog are all about equally late,
-    so an unmeasured scan is assumed to be like the last measured scan of its kind. The kinds are kept apart, because
+    During a backlog only some scans are measured. The timers of a backlog are all about equally late, so an unmeasured
+    scan counts as the last measured scan of its kind. The kinds are kept apart, because
     an outage's timers are much later than timers that are just overdue.
     """
 

@@ -39,8 +39,8 @@ EACH_TIME = {"plan_cache_mode": "force_custom_plan"}
 # For writes that need not survive a crash: their commits wait for no disk and no replica.
 UNSYNCED = {"synchronous_commit": "off"}
 
-# Select the given backends that wait at commit for a synchronous standby. Canceling such a backend would end its wait,
-# and make its changes visible although no standby has them. A failover would undo such changes:
+# Select the given backends that wait at commit for a synchronous standby. Canceling a waiting backend would end its
+# wait, and make its changes visible although no standby has them. A failover would undo these changes:
 # docs/decisions/0027-a-commit-that-waits.md.
 WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
 

@@ -37,7 +37,7 @@ Check = Callable[[FlowNode, Definition], Iterator[str]]
 def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[ModelProblem]:
     """Find all faults of a definition, in the document's order.
 
-    An `unread` node already has a fault in the list. For such a node, and for events attached to it, only the flows and
+    An `unread` node already has a fault in the list. For this node, and for events attached to it, only the flows and
     the surrounding events are checked.
     """
     return [

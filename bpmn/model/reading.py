@@ -84,7 +84,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = [*repeated_ids(root), *_unread_beside(root)]
     if not readings:
-        # Report the other faults as well, so that an author who corrects this fault gets no second refusal.
+        # Report the other faults as well: otherwise the author would get a second refusal after correcting this fault.
         readings = [_Process(process, shared) for process in processes]
         problems.append(ModelProblem("", 'the model has no process with isExecutable="true"; mark what is to run'))
     definitions = tuple(reading.read() for reading in readings)

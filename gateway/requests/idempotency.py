@@ -45,7 +45,7 @@ def request_of(
 ) -> IdempotentRequest | None:
     """Read a request's idempotency key, and hash the parts that make it the same request; None: the request has no key.
 
-    The hash has only the fields of the body that were sent, so a newer release with more fields computes the same hash.
+    The hash has only the sent fields of the body. So a newer release with more fields computes the same hash.
 
     errors:  Problem  the key is not a text of 1 to 255 characters
     """

@@ -175,8 +175,7 @@ def _counts_of(bulk: BulkChange) -> dict[str, Any]:
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    # The token leaves out the end of a pause and the choice for missed occurrences, so that both can be given after the
-    # count.
+    # The end of a pause and the choice for missed occurrences can be given after the count. So the token has neither.
     return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed', 'until'})}"
 
 

@@ -9,12 +9,5 @@
 select
     min(d.timer_key) as timer_key, d.target, d.tenant_id, min(d.died_at) as died_at, count(*) as dead_letters
 from shardclock.dead_letters d
-where (:target::text is null or d.target = :target)
-    and (:tenant_id::text is null or d.tenant_id = :tenant_id)
-    and d.died_at < coalesce(:died_before::timestamptz, 'infinity')
-    and (
-        :reason_line::text is null
-        or regexp_replace(:reason_line, ' \(attempt [0-9]+ of [0-9]+\)$', '') =
-        -- include: reason_line.sql
-    )
+-- include: selected_letters.sql
 group by d.target, d.tenant_id

@@ -1,23 +1,16 @@
 -- Finds the keys of the dead letters that a bulk change selects, the oldest first, one page at a time.
 --
 -- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null,
---        :reason_line text or null: the first line of the reason; the last row of the previous page, nulls for the first page: :after_at timestamptz, :after_key bigint;
---        :limit bigint
+--        :reason_line text or null: the first line of the reason; :after_at timestamptz and :after_key bigint of the
+--        previous page's last row, nulls for the first page; :limit bigint
 -- out:   timer_key bigint, target text, tenant_id text, died_at timestamptz
 -- locks: nothing
 -- index: dead_letters_pkey, dead_letters_by_target, or dead_letters_in_order, up to :limit matching rows. Postgres
 --        plans each call anew (`EACH_TIME`): a plan for any filter would read and sort all matching rows
 select d.timer_key, d.target, d.tenant_id, d.died_at
 from shardclock.dead_letters d
-where (:timer_key::bigint is null or d.timer_key = :timer_key)
-    and (:target::text is null or d.target = :target)
-    and (:tenant_id::text is null or d.tenant_id = :tenant_id)
-    and d.died_at < coalesce(:died_before::timestamptz, 'infinity')
-    and (
-        :reason_line::text is null
-        or regexp_replace(:reason_line, ' \(attempt [0-9]+ of [0-9]+\)$', '') =
-        -- include: reason_line.sql
-    )
+-- include: selected_letters.sql
+    and (:timer_key::bigint is null or d.timer_key = :timer_key)
     and (d.died_at, d.timer_key + 0) > (coalesce(:after_at::timestamptz, '-infinity'), coalesce(:after_key::bigint, 0))
 order by d.died_at, d.timer_key + 0
 limit :limit

@@ -10,6 +10,11 @@ from shardclock.log.async_reading import PAGE_BYTES, READ_MAX, read_log, read_pa
 from shardclock.log.record import LogRecord
 from shardclock_server.sql.session import Record, Session
 
+INTENTS = (
+    "TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED", "DELIVERED", "DISCARDED", "DEAD",
+    "REDRIVEN", "SCHEDULED", "STARTING", "RUNNING", "TERMINATING", "DISABLED", "STALE",
+)  # fmt: skip
+
 
 class OwnRecords(NamedTuple):
     """The records of given tenants in a page of the log, and the last position that was searched."""

@@ -1,5 +1,5 @@
 -- Writes events that a process has observed, each if an endpoint of its tenant subscribes to its kind. A lasting state
--- is observed repeatedly, so an event is left out if each of these endpoints had an event of its kind and subject
+-- is observed repeatedly. So an event is left out if each of these endpoints had an event of this kind and subject
 -- within the interval.
 --
 -- in:    arrays with a value for each event: :tenant_ids text[], :kinds text[], :subjects text[], :sentences text[],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shardclock_server.cli.status import INTENTS
+from shardclock_server.sql.log.records import INTENTS
 from tests.support import ROOT
 from tests.support.cli_asserts import DONE
 from tests.support.program import Shell

@@ -13,7 +13,7 @@ TASK = (
     '<userTask id="u"><extensionElements><zeebe:assignmentDefinition assignee="=who"/></extensionElements></userTask>'
 )
 # Stands for each rule of Postgres that no earlier check knows.
-REFUSE = "alter table shardclock.tasks add constraint no_such_person check (assignee <> 'nobody')"
+REFUSE = "alter table shardclock.tasks add constraint is_a_person check (assignee <> 'robot')"
 
 
 def script(expression: str) -> str:
@@ -62,7 +62,7 @@ async def test_a_start_that_postgres_refuses_is_an_incident_that_is_resolved() -
     async with running() as it:
         await it.query(REFUSE)
         await it.deploy(START + TASK, connected="s>u")
-        key = await it.start(who="nobody")
+        key = await it.start(who="robot")
         other = await it.start(who="ann")
 
         state, sentence = await sentence_of(it, key)
@@ -87,7 +87,7 @@ async def test_a_start_by_a_message_that_postgres_refuses_is_an_incident_too() -
         await it.query(REFUSE)
         await it.deploy(begins + TASK, connected="s>u", beside='<message id="m" name="paid"/>')
         await instances.publish_message(
-            it.session, "paid", correlation="", variables={"who": "nobody"}, tenant_id="default"
+            it.session, "paid", correlation="", variables={"who": "robot"}, tenant_id="default"
         )
         for _ in range(6):
             await it.advance("PT1S")

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shardclock_server.service import bulk_change
 from shardclock_server.sql.session import Session
 from tests.support.factories import HolderClient, add_holder
 from tests.support.job_runs import JobWorker
@@ -22,8 +23,8 @@ async def session(dsn: str) -> AsyncIterator[Session]:
 
 @pytest.fixture
 async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Open an operator's session."""
-    async with opened(dsn, "shard") as client:
+    """Open an operator's session, which may also change timers."""
+    async with opened(dsn, OPERATOR) as client:
         yield client
 
 
@@ -40,3 +41,9 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
     await add_holder(dsn, 0xBEEF)
     async with HolderClient(dsn, holder=0xBEEF, role=OPERATOR) as hand:
         yield hand
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each page of an operation two timers."""
+    monkeypatch.setattr(bulk_change, "PAGE_TIMERS", 2)

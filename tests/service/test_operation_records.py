@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from shardclock_server.service import bulk_change
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.dead_letter_run import DeadLetterRun
@@ -24,23 +22,12 @@ from shardclock_server.timers.refusal import Refusal
 from tests.support.deliveries import HANDLER, bury, declare
 from tests.support.factories import add_timers, query, value
 from tests.support.operations import EACH, an_operator, begun, shown
-from tests.support.roles import OPERATOR
 from tests.support.sql_client import session as opened
 
 IN_A_DAY = "now() + interval '1 day'"
 
 
-@pytest.fixture
-async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Open a session with a gateway's rights to change timers and dead letters."""
-    async with opened(dsn, OPERATOR) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each page two timers."""
-    monkeypatch.setattr(bulk_change, "PAGE_TIMERS", 2)
+pytestmark = pytest.mark.usefixtures("small_pages")
 
 
 async def test_a_begin_that_is_repeated_finds_its_operation(dsn: str, operator: Session) -> None:

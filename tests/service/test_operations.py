@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shardclock_server.service import bulk_change
 from shardclock_server.service.bulk_change import BulkChange, ChangeKind
 from shardclock_server.service.bulk_run import NO_PROGRESS
 from shardclock_server.service.dead_letter_run import DeadLetterRun
@@ -39,19 +38,7 @@ from tests.support.sql_client import session as opened
 IN_A_DAY = "now() + interval '1 day'"
 
 
-@pytest.fixture
-async def operator(dsn: str) -> AsyncIterator[Session]:
-    """Open a session that may change timers and dead letters, as a gateway's session may."""
-    async with opened(dsn, OPERATOR) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each page two timers."""
-    monkeypatch.setattr(bulk_change, "PAGE_TIMERS", 2)
-
-
+pytestmark = pytest.mark.usefixtures("small_pages")
 ADD_PAGE = "insert into shardclock.operation_pages (operation_id, page, role, keys) values ($1, -1, 'eve', $2)"
 
 

@@ -1,4 +1,4 @@
-"""A text that is too short or too long for its column is refused in a sentence, and not by an index of Postgres."""
+"""A text that is too short or too long is refused in a sentence before it reaches an index of Postgres."""
 
 from __future__ import annotations
 

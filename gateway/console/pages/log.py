@@ -14,13 +14,9 @@ from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.sql.clients.log_search import RecordFilter, RecordPage, find_records
+from shardclock_server.sql.log.records import INTENTS
 from shardclock_server.timers.model import BIGINT_MAX
 from shardclock_server.timers.refusal import Refusal
-
-EVENTS = (
-    "TRIGGERED", "SKIPPED", "CANCELED", "RESCHEDULED", "PAUSED", "RESUMED", "DELIVERED", "DISCARDED", "DEAD",
-    "REDRIVEN", "SCHEDULED", "STARTING", "RUNNING", "TERMINATING", "DISABLED",
-)  # fmt: skip
 
 router = page_router()
 
@@ -63,6 +59,6 @@ async def show_log(request: Request, gateway: CurrentGateway, caller: Viewer) ->
         "log.html",
         title="Log",
         records=[it for it in found.records if caller.sees(it.tenant_id, it.target)],
-        events=[("", "any"), *((it, it) for it in EVENTS)],
+        events=[("", "any"), *((it, it) for it in INTENTS)],
         **list_values(request, "/log", asked, found.next),
     )

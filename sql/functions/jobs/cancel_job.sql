@@ -1,5 +1,5 @@
--- A run that is already about to end, because of its time limit or its worker's shutdown, is cancelled too, so that its
--- start has no further attempt.
+-- A run may be about to end already, because of its time limit or its worker's shutdown. It is cancelled, too: otherwise
+-- its start would have a further attempt.
 --
 -- in:    name text, reason text
 -- out:   text

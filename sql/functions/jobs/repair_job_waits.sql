@@ -34,8 +34,8 @@ begin
         for update of j skip locked
     loop
         begin
-            -- The job's last run ended while the clock was ahead, so the end of the run and the pause after it are in
-            -- the future. If only a start was written at that time, the pause is correct and stays.
+            -- The job's last run ended while the clock was ahead. So the run's end is in the future, and the pause after
+            -- it, too. If only a start was written at that time, the pause is correct and stays.
             ended_ahead := (
                 found_one.last_finish > clock_timestamp() + slack
                 or found_one.not_before > clock_timestamp() + interval '1 day'

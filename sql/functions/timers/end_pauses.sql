@@ -1,7 +1,7 @@
 -- Resumes the timers with an ended pause.
 --
--- A pause ends as of its own end (`resume_at`), not as of the moment at which a shard finds it: the choice for missed
--- occurrences is for those due before the end, and the first occurrence after a pause until 08:00 may be due at 08:00.
+-- A pause ends as of `resume_at`, and not as of the later moment at which a shard finds it. The choice for missed
+-- occurrences covers the occurrences before `resume_at`. After a pause until 08:00, the first occurrence may be at 08:00.
 -- Rows that others have locked are left for the next call. `next_s` is the time until the next pause ends; null: no
 -- pause has an end.
 --

@@ -31,7 +31,8 @@ begin atomic
     select (p.timer).timer_key
     from paused p
     cross join lateral shardclock.log_of(
-        p.timer, 'PAUSED', (p.timer).paused_due_date, jsonb_build_object('reason', reason, 'until', until, 'missed', pause_rows.missed_once)
+        p.timer, 'PAUSED', (p.timer).paused_due_date,
+        jsonb_build_object('reason', reason, 'until', until, 'missed', pause_rows.missed_once)
     );
 end;
 
