@@ -1,8 +1,8 @@
-"""Act as a worker with real executors: python -m tests.support.executing KIND PLACE.
+"""Act as a worker with real executors: python -m tests.support.executing PLACE KIND...
 
 KIND is `local`, `ray`, or `child`, a child of Ray's actor: all scenarios run with executors that were started in this
 way. Ray runs in this separate process, because it leaves hooks in its process. The answer on stdout is one JSON object,
-by scenario.
+by kind and scenario.
 """
 
 from __future__ import annotations
@@ -121,15 +121,17 @@ async def calls(start: Start) -> object:
 
 async def deaths(start: Start) -> object:
     """Call handlers for many deliveries, of which one ends the process or hangs; return the failed attempts."""
-    failed = {}
-    for target, (is_async, timeout_s) in DEATHS.items():
+
+    async def of(target: str, *, is_async: bool, timeout_s: float) -> dict[int, str | None]:
         spec = spec_of(target, is_async=is_async, max_attempts=1, timeout_s=timeout_s)
         async with running(spec, start) as it:
             payloads = {key: '"bad"' if key == 17 else '"good"' for key in range(30)}
             it.queue.add([delivery(key, target=target, payload=text) for key, text in payloads.items()])
-            await eventually(lambda it=it: len(it.ends()) == 30)  # type: ignore[misc]
-            failed[target] = {one.delivery.timer_key: one.reason for one in it.settled if one.ending != "DELIVERED"}
-    return failed
+            await eventually(lambda: len(it.ends()) == 30)
+            return {one.delivery.timer_key: one.reason for one in it.settled if one.ending != "DELIVERED"}
+
+    failed = [of(target, is_async=is_async, timeout_s=timeout_s) for target, (is_async, timeout_s) in DEATHS.items()]
+    return dict(zip(DEATHS, await asyncio.gather(*failed), strict=True))
 
 
 async def refusals(place: Path, handlers: Callable[..., Any], runs: Callable[..., Any]) -> object:
@@ -192,7 +194,8 @@ async def _main(kind: str, place: Path) -> dict[str, object]:
         "refusals": refusals(place, handlers, of_runs),
         "runs": runs(partial(of_runs, modules="app_of_executors", directory=str(place))),
     }
-    return {name: await scenario for name, scenario in scenarios.items()}
+    # Ray starts each executor in 2 s and more, so all start at once.
+    return dict(zip(scenarios, await asyncio.gather(*scenarios.values()), strict=True))
 
 
 @contextmanager
@@ -214,6 +217,6 @@ if __name__ == "__main__":
     # Ray and the app also print to stdout, so the test gets only the answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    kind, where = sys.argv[1], Path(sys.argv[2])
-    with nullcontext() if kind == "local" else raying():
-        json.dump(asyncio.run(_main(kind, where)), answer)
+    where, *kinds = sys.argv[1:]
+    with nullcontext() if kinds == ["local"] else raying():
+        json.dump({kind: asyncio.run(_main(kind, Path(where))) for kind in kinds}, answer)

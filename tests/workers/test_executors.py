@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,19 +20,35 @@ pytestmark = pytest.mark.slow
 BOUND_S = 240.0
 
 
+@pytest.fixture(scope="module")
+def played_locally(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run all scenarios with executors that the worker starts."""
+    return _played(tmp_path_factory.mktemp("executors"), "local")
+
+
+@pytest.fixture(scope="module")
+def played_with_ray(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Run all scenarios with Ray's actors, and with children of them, in one Ray."""
+    return _played(tmp_path_factory.mktemp("executors"), "ray", "child")
+
+
 @pytest.fixture(scope="module", params=["local", *(pytest.param(it, marks=pytest.mark.ray) for it in ("ray", "child"))])
-def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Run all scenarios with one kind of executors."""
-    place = tmp_path_factory.mktemp("executors")
+def played(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Return the answers of all scenarios with one kind of executors."""
+    answers = request.getfixturevalue("played_locally" if request.param == "local" else "played_with_ray")
+    return dict(answers[request.param])
+
+
+def _played(place: Path, *kinds: str) -> dict[str, Any]:
     (place / "app_of_executors.py").write_text(APP)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.executing", request.param, str(place)],
+        [sys.executable, "-m", "tests.support.executing", str(place), *kinds],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         timeout=BOUND_S,
         check=True,
     )
-    return dict(json.loads(done.stdout)) | {"kind": request.param}
+    return dict(json.loads(done.stdout))
 
 
 def test_plain_async_and_batch_handlers_are_called(played: dict[str, Any]) -> None:
