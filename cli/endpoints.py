@@ -27,7 +27,7 @@ from shardclock_server.cli.endpoint_policy import (
 )
 from shardclock_server.cli.file_text import is_file, read_text
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.cluster.settings import load_settings
@@ -62,12 +62,13 @@ endpoints = typer.Typer(
 def list_(
     tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="The limit of rows.")] = 100,
+    urls: WholeUrls = False,
     as_json: Json = False,
 ) -> int:
     """List the endpoints, the receivers of webhooks."""
 
     async def do(session: Session) -> int:
-        found = await list_endpoints(session, tenant_id=tenant, limit=limit)
+        found = await list_endpoints(session, tenant_id=tenant, whole_urls=urls, limit=limit)
         if as_json:
             print_json(found)
         elif found:

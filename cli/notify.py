@@ -9,7 +9,7 @@ from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.endpoints import endpoint_rules
 from shardclock_server.cli.file_text import read_text
 from shardclock_server.cli.lists import lists, print_if_full, print_none
-from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant
+from shardclock_server.cli.options import DEFAULT_TENANT, OfTenant, Tenant, WholeUrls
 from shardclock_server.cli.output import DONE, Json, print_json, print_line, print_note, print_table
 from shardclock_server.cli.session import with_session
 from shardclock_server.service import endpoints as of_endpoints
@@ -34,12 +34,13 @@ notify = typer.Typer(
 def list_(
     tenant: OfTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="The limit of rows.")] = 100,
+    urls: WholeUrls = False,
     as_json: Json = False,
 ) -> int:
     """List the endpoints that get events for operators."""
 
     async def do(session: Session) -> int:
-        found = await find_subscriptions(session, tenant_id=tenant, limit=limit)
+        found = await find_subscriptions(session, tenant_id=tenant, whole_urls=urls, limit=limit)
         if as_json:
             print_json(found)
         elif found:

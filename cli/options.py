@@ -31,6 +31,9 @@ Name = Annotated[str | None, typer.Option("--name", help="The timer's name, in p
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
 MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="The tenant. Default: default.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only rows of this tenant. Default: all tenants.")]
+WholeUrls = Annotated[
+    bool, typer.Option("--urls", help="Show whole URLs. Default: without path and query, which may be secrets.")
+]
 State = Annotated[
     str | None,
     typer.Option(

@@ -19,7 +19,10 @@ class EndpointAnswer(Answer):
     name: str = Field(examples=["billing"])
     tenant_id: str = TENANT
     target: str = Field(examples=["webhook:billing"])
-    url: str = Field(examples=["https://billing.example.com/hooks"])
+    url: str = Field(
+        examples=["https://billing.example.com/hooks"],
+        description="the whole URL with the scope operate; otherwise without path and query, which may be secrets",
+    )
     policy: Any = Field(examples=[{"concurrency": 50}], description="the values that differ from the defaults")
     added_at: datetime = MOMENT
     changed_at: datetime = MOMENT

@@ -75,6 +75,11 @@ class Caller:
         """The tenants of the rows that Postgres may show during this request."""
         return frozenset({self.tenant_id})
 
+    @property
+    def sees_urls(self) -> bool:
+        """Whether lists show endpoints' whole URLs: a path may be a secret, so only a caller that may change it."""
+        return allows(self.scopes, "operate")
+
     def sees(self, tenant_id: str, target: str) -> bool:
         """Return whether the caller may see a timer and its records.
 

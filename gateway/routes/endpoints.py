@@ -106,7 +106,7 @@ async def list_all(
 ) -> Response:
     """List endpoints, by name, without their secrets and headers."""
     async with gateway.pool.session(caller.tenants) as session:
-        found = await list_endpoints(session, tenant_id=caller.tenant_id, limit=limit)
+        found = await list_endpoints(session, tenant_id=caller.tenant_id, whole_urls=caller.sees_urls, limit=limit)
     return await listing(EndpointsAnswer, "endpoints", map(EndpointAnswer.of, found))
 
 
@@ -138,7 +138,9 @@ async def add(request: Request, gateway: CurrentGateway, caller: Manager) -> Sec
 async def get(name: Name, gateway: CurrentGateway, caller: Reader) -> EndpointAnswer:
     """Show an endpoint."""
     async with gateway.pool.session(caller.tenants) as session:
-        found = await list_endpoints(session, tenant_id=caller.tenant_id, name=name, limit=1)
+        found = await list_endpoints(
+            session, tenant_id=caller.tenant_id, name=name, whole_urls=caller.sees_urls, limit=1
+        )
     if not found:
         raise Refusal.of(UNKNOWN_ENDPOINT, tenant_id=caller.tenant_id, name=name)
     return EndpointAnswer.of(found[0])

@@ -51,7 +51,7 @@ async def list_all(
 ) -> Response:
     """List the endpoints that get events for operators, by name."""
     async with gateway.pool.session(caller.tenants) as session:
-        found = await find_subscriptions(session, tenant_id=caller.tenant_id, limit=limit)
+        found = await find_subscriptions(session, tenant_id=caller.tenant_id, whole_urls=caller.sees_urls, limit=limit)
     return await listing(EventSubscriptionsAnswer, "subscriptions", map(EventSubscriptionAnswer.of, found))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from shardclock_server.sql.session import Record, Session
 from shardclock_server.sql.statements import statement
@@ -14,6 +15,18 @@ WEBHOOK = "webhook:"  # the prefix of targets that are endpoints
 # deliveries don't delay them. An endpoint's name contains no slash.
 NOTIFY = f"{WEBHOOK}notify/"
 COUNTED_MAX = 10_000  # the limit for counting the timers of one endpoint
+
+
+def url_in_list(url: str, *, whole: bool) -> str:
+    """Return a URL for a list: scheme, host and port, with "/…" for a path and a query, which may be secrets.
+
+    `whole` returns the URL unchanged, for callers that may change endpoints.
+    """
+    if whole:
+        return url
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"
 
 
 class EndpointsFull(Exception):
@@ -63,7 +76,7 @@ class StoredEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class ListedEndpoint:
-    """One endpoint in a list.
+    """One endpoint in a list; `url` is the text of `url_in_list`.
 
     `waiting` counts its deliveries on the way, up to 1,000; `failing` counts deliveries with a failed attempt, up to
     100. `failing_since` is the firing or the redrive of the oldest failing delivery; None: no delivery fails.
@@ -113,31 +126,37 @@ async def list_endpoints(
     tenant_id: str | None,
     name: str | None = None,
     after_name: str | None = None,
+    whole_urls: bool = False,
     limit: int,
 ) -> list[ListedEndpoint]:
     """List endpoints by tenant and name: all endpoints, one tenant's, all with one name, or all after a name.
+
+    Without `whole_urls`, a URL is shortened to its host.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/list_endpoints.sql
     """
     asked = {"tenant_id": tenant_id, "name": name, "after_name": after_name, "limit": limit}
-    return [_listed(row) for row in await session.rows("list_endpoints", **asked, disabled_or_failing=False)]
+    rows = await session.rows("list_endpoints", **asked, disabled_or_failing=False)
+    return [_listed(row, whole_urls=whole_urls) for row in rows]
 
 
 async def list_disabled_or_failing_endpoints(session: Session, tenant_id: str, *, limit: int) -> list[ListedEndpoint]:
-    """List a tenant's endpoints that are disabled or have a failing delivery, by name.
+    """List a tenant's endpoints that are disabled or have a failing delivery, by name, with shortened URLs.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/list_endpoints.sql
     """
     asked = {"tenant_id": tenant_id, "name": None, "after_name": None, "limit": limit}
-    return [_listed(row) for row in await session.rows("list_endpoints", **asked, disabled_or_failing=True)]
+    rows = await session.rows("list_endpoints", **asked, disabled_or_failing=True)
+    return [_listed(row, whole_urls=False) for row in rows]
 
 
-def _listed(row: Record) -> ListedEndpoint:
-    return ListedEndpoint(**{**dict(row), "policy": json.loads(row["policy"])})
+def _listed(row: Record, *, whole_urls: bool) -> ListedEndpoint:
+    url, policy = url_in_list(row["url"], whole=whole_urls), json.loads(row["policy"])
+    return ListedEndpoint(**{**dict(row), "url": url, "policy": policy})
 
 
 async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int | None = None) -> bool:

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import urlsplit
 
-from shardclock_server.sql.endpoints.endpoints import EndpointName
+from shardclock_server.sql.endpoints.endpoints import EndpointName, url_in_list
 from shardclock_server.sql.session import Session
 
 
@@ -27,8 +26,8 @@ class EventSubscription:
 class FoundSubscription:
     """A subscription in a list, with the state of its endpoint.
 
-    `url` names the host alone, because the path of a chat room's URL is a secret. `last_sent_at` is the last delivery
-    within five minutes, and `waiting` counts the events since then.
+    `url` is the text of `url_in_list`. `last_sent_at` is the last delivery within five minutes, and `waiting` counts
+    the events since then.
     """
 
     tenant_id: str
@@ -73,20 +72,15 @@ async def unsubscribe_endpoint(session: Session, key: EndpointName) -> bool:
 
 
 async def find_subscriptions(
-    session: Session, *, tenant_id: str | None, endpoint: str | None = None, limit: int
+    session: Session, *, tenant_id: str | None, endpoint: str | None = None, whole_urls: bool = False, limit: int
 ) -> list[FoundSubscription]:
     """Find subscriptions by tenant and endpoint: all, one tenant's, or one endpoint's.
+
+    Without `whole_urls`, a URL is shortened to its host.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
     source:  sql/notify/find_subscriptions.sql
     """
     rows = await session.rows("find_subscriptions", tenant_id=tenant_id, endpoint=endpoint, limit=limit)
-    return [FoundSubscription(**{**row, "url": _host_of(row["url"])}) for row in rows]
-
-
-def _host_of(url: str) -> str:
-    """Shorten a URL to its scheme, host and port, with "/…" in place of a path or a query."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{'/…' if parts.path.strip('/') or parts.query else ''}"
+    return [FoundSubscription(**{**row, "url": url_in_list(row["url"], whole=whole_urls)}) for row in rows]

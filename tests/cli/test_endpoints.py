@@ -30,7 +30,7 @@ def test_a_new_endpoint_is_a_target_and_its_secret_is_printed_once(shell: Shell)
     assert added.out.startswith("whsec_")
     assert "endpoint webhook:billing added" in added.err
     assert shell("schedule", "--in", "PT1H", "--target", "webhook:billing").code == DONE
-    (listed,) = shell("endpoints", "--json").json
+    (listed,) = shell("endpoints", "--urls", "--json").json
     assert (listed["name"], listed["url"], listed["disabled_at"]) == ("billing", URL, None)
     assert "whsec_" not in shell("endpoints", "--json").out + shell("endpoints").out
 
@@ -239,7 +239,7 @@ def test_a_change_affects_the_given_fields_and_the_others_stay(shell: Shell) -> 
         DONE,
         "endpoint webhook:billing sends 1 header of its own, has rate_per_s 7.5, has max_attempts 4, has timeout_s 3\n",
     )
-    (listed,) = shell("endpoints", "--json").json
+    (listed,) = shell("endpoints", "--urls", "--json").json
     assert (listed["url"], listed["policy"]) == (
         receiver.url, {"concurrency": 5, "rate_per_s": 7.5, "timeout_s": 3.0, "max_attempts": 4},
     )  # fmt: skip
@@ -288,4 +288,4 @@ def test_a_disabled_endpoint_is_checked_and_changed_and_stays_disabled(shell: Sh
     assert changed.err == "endpoint webhook:billing leads to https://example.com/new; it is disabled: moves house\n"
     assert_code(shell("schedule", "--in", "PT1H", "--target", "webhook:billing", "--json"), TARGET_DISABLED)
     shell("endpoints", "enable", "billing")
-    assert shell("endpoints", "--json").json[0]["url"] == "https://example.com/new"
+    assert shell("endpoints", "--urls", "--json").json[0]["url"] == "https://example.com/new"

@@ -29,14 +29,17 @@ def test_a_new_url_is_an_endpoint_that_gets_the_events(shell: Shell) -> None:
     assert endpoint["name"] == "hooks.example.com"
 
 
-def test_no_list_shows_the_secret_part_of_a_url(shell: Shell) -> None:
+def test_a_list_shows_the_secret_part_of_a_url_with_urls_alone(shell: Shell) -> None:
     shell("notify", "add", "https://hooks.example.com:8443/T0?token=B0", "--on", "delivery.dead")
     shell("notify", "add", "https://hooks.example.org", "--on", "delivery.dead")
 
-    shown = [it["url"] for it in shell("notify", "--json").json]
+    for command in ("notify", "endpoints"):
+        shown = [it["url"] for it in shell(command, "--json").json]
+        whole = [it["url"] for it in shell(command, "--json", "--urls").json]
 
-    assert shown == ["https://hooks.example.com:8443/…", "https://hooks.example.org"]
-    assert "T0" not in shell("notify").out
+        assert shown == ["https://hooks.example.com:8443/…", "https://hooks.example.org"]
+        assert whole == ["https://hooks.example.com:8443/T0?token=B0", "https://hooks.example.org"]
+        assert ("T0" in shell(command).out, "T0" in shell(command, "--urls").out) == (False, True)
 
 
 @pytest.mark.parametrize("word", ["-", "@{}"])
@@ -47,7 +50,7 @@ def test_a_url_is_read_from_standard_input_or_a_file(shell: Shell, tmp_path: Pat
     added = shell("notify", "add", word.format(file), "--on", "delivery.dead", stdin=f"{URL}\n".encode())
 
     assert added.code == DONE
-    (endpoint,) = shell("endpoints", "--json").json
+    (endpoint,) = shell("endpoints", "--urls", "--json").json
     assert (endpoint["name"], endpoint["url"]) == ("hooks.example.com", URL)
 
 

@@ -24,7 +24,7 @@ async def test_an_endpoint_is_subscribed_listed_and_unsubscribed(api: Api) -> No
     assert made == {"message": "endpoint webhook:chat gets delivery.dead, job.failed", "changed": True}
     assert again["changed"] is False
     (listed,) = (await api.get("/v1/notify")).json["subscriptions"]
-    assert (listed["endpoint"], listed["url"]) == ("chat", "https://hooks.example.com/…")
+    assert (listed["endpoint"], listed["url"]) == ("chat", URL)
     assert (listed["kinds"], listed["failures_min"]) == (["delivery.dead", "job.failed"], 1)
     assert (await api.ask("DELETE", "/v1/notify/chat")).json["changed"] is True
     (await api.ask("DELETE", "/v1/notify/chat")).assert_problem("unknown_subscription", 404)
@@ -60,6 +60,24 @@ async def test_a_tenant_s_key_subscribes_to_events_of_its_tenant_alone(locked: A
     (await locked.put("/v1/notify/chat", {"kinds": ["delivery.dead"]}, **tenant)).assert_problem("not_allowed", 403)
     (await locked.ask("DELETE", "/v1/notify/chat", **tenant)).assert_problem("not_allowed", 403)
     assert (await locked.get("/v1/notify", **reader)).json["subscriptions"][0]["kinds"] == ["cluster.lag"]
+
+
+async def test_only_a_key_that_may_change_endpoints_reads_their_whole_urls(locked: Api, owner: Session) -> None:
+    operator, reader = [
+        {"Authorization": f"Bearer {(await keys.make(owner, WantedKey('default', scope, (scope,)))).text}"}
+        for scope in ("operate", "read")
+    ]
+    await locked.post("/v1/endpoints", {"name": "chat", "url": URL}, **operator)
+    await locked.put("/v1/notify/chat", {"kinds": ["delivery.dead"]}, **operator)
+
+    async def urls(key: dict[str, str]) -> set[str]:
+        (listed,) = (await locked.get("/v1/endpoints", **key)).json["endpoints"]
+        (subscribed,) = (await locked.get("/v1/notify", **key)).json["subscriptions"]
+        one = (await locked.get("/v1/endpoints/chat", **key)).json
+        return {it["url"] for it in (listed, subscribed, one)}
+
+    assert await urls(reader) == {"https://hooks.example.com/…"}
+    assert await urls(operator) == {URL}
 
 
 async def test_a_tenant_sees_its_own_subscriptions_alone(dsn: str, api: Api) -> None:

@@ -66,7 +66,7 @@ async def test_an_endpoint_is_found_with_all_its_properties_and_each_tenant_has_
     assert not await add_endpoint(operator, replace(BILLING, url="https://example.com/other"))
     assert await add_endpoint(operator, replace(BILLING, tenant_id="acme"))
 
-    listed = await list_endpoints(operator, tenant_id=None, limit=10)
+    listed = await list_endpoints(operator, tenant_id=None, whole_urls=True, limit=10)
     assert [(it.tenant_id, it.name, it.url, it.policy, it.waiting) for it in listed] == [
         ("acme", "billing", BILLING.url, {"timeout_s": 3.0}, 0),
         ("default", "billing", BILLING.url, {"timeout_s": 3.0}, 0),

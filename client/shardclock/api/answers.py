@@ -219,7 +219,9 @@ class EventSubscription(Answer):
 
     endpoint: str = Field(description="the name of the endpoint")
     tenant_id: str
-    url: str = Field(description="the endpoint's URL without its path, which may be a secret")
+    url: str = Field(
+        description="the whole URL with the scope operate; otherwise without path and query, which may be secrets"
+    )
     kinds: tuple[str, ...]
     failures_min: int = Field(description="for job.failed: the failed runs in a row until the first event")
     text_only: bool = Field(description="whether the body has only the text")

@@ -82,7 +82,13 @@ async def list_all(request: Request, gateway: CurrentGateway, caller: Viewer) ->
     """List endpoints with their state and their failing deliveries."""
     asked = filter_of(request, EndpointsFilter)
     async with gateway.pool.session(caller.tenants) as session:
-        found = await list_endpoints(session, tenant_id=caller.tenant_id, after_name=asked.model.after, limit=ROWS + 1)
+        found = await list_endpoints(
+            session,
+            tenant_id=caller.tenant_id,
+            after_name=asked.model.after,
+            whole_urls=caller.sees_urls,
+            limit=ROWS + 1,
+        )
     after = found[ROWS - 1].name if len(found) > ROWS else None
     return page(
         request,
@@ -122,7 +128,7 @@ async def show(request: Request, name: Name, gateway: CurrentGateway, caller: Vi
     key = _key(name, caller)
     failing = DeliveryFilter(target=key.target, tenant_id=caller.tenant_id, failing=True)
     async with gateway.pool.session(caller.tenants) as session:
-        endpoint = await _listed(session, key)
+        endpoint = await _listed(session, key, whole_url=caller.sees_urls)
         signing = await use_cases.read_signing_facts(session, key)
         found = await deliveries.page_of(session, failing, size=FAILING_SHOWN)
         attempts = await find_attempts(session, key)
@@ -237,8 +243,8 @@ def _settings_of(endpoint: ListedEndpoint) -> list[tuple[str, Any, bool]]:
     return [(name, endpoint.policy.get(name, POLICY[name]), name not in endpoint.policy) for name in RULES]
 
 
-async def _listed(session: Session, key: EndpointName) -> ListedEndpoint:
-    found = await list_endpoints(session, tenant_id=key.tenant_id, name=key.name, limit=1)
+async def _listed(session: Session, key: EndpointName, *, whole_url: bool = False) -> ListedEndpoint:
+    found = await list_endpoints(session, tenant_id=key.tenant_id, name=key.name, whole_urls=whole_url, limit=1)
     if not found:
         raise Refusal.of(UNKNOWN_ENDPOINT, tenant_id=key.tenant_id, name=key.name)
     return found[0]

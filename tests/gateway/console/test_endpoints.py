@@ -150,6 +150,7 @@ async def test_a_reader_has_no_verbs_and_another_tenant_sees_nothing(
     for path in ("/endpoints", "/endpoints/billing"):
         shown = await locked_browser.get(path)
         assert (shown.status, shown.actions) == (200, []), path
+        assert ("https://billing.example.com/…" in shown.main, URL in shown.text) == (True, False), path
     for path in ("", *(f"/billing/{verb}" for verb in VERBS)):
         assert (await locked_browser.submit(f"/endpoints{path}", {"name": "b", "url": URL})).status == 403, path
 
