@@ -21,8 +21,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from shardclock_server.cli.database import access_of
 from shardclock_server.cli.output import DONE, Json, err, is_terminal, print_json, print_line, print_note
 from shardclock_server.cli.postgres_programs import ProgramFailed, ended_by_signal, pieces, program_of, running
-from shardclock_server.cli.session import require_data
-from shardclock_server.cluster.database import Database, open_database
+from shardclock_server.cluster.database import Database, open_database, require_data
 from shardclock_server.cluster.settings import Settings, load_settings
 from shardclock_server.service.hold import read_hold
 from shardclock_server.sql.cluster.identity import hold_of_restore

@@ -13,7 +13,7 @@ import typer
 
 from shardclock.api.codes import NO_ANSWER
 from shardclock_server.cli.output import DONE, print_note
-from shardclock_server.cluster.database import Database, named, open_database
+from shardclock_server.cluster.database import Database, named, open_database, require_data
 from shardclock_server.cluster.settings import load_settings
 from shardclock_server.embedded.postmaster import bundled, without_libpq
 
@@ -44,7 +44,9 @@ def psql(
             "shardclock: there is no psql, neither beside the embedded Postgres nor on PATH; install postgresql-client"
         )
         return NO_ANSWER
-    with open_database(load_settings()) as database:
+    settings = load_settings()
+    require_data(settings)
+    with open_database(settings) as database:
         return _run([program, *(arguments or [])], access_of(database))
 
 

@@ -18,7 +18,7 @@ import typer
 from shardclock.api.codes import NOT_DONE
 from shardclock_server.cli.output import DONE, Json, print_json, print_note, print_table
 from shardclock_server.cli.preparation import Preparation
-from shardclock_server.cluster.database import Database, open_database, wait_until_ready
+from shardclock_server.cluster.database import Database, open_database, require_data, wait_until_ready
 from shardclock_server.cluster.settings import InvalidSettings, Settings, load_settings
 from shardclock_server.sql import migrate as migrations
 from shardclock_server.timers.model import SLOTS
@@ -121,6 +121,7 @@ def gateway() -> int:
 
     logs.configure()
     settings = load_settings()
+    require_data(settings)
     with open_database(settings) as database:
         exporting = Exporting(
             settings.model_copy(update={"metrics_store": False}), database.dsn, tell=print_note, unready=list
@@ -143,6 +144,8 @@ def exporter() -> int:
     settings = load_settings()
     if settings.metrics_socket is None:
         raise InvalidSettings("SHARDCLOCK_METRICS_SOCKET must name the socket where this node's shards report")
+    if settings.metrics_store:
+        require_data(settings)
     stop = _stop_event()
     # An exporter that does not read the tables needs no database, and must not start the embedded database.
     with open_database(settings) if settings.metrics_store else nullcontext() as database:

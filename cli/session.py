@@ -7,13 +7,12 @@ from typing import TypeVar
 
 from shardclock_server.cli.output import print_note
 from shardclock_server.cli.recording import is_recorded, recorded
-from shardclock_server.cluster.database import has_data, open_database
-from shardclock_server.cluster.settings import Settings, load_settings
+from shardclock_server.cluster.database import open_database, require_data
+from shardclock_server.cluster.settings import load_settings
 from shardclock_server.sql.deliveries.notifications import notify_of_signals
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import require_current
 from shardclock_server.sql.session import Session, StoreUnavailable
-from shardclock_server.timers.refusal import Refusal
 
 T = TypeVar("T")
 
@@ -51,15 +50,6 @@ def with_session(
                 f"shardclock: {database.place} is new; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another database"
             )
         return asyncio.run(do(database.dsn))
-
-
-def require_data(settings: Settings) -> None:
-    """Check that there is a database to read.
-
-    errors:  Refusal  the directory of the embedded Postgres holds no database
-    """
-    if not has_data(settings):
-        raise Refusal(f"{settings.data_dir} holds no database: name one by SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import migrate, require_current
 from shardclock_server.sql.scripts import steps
 from shardclock_server.sql.session import Session, StoreUnavailable
+from shardclock_server.timers.refusal import Refusal
 
 RETRY = Backoff(0.2, 5.0)
 
@@ -63,6 +64,18 @@ def named(settings: Settings) -> Database:
 def has_data(settings: Settings) -> bool:
     """Return whether the settings name a Postgres, or the directory of the embedded Postgres has data."""
     return settings.find_dsn() is not None or (settings.data_dir / "pgdata").exists()
+
+
+def require_data(settings: Settings) -> None:
+    """Check that there is a database to read or to serve.
+
+    errors:  Refusal  the directory of the embedded Postgres holds no database
+    """
+    if not has_data(settings):
+        raise Refusal(
+            f"{settings.data_dir} holds no database: `shardclock up` makes one; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR"
+            " names another"
+        )
 
 
 @contextmanager

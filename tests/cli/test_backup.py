@@ -334,4 +334,4 @@ def test_a_directory_without_a_database_is_not_dumped(tmp_path: Path, file: Path
     done = run("dump", str(file), environment={"SHARDCLOCK_DATA_DIR": str(place)})
 
     assert (done.code, place.exists()) == (BAD_INPUT, False)
-    assert f"{place} holds no database: name one by SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR" in done.err
+    assert f"{place} holds no database: `shardclock up` makes one; " in done.err
