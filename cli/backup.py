@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import IO, Annotated
@@ -18,7 +19,7 @@ import typer
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from shardclock_server.cli.database import access_of
+from shardclock_server.cli.database import DatabaseAccess, access_of
 from shardclock_server.cli.output import DONE, Json, err, is_terminal, print_json, print_line, print_note
 from shardclock_server.cli.postgres_programs import ProgramFailed, ended_by_signal, pieces, program_of, running
 from shardclock_server.cluster.database import Database, open_database, require_data
@@ -29,6 +30,7 @@ from shardclock_server.sql.cluster.server import PostgresState, read_server
 from shardclock_server.sql.dsn import Dsn
 from shardclock_server.sql.migrate import migrate
 from shardclock_server.sql.session import Session
+from shardclock_server.sql.session_settings import options_of_programs
 from shardclock_server.timers.refusal import Refusal, shortened
 
 STDIN, STREAM = 0, Path("-")  # standard output or input, such as of `kubectl exec`
@@ -134,7 +136,7 @@ def _opened(file: Path) -> FileIO:
 
 def _write(database: Database, file: Path, server: int) -> int:
     """Write the schema into a file that appears when it is complete; return its number of bytes."""
-    access = access_of(database)
+    access = _access_of(database)
     wait = f"--lock-wait-timeout={LOCK_WAIT_S:g}s"
     words = [program_of("pg_dump", server), *DUMP, wait, f"--dbname={access.dsn}"]
     size = 0
@@ -161,7 +163,7 @@ def _read(source: FileIO, database: Database, server: int) -> None:
 
     pg_restore has no transaction that a further statement can join, so it writes its statements to psql.
     """
-    access = access_of(database)
+    access = _access_of(database)
     reading = [program_of("pg_restore", server), *RESTORE]
     writing = [program_of("psql", server), *PSQL, access.dsn]
     size = os.fstat(source.fileno()).st_size if source.seekable() else None
@@ -179,6 +181,12 @@ def _read(source: FileIO, database: Database, server: int) -> None:
                 count(source.tell())  # pg_restore reads from the same open file
         if reader.wait() == 0:  # without a commit psql changes nothing
             writer.stdin.write(f"{hold_of_restore()};\ncommit;\n".encode())
+
+
+def _access_of(database: Database) -> DatabaseAccess:
+    """Give access with our settings: those of the database or the role could forbid a copy."""
+    access = access_of(database)
+    return replace(access, environment={**access.environment, "PGOPTIONS": options_of_programs()})
 
 
 @contextmanager

@@ -39,6 +39,9 @@ KEEPALIVES = {
     "tcp_user_timeout": "9s",
 }
 
+# The further settings of a copy by pg_dump and psql: a copy takes as long as it takes.
+_UNLIMITED = {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+
 _READ = "select pg_backend_pid() as pid, array(select current_setting(n) from unnest($1::text[]) n) as settings"
 _NO_POOLER = "sessions of Shardclock keep settings and locks, so name Postgres itself, not a connection pooler"
 
@@ -60,6 +63,12 @@ def settings_of(
         **KEEPALIVES,
         **plans,
     }
+
+
+def options_of_programs() -> str:
+    """Return the value of PGOPTIONS that gives programs of Postgres the settings of a session, without time limits."""
+    pinned = {**PINNED, **_UNLIMITED}
+    return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in pinned.items())
 
 
 # The transaction_timeout setting. It is the only limit that frees the locks of a client that stops after a statement

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -23,6 +24,13 @@ from tests.support.memory import IN_MEMORY
 from tests.support.program import PROGRAM, Shell, run, until
 from tests.support.roles import as_role
 
+HOSTILE = (
+    "default_transaction_read_only = on",
+    "default_transaction_isolation = serializable",
+    "standard_conforming_strings = off",
+    "statement_timeout = '1ms'",
+    "idle_session_timeout = '1ms'",
+)
 TIMERS = "select count(*)::int from shardclock.timers"
 LOCK = b"begin; lock table shardclock.timers in access exclusive mode;\n"
 LOCKED = "select from pg_locks where mode = 'AccessExclusiveLock' and relation = 'shardclock.timers'::regclass"
@@ -88,6 +96,23 @@ def test_a_database_is_on_hold_from_the_transaction_that_restores_it_in_its_own_
     shell("migrate", "--roles")
     assert shell("release", "--yes").code == DONE
     assert shell("status", "--json").json["hold"] is None
+
+
+def test_settings_of_the_database_change_no_copy(
+    dsn: str, empty: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(add_timers(dsn, 3, due="now() + interval '1 day'"))
+    assert Shell(dsn, capsys)("dump", file).code == DONE
+    database = urlsplit(empty).path.removeprefix("/")
+    for setting in HOSTILE:
+        asyncio.run(query(dsn, f"alter database {database} set {setting}"))
+
+    restored = Shell(empty, capsys)("restore", file)
+    copied = Shell(empty, capsys)("dump", file.with_name("second"))
+
+    asyncio.run(query(dsn, f"alter database {database} reset all"))
+    assert (restored.code, copied.code) == (DONE, DONE), restored.err + copied.err
+    assert count(empty) == 3
 
 
 def test_a_restored_database_keeps_the_hold_of_the_dump(
