@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -136,6 +137,23 @@ async def test_two_calls_at_once_send_each_event_once(dsn: str) -> None:
 
     assert await send(dsn) == 0
     assert len(await bodies(dsn)) == 1
+
+
+async def test_events_wait_for_no_transaction_that_removes_a_subscription(dsn: str) -> None:
+    """Such a transaction waits for the throttles of the events, so the events must not wait for the transaction."""
+    await subscribe(dsn, DEAD)
+    await query(dsn, BURY, 1, HANDLER)
+    other = await asyncpg.connect(dsn)
+    try:
+        removal = other.transaction()
+        await removal.start()
+        await other.execute("delete from shardclock.event_subscriptions")
+        assert await asyncio.wait_for(send(dsn), BOUND_S) == 0
+        await removal.rollback()
+    finally:
+        await other.close()
+
+    assert await send(dsn) == 1, "no event is lost"
 
 
 async def test_further_events_of_a_subject_wait_five_minutes_and_are_counted(dsn: str) -> None:

@@ -3,8 +3,8 @@
 --
 -- in:    every interval, most integer, now timestamptz
 -- out:   integer: the number of deliveries
--- locks: an advisory lock, until the transaction ends: another call returns 0; the events, the throttles and the new
---        deliveries; skips locked events
+-- locks: an advisory lock, until the transaction ends: another call returns 0; the subscriptions: while another
+--        transaction removes one, returns 0; the events, the throttles and the new deliveries; skips locked events
 -- index: operator_events_pkey; event_subscriptions_pkey; all event_throttles, which has rows of the last interval only
 create or replace function shardclock.send_events(every interval, most integer, now timestamptz default null)
 returns integer
@@ -13,12 +13,20 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     moment constant timestamptz := coalesce(send_events.now, clock_timestamp());
+    free integer;
     sent integer;
 begin
     if not exists (select from shardclock.event_subscriptions)
         and not exists (select from shardclock.operator_events)
         or not pg_try_advisory_xact_lock(1936221558) -- "shev"
     then
+        return 0;
+    end if;
+    -- A new throttle refers to its subscription. The insert would wait for a transaction that removes the subscription,
+    -- and that transaction waits for the throttles of this one. So no subscription can be removed from here on.
+    perform from shardclock.event_subscriptions for key share skip locked;
+    get diagnostics free = row_count;
+    if free < (select count(*) from shardclock.event_subscriptions) then
         return 0;
     end if;
     with taken as materialized (
