@@ -3,13 +3,19 @@
 import asyncio
 import time
 
+import structlog
+
 from shardclock_server.keepers.heartbeat import Heartbeat
+from shardclock_server.keepers.loops import one_line
 from shardclock_server.shards.hand_over import HandOver
-from shardclock_server.sql.claims.pauses import end_pauses
+from shardclock_server.shards.stats import ShardStats
+from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import Session
 
 PAUSES_S = 1.0  # between two searches: bounds the lag of an end that a client sets less than a second ahead
-ENDED_MAX = 1_000  # pauses that one statement ends: about 80 ms of work
+AGAIN_S = 60.0  # until a timer that Postgres refused to resume is tried again
+
+_log = structlog.get_logger("shardclock")
 
 
 class ShardMaintenance:
@@ -18,10 +24,18 @@ class ShardMaintenance:
     `claim_soon` is set when timers are pending again.
     """
 
-    def __init__(self, session: Session, heartbeat: Heartbeat, hand_over: HandOver, claim_soon: asyncio.Event) -> None:
-        self._session, self._heartbeat = session, heartbeat
-        self._hand_over, self._claim_soon = hand_over, claim_soon
-        self._pauses_at_s = 0.0
+    def __init__(
+        self,
+        session: Session,
+        heartbeat: Heartbeat,
+        hand_over: HandOver,
+        *,
+        claim_soon: asyncio.Event,
+        stats: ShardStats,
+    ) -> None:
+        self._pauses, self._heartbeat = PauseEnds(session), heartbeat
+        self._hand_over, self._claim_soon, self._stats = hand_over, claim_soon, stats
+        self._pauses_at_s, self._again_at_s = 0.0, 0.0
 
     async def turn(self) -> float:
         """Make one turn.
@@ -38,7 +52,13 @@ class ShardMaintenance:
         return min(wait_s, max(0.0, self._pauses_at_s - time.monotonic()))
 
     async def _end_pauses(self) -> None:
-        found = await end_pauses(self._session, most=ENDED_MAX)
+        if time.monotonic() >= self._again_at_s:
+            self._pauses.forget()
+            self._again_at_s = time.monotonic() + AGAIN_S
+        found = await self._pauses.turn()
+        self._stats.refused += len(found.refused)
+        for timer_key, error in found.refused.items():
+            _log.error("timer not resumed", timer_key=timer_key, error=one_line(error))
         if found.ended:
             self._claim_soon.set()
         wait_s = PAUSES_S if found.next_s is None else min(PAUSES_S, found.next_s)

@@ -81,7 +81,9 @@ class Shard(Keeper):
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
         self._planner = ScanPlanner(settings)
         self._claim_soon, self._claim_took_s = asyncio.Event(), 0.0
-        self._maintenance = ShardMaintenance(seldom, registration.heartbeat, self._hand_over, self._claim_soon)
+        self._maintenance = ShardMaintenance(
+            seldom, registration.heartbeat, self._hand_over, claim_soon=self._claim_soon, stats=self.stats
+        )
         self._fire_batch = settings.fire_batch
         self._fire_overdue_from = 0.0
         self._answer_lost = False

@@ -1,10 +1,9 @@
 """A shard without loops, for a test that moves the clock."""
 
-from shardclock_server.shards.maintenance import ENDED_MAX
 from shardclock_server.shards.scan_planner import PlannedScan
 from shardclock_server.shards.shard import Shard
 from shardclock_server.sql.claims.claim import Scan
-from shardclock_server.sql.claims.pauses import end_pauses
+from shardclock_server.sql.claims.pauses import ENDED_MAX, PauseEnds
 from shardclock_server.sql.session import StatementRefused
 
 
@@ -28,7 +27,8 @@ class SteppedShard(Shard):
         """
         await self._recall()
         if slot is None:  # a pause that ends has no slot in next_due.sql
-            while (await end_pauses(self._claims, most=ENDED_MAX)).ended == ENDED_MAX:
+            pauses = PauseEnds(self._claims)
+            while (await pauses.turn()).ended == ENDED_MAX:
                 pass
         everything_due = PlannedScan(Scan("own", 0.0, self._settings.claim_batch, slot=slot), turn_at_s=0.0)
         try:

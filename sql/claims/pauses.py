@@ -1,25 +1,64 @@
 """End the pauses whose end has come: their timers are pending again."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from shardclock_server.sql.session import Session
+from shardclock_server.sql.bisection import values_at_fault
+from shardclock_server.sql.session import Session, StatementRefused
+
+ENDED_MAX = 1_000  # pauses that one turn ends: about 80 ms of work
+REFUSED_MAX = 1_000  # timers that are left out; a longer list would slow down each search
 
 
 class EndedPauses(NamedTuple):
-    """The number of pauses that a statement ended.
+    """The number of pauses that a turn ended, and the timers that Postgres refused to resume, with the reasons.
 
     units:   `next_s` is the time until the next pause ends; None: no other pause has an end
     """
 
     ended: int
     next_s: float | None
+    refused: Mapping[int, StatementRefused]
 
 
-async def end_pauses(session: Session, *, most: int) -> EndedPauses:
-    """Resume the paused timers whose end has come, at most `most`; timers with a locked row wait for the next call.
+class PauseEnds:
+    """End pauses in batches. A timer that Postgres refuses to resume fails alone.
 
-    errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/functions/timers/end_pauses.sql
+    A refused timer is left out until `forget` is called, so that it doesn't divide each later batch.
     """
-    (row,) = await session.call("end_pauses", most=most)
-    return EndedPauses(row["ended"], row["next_s"])
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._left_out: list[int] = []
+
+    def forget(self) -> None:
+        """Try the refused timers again."""
+        self._left_out.clear()
+
+    async def turn(self, most: int = ENDED_MAX) -> EndedPauses:
+        """Resume the timers whose pause has ended, at most `most`; timers with a locked row wait for the next turn.
+
+        errors:  StoreUnavailable  the outcome is unknown: call again
+        source:  sql/functions/timers/end_pauses.sql
+        """
+        batch, ended = most, 0
+        refused: dict[int, StatementRefused] = {}
+        while True:
+            try:
+                (row,) = await self._session.call("end_pauses", most=batch, without=self._left_out)
+            except StatementRefused as error:
+                if values_at_fault(error) is None or len(self._left_out) >= REFUSED_MAX:
+                    raise
+                if batch == 1:
+                    refused.update(await self._leave_out(error))
+                batch = max(1, batch // 2)
+                continue
+            ended += row["ended"]
+            if row["ended"] < batch or ended >= most:
+                return EndedPauses(ended, row["next_s"], refused)
+            batch = min(2 * batch, most - ended)
+
+    async def _leave_out(self, error: StatementRefused) -> dict[int, StatementRefused]:
+        rows = await self._session.rows("first_ended_pause", without=self._left_out)
+        self._left_out += [row["timer_key"] for row in rows]
+        return {row["timer_key"]: error for row in rows}

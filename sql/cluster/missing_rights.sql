@@ -64,7 +64,7 @@ functions (name) as (
         ('repair_job_waits'),
         ('named_target'), ('next_start'), ('on_service_task_ended'), ('origin'), ('out_of_range'), ('plan_job'),
         ('quota_of'), ('read_log'), ('read_log_page'), ('reserved'), ('reserved_rule'), ('rehome_log_default'),
-        ('resume_job'), ('remaining_quota'), ('send_events'), ('send_signal'), ('stale_period'), ('stop_job'),
+        ('resume_job'), ('resume_rows'), ('remaining_quota'), ('send_events'), ('send_signal'), ('stale_period'), ('stop_job'),
         ('maintain_jobs'), ('too_deep'), ('unknown_job'), ('unknown_target'), ('usage_of'), ('waits_for_old_clock'),
         ('with_failure'), ('withdraw_jobs')
 ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shardclock_server.sql.claims.pauses import EndedPauses, end_pauses
+from shardclock_server.sql.claims.pauses import EndedPauses, PauseEnds
 from shardclock_server.sql.clients.verbs import (
     NewRule,
     TimerRef,
@@ -44,9 +44,9 @@ from tests.support.shard_pool import connect
 from tests.support.sql_client import schedule
 
 BEAT = TimerRef(name="beat")
+PAUSED = "select timer_key from shardclock.timers where paused_due_date is not null"
 HOUR = timedelta(hours=1)
 NOON = datetime(2040, 1, 1, 12, tzinfo=UTC)
-MOST = 1_000
 ONE, TWO = 1, 2
 MISSED = 4  # hourly occurrences before the end of the pause
 OUTCOMES: dict[str, list[tuple[str, int]]] = {
@@ -80,7 +80,7 @@ async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
 
 async def end(hand: HolderClient) -> int:
     """Let a shard end the pauses; return their number."""
-    return (await end_pauses(hand.session, most=MOST)).ended
+    return (await PauseEnds(hand.session).turn()).ended
 
 
 async def pass_end(dsn: str, ago: str = "1 second") -> None:
@@ -128,10 +128,10 @@ async def test_a_pause_ends_at_its_moment_and_not_before_it(shard: HolderClient,
 
 
 async def test_a_shard_learns_when_the_next_pause_ends(shard: HolderClient, client: HolderClient) -> None:
-    assert await end_pauses(shard.session, most=MOST) == EndedPauses(0, None)
+    assert await PauseEnds(shard.session).turn() == EndedPauses(0, None, {})
     await paused_plain(client)
 
-    found = await end_pauses(shard.session, most=MOST)
+    found = await PauseEnds(shard.session).turn()
 
     assert found.ended == 0
     assert found.next_s is not None
@@ -262,12 +262,35 @@ async def test_two_shards_end_each_pause_once(shard: HolderClient, other: Holder
     await pass_end(shard.dsn)
 
     await shard.begin()
-    assert (await end_pauses(shard.session, most=4)).ended == 4
+    assert (await PauseEnds(shard.session).turn(4)).ended == 4
     assert await end(other) == 6
     await shard.commit()
 
     assert await end(shard) == 0
     assert len(await details(shard.dsn, "RESUMED")) == 10
+
+
+async def test_a_timer_that_postgres_refuses_to_resume_fails_alone_and_is_tried_again(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    # Given forty pauses that have ended, and three timers that break a rule, the first and the last among them
+    keys = await add_timers(shard.dsn, 40, "now() + i * interval '1 hour'")
+    poison = {keys[0], keys[20], keys[-1]}
+    await pause_timers(client.session, keys, until=NOON)
+    await query(shard.dsn, "update shardclock.timers set resume_at = now() - (50 - timer_key % 40) * interval '1 s'")
+    await query(shard.dsn, "alter table shardclock.timers disable trigger check_changed_timer")
+    await query(shard.dsn, "update shardclock.timers set timer_type = 'ODD' where timer_key = any ($1)", list(poison))
+    await query(shard.dsn, "alter table shardclock.timers enable always trigger check_changed_timer")
+    pauses = PauseEnds(shard.session)
+
+    found = await pauses.turn()
+
+    assert (found.ended, set(found.refused)) == (37, poison)
+    assert {row["timer_key"] for row in await query(shard.dsn, PAUSED)} == poison
+    assert await pauses.turn() == EndedPauses(0, None, {}), "they are left out"
+    pauses.forget()
+    await query(shard.dsn, "alter table shardclock.timers disable trigger check_changed_timer")
+    assert (await pauses.turn()).ended == 3, "the cause is removed"
 
 
 async def test_a_shard_that_dies_before_its_commit_leaves_the_end_to_another(

@@ -1,12 +1,15 @@
 -- The choice of a resume is stored only if it has an effect: for a schedule that is overdue or not planned yet. Null is
--- the schedule's own rule. A row with a choice has no period, so that a shard fires it, and not a claim.
+-- the schedule's own rule. A row with a choice has no period, so that a shard fires it, and not a claim. `ended_at` is the
+-- end of the pauses; null: a client resumes the timers now.
 --
--- in:    timer_keys bigint[], of_system boolean, missed_once text
+-- in:    timer_keys bigint[], of_system boolean, missed_once text, ended_at timestamptz
 -- out:   setof bigint
 -- locks: the timers
 -- index: timers_pkey, one probe for each key
 -- needs: is_of_system, log_of
-create or replace function shardclock.resume_rows(timer_keys bigint[], of_system boolean, missed_once text)
+create or replace function shardclock.resume_rows(
+    timer_keys bigint[], of_system boolean, missed_once text, ended_at timestamptz default null
+)
 returns setof bigint
 language sql
 set enable_seqscan = off
@@ -17,10 +20,10 @@ begin atomic
             paused_due_date = null,
             resume_at = null,
             resume_missed = null,
-            changed_at = clock_timestamp(),
+            changed_at = coalesce(ended_at, clock_timestamp()),
             missed_once = case
                 when t.schedule is not null
-                    and (t.paused_due_date < clock_timestamp() or t.anchor_occurrence is null)
+                    and (t.paused_due_date < coalesce(ended_at, clock_timestamp()) or t.anchor_occurrence is null)
                     then resume_rows.missed_once
             end,
             period_us = case when resume_rows.missed_once is null then t.period_us end
@@ -32,7 +35,8 @@ begin atomic
     select (r.timer).timer_key
     from resumed r
     cross join lateral shardclock.log_of(
-        r.timer, 'RESUMED', (r.timer).due_date, jsonb_build_object('missed', resume_rows.missed_once)
+        r.timer, 'RESUMED', (r.timer).due_date,
+        jsonb_build_object('missed', resume_rows.missed_once, 'until', ended_at)
     );
 end;
 
