@@ -336,6 +336,8 @@ grant execute on function
     shardclock.named_target, shardclock.out_of_range, shardclock.stale_period, shardclock.unknown_target,
     shardclock.is_too_deep, shardclock.too_deep
 to shardclock_shard, shardclock_scheduler;
+-- The verbs with a reason.
+grant execute on function shardclock.checked_text to shardclock_shard, shardclock_scheduler;
 -- A role that writes a timer may find that the sequence of keys was set back.
 grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
 -- A role may ask whether a timer with a given key exists, even if row-level security hides the timer's row.

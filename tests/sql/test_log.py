@@ -61,6 +61,24 @@ async def test_a_reader_continues_from_its_position_with_at_most_the_limit_of_re
     assert found == await in_order(dsn)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("page_size => -1", "page_size -1 is refused: use 0 or more"),
+        ("partitions => 0", "partition 0 of 0 is refused: use 1 to 840 partitions, and number them from 0"),
+        ("partitions => 3, partition => 3", "partition 3 of 3 is refused"),
+        ("partitions => 3, partition => -1", "partition -1 of 3 is refused"),
+        ("partitions => 841", "partition 0 of 841 is refused"),
+        ("partitions => null", "partition 0 of <NULL> is refused"),
+    ],
+)
+async def test_a_page_or_partition_that_can_not_be_read_is_refused_and_is_not_empty(
+    dsn: str, arguments: str, sentence: str
+) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=sentence):
+        await query(dsn, f"select shardclock.read_log({arguments})")
+
+
 async def test_the_logs_end_is_after_all_readable_records_and_before_all_later_ones(dsn: str) -> None:
     await append(dsn, 3)
     async with session(dsn) as reader:

@@ -148,7 +148,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.record_act",
     "execute on function shardclock.redrive_dead_letters",
     "execute on function shardclock.reset_group",
-    "execute on function shardclock.resume_rows",
+    "execute on function shardclock.checked_text",
     "execute on function shardclock.missed_choice",
     "execute on function shardclock.retry_deliveries",
     "execute on function shardclock.retry_delivery",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+import asyncpg
 import pytest
 
 from shardclock.api.refusals.timers import NEEDS_ONE_NAME
@@ -364,3 +365,8 @@ async def test_a_search_explains_what_it_refuses(client: HolderClient) -> None:
         await find_timers(client.session, PENDING, TimerFilter("a", name_contains="b"), order_by="due")
     with pytest.raises(InvalidTimer, match="state 'ALL' is unknown"):
         await find_timers(client.session, "ALL", TimerFilter())
+
+
+async def test_a_page_of_keys_with_a_negative_size_is_refused_in_a_sentence(dsn: str) -> None:
+    with pytest.raises(asyncpg.InvalidParameterValueError, match="page_size -1 is refused: use 0 or more"):
+        await query(dsn, "select shardclock.find_keys(page_size => -1)")

@@ -51,3 +51,43 @@ async def test_a_shift_by_null_is_refused_and_moves_no_timer(dsn: str) -> None:
     await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H')")
     with pytest.raises(asyncpg.InvalidParameterValueError, match="shift is null: give an ISO 8601 duration"):
         await query(dsn, "select shardclock.shift_timers(array(select timer_key from shardclock.timers), null)")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "cancel_timer(name => 'it', reason => {})",
+        "cancel_timers('{{7}}', {})",
+        "pause_timer(name => 'it', reason => {})",
+        "pause_timers('{{7}}', {})",
+        "change_system_timer('pause', name => 'job:it', reason => {})",
+        "cancel_process_instance(7, {})",
+        "cancel_delivery(7, {})",
+        "discard_dead_letters('{{7}}', {})",
+        "cancel_job('it', {})",
+        "disable_job('it', {})",
+        "fail_service_task(7, 1, {})",
+        "throw_service_task_error(7, 1, 'E', {})",
+    ],
+)
+async def test_a_reason_has_at_most_a_thousand_characters(dsn: str, call: str) -> None:
+    await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => 'it', process_instance_key => 7)")
+    sentence = r"reason 'x+… is refused: string should have at most 1000 characters"
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=sentence):
+        await query(dsn, "select shardclock." + call.format("repeat('x', 1001)"))
+    assert await query(dsn, "select from shardclock.command_log") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "run_timer(name => 'it', operation => {})",
+        "run_timers(array(select timer_key from shardclock.timers), {})",
+        "shift_timers(array(select timer_key from shardclock.timers), 'PT1H', {})",
+    ],
+)
+async def test_the_name_of_an_operation_fits_into_its_index(dsn: str, call: str) -> None:
+    await query(dsn, "select shardclock.schedule_timer(delay => 'PT1H', name => 'it')")
+    sentence = r"operation '.*… is refused: string should have at most 200 characters"
+    with pytest.raises(asyncpg.InvalidParameterValueError, match=sentence):
+        await query(dsn, f"select shardclock.{call.format(LONG)}")

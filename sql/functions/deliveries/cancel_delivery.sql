@@ -13,6 +13,7 @@ declare
     job text;
     instance bigint;
 begin
+    perform shardclock.checked_text('reason', reason);
     if state <> 'WAITING' then
         return state;
     end if;
@@ -64,6 +65,6 @@ record of the end names the caller. A delivery that a worker or a program has cl
 timer_key: the timer that fired
 reason: the reason, for the record
 returns: DISCARDED (now or before); IN_HAND: a worker is calling the target, or a program does the service task; DEAD: it was given up; DELIVERED: it has ended; UNKNOWN: the timer has no delivery
-errors: 55000 for a start of a job, and for a delivery for which an instance of a process waits; 42501 without a right on shardclock.deliveries
+errors: 22023 for a reason of more than 1,000 characters; 55000 for a start of a job, and for a delivery for which an instance of a process waits; 42501 without a right on shardclock.deliveries
 example: select shardclock.cancel_delivery(42, reason => 'refunded by hand');
 $$;

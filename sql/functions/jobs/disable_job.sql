@@ -10,6 +10,7 @@ as $$
 declare
     job shardclock.jobs;
 begin
+    perform shardclock.checked_text('reason', reason);
     update shardclock.jobs j
     set disabled_at = coalesce(j.disabled_at, clock_timestamp()),
         disabled_why = coalesce(disable_job.reason, j.disabled_why, 'no reason was given'),

@@ -28,6 +28,15 @@ begin
             'writers: use read committed', current_setting('transaction_isolation')
             using errcode = 'object_not_in_prerequisite_state', constraint = 'log_isolation';
     end if;
+    if read_log.page_size < 0 then
+        raise exception 'page_size % is refused: use 0 or more', read_log.page_size
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_page_size';
+    end if;
+    if (read_log.partitions between 1 and 840 and read_log.partition between 0 and read_log.partitions - 1) is not true then
+        raise exception 'partition % of % is refused: use 1 to 840 partitions, and number them from 0', read_log.partition,
+            read_log.partitions
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_partition';
+    end if;
     if settled is null then
         settled := shardclock.log_horizon();
     end if;
@@ -53,6 +62,6 @@ partition: with partitions: reads only timers for which timer_key % 840 % partit
 partitions: the number of parts in which the log is read, 1 to 840
 horizon: the result of log_horizon in an earlier statement, as the end of the read; null calls log_horizon now
 returns: rows of command_log, in the order of position; no row: the end is reached, call again later
-errors: 55000 in a transaction that is not read committed, and on a replica; 42501 without a right on the sequence shardclock.position_seq
+errors: 22023 for a negative page_size, and for a partition that does not exist; 55000 in a transaction that is not read committed, and on a replica; 42501 without a right on the sequence shardclock.position_seq
 example: select position, intent, timer_key from shardclock.read_log(after => 0, page_size => 100);
 $$;

@@ -16,6 +16,7 @@ set enable_seqscan = off
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    perform shardclock.checked_text('reason', reason);
     if retry_after is null or retry_after not between interval '0' and interval '1 year' then
         raise exception 'retry_after % is not between 0 and a year: name a shorter one, or 0 retries', retry_after
             using errcode = 'invalid_parameter_value', constraint = 'invalid_retry_after';
@@ -59,6 +60,6 @@ retries: the number of further attempts, in force until another call gives a num
 retry_after: the time until the next attempt, within a year
 tenant_id: refuse a task of another tenant; null: any tenant
 returns: RETRIED; DEAD if there is no further attempt; otherwise an answer of complete_service_task
-errors: 22023 if retry_after is negative, or more than a year
+errors: 22023 if retry_after is negative, or more than a year, and for a reason of more than 1,000 characters
 example: select shardclock.fail_service_task(42, 1, 'no box is left', retries => 2, retry_after => 'PT5M');
 $$;

@@ -11,6 +11,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    perform shardclock.checked_text('reason', reason);
     perform shardclock.check_variables(variables);
     if code is null or length(code) not between 1 and 200 then
         raise exception 'code % is refused: give 1 to 200 characters', quote_literal(left(code, 60))
@@ -33,6 +34,6 @@ reason: the reason, in a sentence
 variables: a JSON object, which the event gets
 tenant_id: refuse a task of another tenant; null: any tenant
 returns: DISCARDED; otherwise an answer of complete_service_task
-errors: 22023 for an invalid code, and as for complete_service_task
+errors: 22023 for an invalid code or a reason of more than 1,000 characters, and as for complete_service_task
 example: select shardclock.throw_service_task_error(42, 1, 'OUT_OF_STOCK');
 $$;

@@ -25,6 +25,6 @@ name: the timer's name; for a schedule this is the pending occurrence
 tenant_id: the tenant of the name
 reason: kept in the record
 returns: CANCELED (now or before), or the timer's end: TRIGGERED (too late: it has fired), SKIPPED (missed, with policy skip), UNKNOWN (the timer does not exist)
-errors: 22023 for neither key nor name, or both; 55000 for a timer of a job or a process
+errors: 22023 for neither key nor name, or both, and for a reason of more than 1,000 characters; 55000 for a timer of a job or a process
 example: select shardclock.cancel_timer(name => 'cart-7', reason => 'paid');
 $$;

@@ -45,6 +45,7 @@ begin
         raise exception 'until % is for pause; leave it out', quote_literal(until)
             using errcode = 'invalid_parameter_value', constraint = 'invalid_until';
     end if;
+    perform shardclock.checked_text('reason', reason);
     if verb = 'pause' then
         ends_at := shardclock.end_of_pause(until, missed => missed);
     end if;

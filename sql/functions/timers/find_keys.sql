@@ -31,6 +31,10 @@ begin
         raise exception 'state % is unknown here: use PENDING or PAUSED', quote_literal(left(state, 60))
             using errcode = 'invalid_parameter_value', constraint = 'invalid_state';
     end if;
+    if page_size < 0 then
+        raise exception 'page_size % is refused: use 0 or more', page_size
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_page_size';
+    end if;
     return query execute $keys$
         select t.timer_key
         from shardclock.timers t
@@ -69,6 +73,6 @@ changed_before: only timers that a client changed before this moment, as for cha
 after_key: the last key of the previous page; 0: begin with the first
 page_size: the limit of keys; null: no limit
 returns: the keys
-errors: 22023 for another state
+errors: 22023 for another state, and for a negative page_size
 example: select shardclock.find_keys(tenant_id => 'acme', due_before => '2031-01-01T00:00:00Z', page_size => 1000);
 $$;

@@ -27,6 +27,6 @@ as: cancel_timer
 until: the end of the pause, a moment in the future; null: the pause has no end
 missed: with until: the rule for the occurrences that a schedule misses until then, as for resume_timer
 returns: PAUSED (now or before), or the timer's end: TRIGGERED, CANCELED, SKIPPED or UNKNOWN
-errors: 22023 for neither key nor name, or both, for an end that is not in the future, and for an unknown choice; 55000 for a timer of a job or a process
+errors: 22023 for neither key nor name, or both, for an end that is not in the future, for an unknown choice, and for a reason of more than 1,000 characters; 55000 for a timer of a job or a process
 example: select shardclock.pause_timer(name => 'nightly', reason => 'month-end close', until => now() + interval '2 hours');
 $$;

@@ -2,7 +2,7 @@
 -- out:   setof bigint
 -- locks: the timers
 -- index: timers_pkey, one probe for each key
--- needs: end_of_pause, missed_choice, pause_rows
+-- needs: checked_text, end_of_pause, missed_choice, pause_rows
 create or replace function shardclock.pause_timers(
     timer_keys bigint[],
     reason text default null,
@@ -14,7 +14,8 @@ language sql
 begin atomic
     select p.timer_key
     from shardclock.pause_rows(
-        timer_keys, reason, false, shardclock.end_of_pause(until, missed => missed), shardclock.missed_choice(missed)
+        timer_keys, shardclock.checked_text('reason', reason), false, shardclock.end_of_pause(until, missed => missed),
+        shardclock.missed_choice(missed)
     ) as p (timer_key);
 end;
 
@@ -24,6 +25,6 @@ a moment. Paused timers get the new end. Timers of jobs and processes stay uncha
 as: pause_timer
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
 returns: the keys of the paused timers; timers that had this pause already are missing
-errors: 22023 for an end that is not in the future, and for an unknown choice
+errors: 22023 for an end that is not in the future, for an unknown choice, and for a reason of more than 1,000 characters
 example: select shardclock.pause_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme')), 'month-end close');
 $$;

@@ -14,6 +14,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_variable
 begin
+    perform shardclock.checked_text('operation', operation, 200);
     -- If a caller repeats the operation while its first call still runs, the second call waits for this lock, and then
     -- finds the first call's record. Without an operation the lock's key is null, and the call doesn't wait.
     perform pg_advisory_xact_lock(hashtextextended('shardclock.run_timer ' || operation, 0));

@@ -7,7 +7,7 @@
 -- out:   setof bigint
 -- locks: the timers
 -- index: timers_pkey, one probe for each key; command_log_by_operation
--- needs: is_of_system, log_of, was_run
+-- needs: checked_text, is_of_system, log_of, was_run
 create or replace function shardclock.run_timers(timer_keys bigint[], operation text default null)
 returns setof bigint
 language sql
@@ -26,7 +26,12 @@ begin atomic
             )
             and t.paused_due_date is null
             and shardclock.is_of_system(t.target) is not true
-            and (operation is null or not shardclock.was_run(operation, t.timer_key, t.name, t.tenant_id))
+            and (
+                operation is null
+                or not shardclock.was_run(
+                    shardclock.checked_text('operation', operation, 200), t.timer_key, t.name, t.tenant_id
+                )
+            )
         order by t.timer_key
         for update
     ),
@@ -68,6 +73,6 @@ and keeps its due dates. Timers of jobs and processes stay unchanged.
 timer_keys: the timers' keys, for example from find_timers; timers that have ended are ignored
 operation: a name for this run: a repeated call with the same name runs no timer again
 returns: the keys of the timers that this call made due; timers that were due already or are paused are missing
-errors: none
+errors: 22023 for an operation of more than 200 characters
 example: select shardclock.run_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'report-')));
 $$;

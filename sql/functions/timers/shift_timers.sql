@@ -13,6 +13,7 @@ begin
         raise exception 'shift is null: give an ISO 8601 duration, such as PT1H or -P1D'
             using errcode = 'invalid_parameter_value', constraint = 'invalid_shift';
     end if;
+    perform shardclock.checked_text('operation', operation, 200);
     -- If a caller repeats the operation while its first call still runs, the second call waits for this lock, and then
     -- finds the first call's records. Without an operation the lock's key is null, and the call doesn't wait.
     perform pg_advisory_xact_lock(hashtextextended('shardclock.shift_timers ' || operation, 0));
@@ -33,6 +34,6 @@ timer_keys: the timers' keys, for example from find_timers; timers that have end
 shift: an ISO 8601 duration, with a minus sign to move backwards: PT1H, -P1D
 operation: a name for this shift: a repeated call with the same name moves no timer again
 returns: the keys of the moved timers
-errors: 22023 for a text that is no duration, or that would move a timer out of the years 1 to 9999
+errors: 22023 for a text that is no duration, or that would move a timer out of the years 1 to 9999, and for an operation of more than 200 characters
 example: select shardclock.shift_timers(array(select timer_key from shardclock.find_timers(tenant_id => 'acme')), 'P1D', operation => 'acme-moves-on');
 $$;
