@@ -3,9 +3,9 @@
     @shardclock.on_timer("order.expired", max_attempts=5)
     async def expire(timer: shardclock.Timer) -> None: ...
 
-If a handler returns, its timer is done. If a handler raises an exception, Shardclock calls the handler again later,
-under the handler's policy; `Discard` ends the retries, `RetryIn` sets the pause, `Partly` retries some timers of a
-batch. A handler may get the same timer more than once, so its work must be idempotent.
+If a handler returns, its timer is done. If a handler raises an exception, Shardclock calls the handler again later, as
+the handler's policy says. `Discard` ends the retries, `RetryIn` sets the pause before the next retry, and `Partly`
+retries some timers of a batch. A handler may get the same timer more than once, so its work must be idempotent.
 
     @shardclock.job(every="PT15M", max_runtime="PT5M")
     async def refresh(run: shardclock.Run) -> dict: ...
@@ -27,13 +27,13 @@ This call schedules the timer in the open transaction of your own connection, af
 
 `consume` processes each record of the log exactly once, on your own connections; `shardclock.log` describes it.
 
-The modules for handlers: `handler` declares a handler (with `policy`, `durations` and `signature`), `timer` is its
-argument, `app` finds the handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` holds
-the end of an attempt (with `raised`, `result`, `recorded` and `reason`), and `testing` calls them in a user's tests
-(with `stepping`, which finds a cluster with a clock that a test moves). The modules for jobs: `jobs` declares a job
-(with `job_policy`, and `outline`, a schema of its configuration), `run` is the argument of its function, and
-`job_calling` runs it (with `captured`, which keeps its output). An invalid handler or job is refused at its declaration
-with `InvalidHandler` (`refusal`): one sentence with the value, the rule and the way out.
+Modules for handlers: `handler` declares a handler (with `policy`, `durations` and `signature`). `timer` is the argument
+of a handler. `app` finds the handlers of a module. `calling` calls handlers (with `payload` and `deadline`). `outcome`
+holds the end of an attempt (with `raised`, `result`, `recorded` and `reason`). `testing` calls handlers in a user's
+tests; `stepping` finds a test cluster whose clock the test moves. Modules for jobs: `jobs` declares a job (with
+`job_policy`; `outline` is a schema of the job's configuration). `run` is the argument of a job's function.
+`job_calling` runs the function, and `captured` stores its output. The declaration of an invalid handler or job raises
+`InvalidHandler` (`refusal`).
 """
 
 from typing import TYPE_CHECKING, Any

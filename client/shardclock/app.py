@@ -145,7 +145,7 @@ def _suggestion(app: str, name: str) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """Return the line of the user's own code at which an import failed, not a line of a library that it calls."""
+    """Return the line of the user's own code at which an import failed, never a line of a library."""
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f", in {one_line(error.filename)}:{error.lineno}"
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]

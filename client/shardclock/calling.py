@@ -1,8 +1,8 @@
 """Call handlers, and return how each attempt ended; workers and tests use the same functions.
 
 A timer's payload is JSON text as it was delivered, or None; the handler gets the parsed value. An exception of a
-handler never leaves this module, except a cancellation by the caller. Code in this process can't end every call: a
-handler may never await, or may catch its cancellation and continue. To end these calls, the caller ends the process.
+handler never leaves this module, except a cancellation by the caller. Some calls can only be ended by the end of the
+process: a handler may never await, or may catch its cancellation and continue.
 """
 
 import asyncio
@@ -20,7 +20,8 @@ from shardclock.timer import Timer
 
 Delivered: TypeAlias = Timer[str | None]
 SERVICE_TASK = "SERVICE_TASK"  # the type of a timer of a process's service task
-Ended: TypeAlias = tuple[object, BaseException | None]  # the handler's result and its exception; one of them is None
+# the handler's result and its exception; exactly one of the two is None
+Ended: TypeAlias = tuple[object, BaseException | None]
 
 
 async def call_async(handler: Handler, timer: Delivered) -> Outcome:
@@ -47,7 +48,7 @@ def call_plain(handler: Handler, timer: Delivered) -> Outcome:
 async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
     """Call an async handler with a batch of timers, within its timeout.
 
-    shape:   an outcome for each timer, in their order; timers with unfit payloads are not passed to the handler
+    shape:   an outcome for each timer, in their order; the handler does not get timers whose payloads can't be parsed
     errors:  CancelledError  the caller was cancelled
     """
     read = [read_payload(handler.payload, timer) for timer in timers]
@@ -58,7 +59,7 @@ async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> lis
 def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
     """Call a plain handler with a batch of timers; only the end of its process can end the call early.
 
-    shape:   an outcome for each timer, in their order; timers with unfit payloads are not passed to the handler
+    shape:   an outcome for each timer, in their order; the handler does not get timers whose payloads can't be parsed
     """
     read = [read_payload(handler.payload, timer) for timer in timers]
     fit = [timer for timer in read if isinstance(timer, Timer)]

@@ -24,7 +24,7 @@ class Lines:
     def add(self, text: str) -> None:
         """Add the lines of a text."""
         with self._lock:
-            # A text may have a gigabyte: only its end is split into lines.
+            # A text may have a gigabyte, so only the end of the text is split into lines.
             for line in text[-LINES_MAX * LINE_CHARS_MAX :].splitlines() or [""]:
                 self._kept.append(_storable(line[:LINE_CHARS_MAX]))
                 self.count += 1
@@ -65,7 +65,7 @@ class Sink(io.TextIOBase):
         return len(text)
 
     def finish(self) -> None:
-        """Keep the last line, even if it has no line end."""
+        """Add the last line also if the text does not end with a newline."""
         with self._writing:
             if self._begun:
                 self._lines.add(self._begun)

@@ -14,7 +14,7 @@ from shardclock.outcome import TookTooLong
 class Deadline:
     """Cancel the task after the timeout, and then raise `TookTooLong`; like `asyncio.timeout`, but cheaper.
 
-    A block that catches the cancellation and returns was interrupted, too, so it also ends with `TookTooLong`.
+    If the block catches the cancellation and returns, this class raises `TookTooLong` all the same.
 
     errors:  TookTooLong     the timeout passed before the block ended
              CancelledError  other code cancelled the task

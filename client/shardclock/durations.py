@@ -17,7 +17,7 @@ UNIT_S = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seco
 
 
 def seconds_of(length: str | timedelta) -> float:
-    """Convert a duration such as PT30S, P1DT12H, PT0.5S or timedelta(seconds=30) to seconds; a day has 24 hours.
+    """Convert a duration, such as P1DT12H or timedelta(seconds=30), to seconds; a day has 24 hours.
 
     units:   seconds, exact to a microsecond
     errors: ValueError the value is negative or not a duration of fixed length; the message begins with the value

@@ -55,8 +55,8 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
     """Declare that timers of a target call this function; the function itself is unchanged.
 
     The function takes one `Timer`, or a list of at most `batch` timers. It is called at least once for each timer. If
-    the function raises an exception, it is called again, after a pause that grows from `retry_min` to `retry_max`: at
-    most `max_attempts` times in total, and not later than `give_up_after` from the firing. A delivery is discarded
+    the function raises an exception, it is called again, after a pause that grows from `retry_min` to `retry_max`. It
+    gets at most `max_attempts` calls, and none later than `give_up_after` from the firing. A delivery is discarded
     without a call if its first call has not begun `expires_after` the due date. `Discard` and `RetryIn` override these
     rules.
 

@@ -1,7 +1,7 @@
 """Run a job's function in this process, watch the run from other threads, and return its outcome.
 
-An exception of the function never leaves this module. Code in this process can't end a function that never checks
-whether it was cancelled: only the end of the process ends the function.
+An exception of the function never leaves this module. If the function never checks for a cancellation, only the end of
+the process ends the function.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ from shardclock.run import Run, RunCanceled, RunReports
 class RunOrder:
     """The parameters of one run.
 
-    shape:   `function` is package.module:function, which several jobs may run; `config` is JSON text, or None
+    shape:   `function` is package.module:function; several jobs may have the same function. `config` is JSON text, or
+             None
     """
 
     job: str
@@ -90,7 +91,7 @@ class JobCall:
         )
 
     def cancel(self) -> None:
-        """Cancel the run: an async function is cancelled, a plain one may check `run.canceled`."""
+        """Cancel the run: an async function gets a cancellation; a plain function should check `run.canceled`."""
         with self._lock:
             self._reports.cancel_requested.set()
             if self._task is not None and self._loop is not None and not self._loop.is_closed():

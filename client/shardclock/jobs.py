@@ -32,7 +32,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[[Any], Any])
 class Job:
     """A function that runs repeatedly, with its schedule; another process imports it by its `reference`.
 
-    shape:   `every_s` or `schedule` is given; without them the job runs only on request. `config` is JSON text or None
+    shape:   `every_s` or `schedule` is given; a job without either runs only on request. `config` is JSON text or None
     """
 
     name: str
@@ -87,11 +87,11 @@ def job(  # noqa: PLR0913 - each is a term of the user's, with a default that fi
 ) -> Callable[[FunctionT], FunctionT]:
     """Declare that this function runs repeatedly; the function itself is unchanged.
 
-    With `every`, the next start follows the end of a run after this time. With `cron` or `repeat` (R/PT1H), the start
-    times are fixed, in `zone`. Without any of the three, the job runs only on request. A job has one run at a time. If
-    a start is due during a run, `overlap` decides: `skip` skips the start, `queue` delays the start, and `replace` ends
-    the run. A failed run is retried `max_retries` times. A run that takes longer than `max_runtime` is cancelled, and
-    its process is killed `grace` later.
+    `every` is the pause between the end of a run and the next start. `cron` and `repeat` (R/PT1H) set fixed start
+    times, in `zone`. Without any of the three, the job runs only on request. A job has one run at a time. If a start is
+    due during a run, `overlap` decides: `skip` skips the start, `queue` delays the start, and `replace` ends the run. A
+    failed run is retried `max_retries` times. A run that takes longer than `max_runtime` is cancelled, and its process
+    is killed `grace` later.
 
     The function takes one `Run`; with `Run[Settings]` the run's `config` is parsed as Settings. `num_cpus`, `num_gpus`
     and `memory_mib` are the resources that the process of a run needs. When processes are scarce, jobs of `priority` 1
@@ -184,7 +184,7 @@ def policy_of(
 
 
 def _gpus(name: str, value: object, low: float, high: float) -> float:
-    """Parse a number of GPUs: Ray can share one GPU, but assigns several GPUs only undivided."""
+    """Parse a number of GPUs: a fraction of one GPU, or a whole number, as Ray requires."""
     amount = number(name, value, low, high)
     if amount > 1 and amount != int(amount):
         raise InvalidHandler(f"{name} {amount:g} is refused: Ray gives a part of one GPU, or whole GPUs")
@@ -253,7 +253,7 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
         raise InvalidHandler(f"job {called} has a config of more than {CONFIG_BYTES_MAX:,} bytes; store it elsewhere")
     if adapter is None:
         return text
-    # If no configuration is given, a type with defaults for all fields gets an empty object.
+    # Without a configuration, try an empty object: the type may have defaults for all fields.
     why = ""
     for tried in [text] if text is not None else [None, "{}"]:
         try:

@@ -84,7 +84,7 @@ def faults_of(value: object, name: str) -> Iterator[str]:
 def stored_json(text: str) -> Any:
     """Parse a JSON document from the database; an unreadable document becomes an object with the reason.
 
-    An unreadable document was stored without a check, and must not make the other rows of a response unreadable.
+    One unreadable document must not prevent a response with many rows.
     """
     why = f"it {TOO_DEEP}" if is_too_deep(text) else None
     try:

@@ -20,9 +20,9 @@ COMPLETED = Completed()  # one shared object, because most attempts have this ou
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """The handler ended the retries; this is not a failure.
+    """The handler ended the retries by `Discard` or by a BPMN error; this outcome is no failure.
 
-    `code` is a BPMN error that the model may catch; the catching event gets the `variables`.
+    `code` is the code of a BPMN error, which the model may catch; the catching event gets the `variables`.
     """
 
     reason: str
@@ -32,7 +32,7 @@ class Discarded:
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """The handler asked for its next attempt after `delay_s` seconds."""
+    """The handler requested another attempt after `delay_s` seconds."""
 
     delay_s: float
     reason: str

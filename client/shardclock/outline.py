@@ -1,4 +1,4 @@
-"""Convert a type to an outline: a schema that a process without the user's code can check.
+"""Convert a type to an outline: a schema against which a process without the user's code can check a value.
 
 An outline is a schema of pydantic's core. Each part of the type that would run the user's code becomes "any". So an
 outline accepts every value that the type accepts, but the type may refuse a value that its outline accepts.
@@ -27,7 +27,7 @@ HOLDING = {
     "frozenset": ("items_schema",),
     "dict": ("keys_schema", "values_schema"),
 }
-# These schemas only wrap another one: validate with the schema under this key.
+# These schemas wrap another schema; the outline is the schema under this key.
 WITHIN = {
     "default": "schema",
     "function-after": "schema",
@@ -107,8 +107,7 @@ class _Outline:
         return {"type": "definitions", "schema": self.of(schema["schema"]), "definitions": definitions}
 
     def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        # Only an object has its own configuration. Another definition takes the configuration of its object, and this
-        # object is unknown here.
+        # Keep only objects: any other definition uses the configuration of an enclosing object, which is unknown here.
         return self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
 
     def _reference(self, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +191,7 @@ def _enum(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep a schema if all of its values are plain JSON; another schema becomes "any"."""
+    """Return the schema if all of its values are plain JSON, otherwise the schema "any"."""
     kept = {key: value for key, value in schema.items() if key not in FORGOTTEN and key != "ref"}
     if schema.get("regex_engine") == PYTHONS_ENGINE or not all(_is_plain(value) for value in kept.values()):
         return dict(ANYTHING)

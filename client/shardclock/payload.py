@@ -34,7 +34,7 @@ def adapter_of(annotation: Any, *, handler: str) -> TypeAdapter[Any] | None:
 def read_payload(adapter: TypeAdapter[Any] | None, timer: Timer[str | None]) -> Timer[Any] | Outcome:
     """Parse the payload of a timer as it was delivered: JSON text, or None without a payload.
 
-    An unfit payload has no further attempts, because the next attempt would get the same payload.
+    A payload that can't be parsed ends the retries, because each attempt would get the same payload.
     """
     text = timer.payload
     try:

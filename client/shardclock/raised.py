@@ -25,9 +25,10 @@ class Discard(Exception):
 
 
 class BpmnError(Discard):
-    """End a service task of a process with a BPMN error. An event in the model may catch it by its code.
+    """End a service task of a process with a BPMN error.
 
-    The output mappings of that event see the `variables`. For any other timer the error acts as a `Discard`.
+    An event in the model may catch the error by its code; the output mappings of this event can read the `variables`.
+    If the timer belongs to no service task, the error acts as a `Discard`.
 
     errors:  ValueError  the code is empty, or longer than 200 characters, or the variables can't be recorded
     """
@@ -71,9 +72,9 @@ class RetryIn(Exception):
 class Partly(Exception):
     """Name the timers of a batch that were not handled; all other timers of the batch count as handled.
 
-    A value that is an exception counts as if it were raised for this timer alone, so it may be a `Discard` or a
-    `RetryIn`. Any other value is the result of a handled timer, as from
-    `asyncio.gather(..., return_exceptions=True)`.
+    An exception as a value has the same effect as an exception that a call for this single timer raises, also `Discard`
+    and `RetryIn`. Any other value is the result of a handled timer, so the results of `asyncio.gather(...,
+    return_exceptions=True)` fit.
 
     errors:  TypeError  not a mapping by timer_key
     """

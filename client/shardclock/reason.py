@@ -28,7 +28,7 @@ def one_line(text: str) -> str:
 
 
 def misfit(error: ValidationError) -> str:
-    """Word pydantic's errors with their places, without the values, which may be secrets.
+    """Write pydantic's errors as text, with the fields but without the values, which may be secrets.
 
     shape:   the first three errors, and the number of further errors
     """

@@ -10,7 +10,8 @@ from shardclock.jsonb import NUL, TOO_DEEP, has_nul, is_too_deep
 from shardclock.refusal import shown
 
 RESULT_BYTES_MAX = 16_384
-WRITTEN_MAX = 1_000_000  # characters and parts: a larger value is not encoded, because the encoder would copy the value
+# characters and elements; larger values are not encoded, because the encoder would copy the value
+WRITTEN_MAX = 1_000_000
 HUGE = (
     f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"
     " store it, give its key"
@@ -53,18 +54,18 @@ def as_json(result: object) -> tuple[Any, str | None]:
         return None, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, give its key"
     if is_too_deep(text):
         return None, TOO_DEEP
-    # Parsed again, so that a test sees the recorded form: an object's keys are text, a tuple is an array.
+    # Return the parsed JSON, so that a test sees the recorded form: keys of objects are text, tuples are arrays.
     return json.loads(text), NUL if has_nul(text) else None
 
 
 def _is_huge(value: object) -> bool:
-    """Return whether a value is too large to encode: that would need much memory."""
+    """Return whether a value is so large that its encoding would need too much memory."""
     left, size = [value], 0
     while left and size <= WRITTEN_MAX:
         part = left.pop()
         if not isinstance(part, str | bytes | bytearray | dict | list | tuple):
             continue
-        size += len(part) + 1  # an empty part counts as 1, so that the count ends for a list that contains itself
+        size += len(part) + 1  # the 1 ends the count also for a list that contains itself
         if size > WRITTEN_MAX or isinstance(part, str | bytes | bytearray):
             continue
         left.extend([*part, *part.values()] if isinstance(part, dict) else part)
@@ -72,7 +73,7 @@ def _is_huge(value: object) -> bool:
 
 
 def _formless(result: dict[Any, Any] | BaseModel) -> str:
-    """Name the first part of a result that has no form in JSON, and its place."""
+    """Name the first element of a result that JSON can't represent, and where this element is."""
     left: list[tuple[str, object]] = [("", result)]
     while left:
         where, part = left.pop()

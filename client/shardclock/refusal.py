@@ -1,4 +1,4 @@
-"""Refuse an invalid handler in one sentence that names the value, the rule and the way out."""
+"""Raise the error of an invalid handler: one sentence with the value, the rule and the way out."""
 
 from inspect import isroutine
 

@@ -1,6 +1,6 @@
-"""Record a handler's result if it is JSON that fits into the log; if not, record the reason.
+"""Record a handler's result, or the reason why the log can't store the result.
 
-The result of a service task becomes variables of its process, so the loss of this result is a failure.
+The result of a service task becomes variables of its process, so a result that can't be recorded fails the attempt.
 """
 
 from shardclock.outcome import COMPLETED, Completed, Failed
@@ -9,7 +9,7 @@ from shardclock.refusal import shown
 
 
 def completed(result: object) -> Completed:
-    """Convert a handler's result; a result that can't be recorded is dropped with a note, and is not a failure."""
+    """Convert a handler's result; a note replaces a result that can't be recorded, and the attempt succeeds."""
     if result is None:
         return COMPLETED
     value, why = as_json(result)
@@ -20,7 +20,7 @@ def completed(result: object) -> Completed:
 
 
 def with_variables(result: object) -> Completed | Failed:
-    """Convert a service task's result; the attempt fails if it is not an object, or can't be recorded."""
+    """Convert a service task's result; the attempt fails if the result is no object, or can't be recorded."""
     if result is None:
         return COMPLETED
     value, why = as_variables(result)

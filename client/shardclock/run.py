@@ -1,4 +1,4 @@
-"""The argument of a job's function: the facts about its run, and the functions to report its progress."""
+"""The argument of a job's function: facts about the run, and methods that report its progress."""
 
 import threading
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ else:
 class RunCanceled(BaseException):
     """A run was cancelled by an operator, or because the run took too long.
 
-    Like `asyncio.CancelledError`, this class does not derive from `Exception`, so that `except Exception` lets it pass.
+    Like `asyncio.CancelledError`, this class does not derive from `Exception`, so `except Exception` does not catch it.
     """
 
 
 @dataclass(eq=False, slots=True)
 class RunReports:
-    """The reports of a run so far, and whether the run was cancelled; several threads read and write this object."""
+    """The reports of a run, and whether the run was cancelled; this object is safe for several threads."""
 
     progress: float | None = None
     message: str | None = None
@@ -55,13 +55,13 @@ class Run(Generic[ConfigT_co]):
 
     @property
     def canceled(self) -> bool:
-        """Whether the run was cancelled: a plain function should check this, and end in time."""
+        """Whether the run was cancelled; a plain function should check this property regularly."""
         return self.reports.cancel_requested.is_set()
 
     def progress(self, fraction: object, message: object = None) -> None:
         """Report the completed fraction of the work, from 0 to 1, and the present activity.
 
-        errors:  RunCanceled  the run was cancelled: let the exception pass
+        errors:  RunCanceled  the run was cancelled: don't catch this exception
                  ValueError   the fraction is not a number from 0 to 1
         """
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:

@@ -25,7 +25,7 @@ class Signature:
 
 
 def read_signature(function: FunctionOfTimer, *, called: str) -> Signature:
-    """Read the form of a handler's calls.
+    """Find out how to call a handler: async or plain, with a timer or a list, and with which type of payload.
 
     errors:  InvalidHandler  the function is a generator, can't be called with one argument, or is annotated with
                              another type
@@ -73,7 +73,7 @@ def _signature(function: FunctionOfTimer) -> inspect.Signature:
     if sys.version_info >= (3, 14):
         from annotationlib import Format
 
-        # Another annotation may have a name that is imported only for type checkers.
+        # Other annotations are ignored: their names may be imported only for type checkers.
         return inspect.signature(function, annotation_format=Format.FORWARDREF)
     return inspect.signature(function)
 

@@ -1,6 +1,6 @@
 """Find the cluster with a clock that a test moves: the server provides the cluster through an entry point.
 
-This package imports nothing of the server. The protocol in this module defines the functions of a cluster for tests.
+This package imports nothing of the server; the protocol in this module defines a test cluster's methods.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,13 +27,13 @@ class SteppedCluster(Protocol):
 
     @property
     def webhooks(self) -> Sequence[Any]:
-        """The webhooks that would have been sent: each has `url`, `tenant_id`, `id` and `body`."""
+        """The webhooks that the cluster recorded instead of sending, each with `url`, `tenant_id`, `id` and `body`."""
 
     def now(self) -> datetime:
         """Return the time of the cluster's clock."""
 
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
-        """Move the clock, and do all work that becomes due on the way; return the new time."""
+        """Move the clock, do all work that becomes due before the new time, and return the new time."""
 
     async def log(self) -> Sequence[Any]:
         """Read all records of the log, in order."""

@@ -1,4 +1,4 @@
-"""Call handlers and run jobs in unit tests as a worker does; or run a cluster, and move its clock.
+"""Call handlers and run jobs in unit tests as a worker does, or run a test cluster and move its clock.
 
     assert call(remind, {"order": 7}) == Completed()
     assert run_of(refresh, {"city": "Rome"}) == Completed(3)
@@ -6,8 +6,8 @@
     async with cluster(app="reminders") as sc:  # needs the server's distribution, too
         await sc.advance("P3D")
 
-A payload is converted to JSON and back, as in production. A plain handler has no timeout here: in production the worker
-ends the handler's process after the timeout.
+A payload is converted to JSON and back, as in production. A plain handler has no timeout in tests; in production the
+worker ends the handler's process after the timeout.
 """
 
 import asyncio
@@ -112,7 +112,8 @@ def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int 
 
 
 def _a_loop_runs() -> bool:
-    # The call is outside the `except`: inside, the function's traceback would begin with an error of this module.
+    # Call outside the `except` block: inside, the traceback of the job's error would begin with an error of this
+    # module.
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -43,6 +43,6 @@ class Timer(Generic[PayloadT_co]):
 
 def with_payload(timer: "Timer[Any]", payload: Any) -> "Timer[Any]":
     """Replace the payload of a timer before a handler gets the timer."""
-    # The payload is replaced in place, because a new object for each delivery would cost more than parsing the payload.
+    # Replace the payload in the same object: a new object would cost more than the parsing.
     object.__setattr__(timer, "payload", payload)
     return timer

@@ -2,7 +2,7 @@
 
     fields   the fields of a timer, and their JSON
     answers  the models of answers
-    changes  the meaning of a timer's state after a verb
+    changes  the outcome of a verb, read from the timer's state
     processes  the answers about processes
     jobs     the answers about jobs and their runs
     errors   the classes of errors

@@ -121,10 +121,11 @@ class Changed(Answer):
 class Line(Answer):
     """The outcome of one of many timers.
 
-    shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged or refused;
-             unknown: the answer was lost, so the timer may be stored or not; untried: the timer was not stored, and may
-             be sent again. `why` is the reason if the timer is not certainly stored, and `code` is the code of a
-             refusal. `replayed`: an earlier line had this idempotency key, and this is the answer to the earlier line
+    shape:   `line` counts from 1, in the order of the timers. `outcome` is created, replaced, unchanged, refused,
+             unknown or untried. `unknown`: the answer was lost, so the timer may be stored. `untried`: the timer was
+             not stored, and the caller may send the timer again. `why` is the reason if the timer is not certainly
+             stored. `code` is the code of a refusal. `replayed`: an earlier line had this idempotency key, and the
+             outcome is the earlier line's
     """
 
     line: int
@@ -141,7 +142,7 @@ class BulkChanged(Answer):
 
     matched: int = Field(description="the number of timers that the filter found")
     changed: int = Field(description="the number of changed timers; other timers had ended or changed meanwhile")
-    unsure: int = Field(description="the number of timers that may have been changed: Postgres's answer was lost")
+    unsure: int = Field(description="the number of timers with an unknown outcome: Postgres's answer was lost")
     left_out: int = Field(
         0,
         description="the number of matching timers that are left out, because they belong to jobs and instances of"
@@ -200,7 +201,7 @@ class DeadLetterGroups(Answer):
 
     groups: tuple[DeadLetterGroup, ...] = Field(description="at most 50 groups, the largest first")
     counted: int = Field(description="the number of dead letters that were read: the newest 10,000 at most")
-    is_all: bool = Field(description="whether there are no other dead letters")
+    is_all: bool = Field(description="whether all dead letters were read")
 
 
 class DeadLettersChanged(Answer):
@@ -210,7 +211,7 @@ class DeadLettersChanged(Answer):
         description="the keys of the changed deliveries; of dead letters, the oldest comes first"
     )
     message: str = Field(description="the result in a sentence for people")
-    more: bool = Field(description="whether other matches are left")
+    more: bool = Field(description="whether more dead letters match than this request has changed")
     again_in_s: int = Field(description="the seconds after which a request for the other matches may succeed")
 
 

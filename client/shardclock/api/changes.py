@@ -1,7 +1,4 @@
-"""The meaning of a timer's state after a verb: the verb was done, or the reason why not.
-
-A verb returns the timer's state after the call, even if the verb has changed nothing.
-"""
+"""Read from a timer's state whether a verb (cancel, pause, resume, run or move) succeeded, or why it failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,8 +13,8 @@ UNKNOWN = "UNKNOWN"
 class VerbOutcomes:
     """The meaning of each state after one verb.
 
-    `done` has the states of a success, each with the word to print. `refused` has other states that have a
-    code of their own. `shows_date`: the verb moves a timer, so its new due date is read, too.
+    `done` maps each state of a success to a word that the command line prints. `refused` maps each other state to a
+    refusal code. `shows_date`: the verb changes the due date, so the caller also reads the new date.
     """
 
     done: Mapping[str, str]

@@ -1,7 +1,7 @@
-"""The form of a refusal's code, and the general codes: each has HTTP's status and the command line's exit code.
+"""Define refusal codes, and the general codes; each code has an HTTP status and an exit code of the command line.
 
-`shardclock.api.refusals` has the specific codes. A specific code has the status, the exit code and the reaction of its
-general code, and its own text.
+`shardclock.api.refusals` has the specific codes. A specific code has its own text. The status, the exit code and the
+client's reaction come from its general code.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class RefusalCode:
     """One reason for a refusal; the name is stable, and programs compare it.
 
     shape:   `general` is the name of the general code; `status` is 0 for a code that no gateway sends; `text` is the
-             sentence, with its fields in braces: `{name!r}` shows a value, `{why}` inserts a part of the sentence
+             message. `{name!r}` in the text shows the value of a field, and `{why}` inserts text without quotes
     """
 
     name: str
@@ -52,7 +52,7 @@ class _Sentences(Formatter):
 
 
 _SENTENCES = _Sentences()
-VARIES = "{sentence}"  # the text of a general code if its sentence is written where the refusal is raised
+VARIES = "{sentence}"  # the text of a general code whose message is written where the refusal is raised
 
 
 def _general(name: str, status: int, exit_code: int, title: str, reaction: str, *, text: str = VARIES) -> RefusalCode:
@@ -108,7 +108,7 @@ UNAVAILABLE = _general(
 )  # fmt: skip
 NO_RESPONSE = _general("no_answer", 0, NO_ANSWER, "No gateway has answered the client", "check the client's URL")
 WRONG_SCHEMA = _general("wrong_schema", 0, SCHEMA, "The schema has another version", "run `shardclock migrate`")
-# The codes that a gateway sends. Among the codes with one status, the most general code comes last.
+# The codes that a gateway sends. If several codes have one status, the most general of these codes is the last.
 GENERAL = (
     UNREADABLE, NO_KEY, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, TOO_LATE, NAME_TAKEN, IN_FLIGHT, MORE_MATCH,
     CONFLICT, STALE, TOO_LARGE, WRONG_MEDIA_TYPE, OTHER_REQUEST, REFUSED, TOO_MANY, OVER_QUOTA, UNAVAILABLE, BROKEN,

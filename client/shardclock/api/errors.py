@@ -36,10 +36,7 @@ class Problem:
 
 
 class ApiError(Exception):
-    """A request was not done; the message is one sentence with the value, the rule and the way out.
-
-    A problem of an unknown type also has this class.
-    """
+    """A request was refused or had no answer; a problem of an unknown type also has this class."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -75,7 +72,7 @@ class ApiError(Exception):
 
     @property
     def may_be_done(self) -> bool:
-        """Whether the request may have been done, although it failed for the caller."""
+        """Whether the server may have executed the request, although the caller got an error."""
         return self.problem.may_be_done
 
 
@@ -138,7 +135,7 @@ class TooLarge(ApiError):
 
 
 class Refused(ApiError):
-    """The request is invalid (422): a retry will be refused, too."""
+    """The request is invalid (422): a retry can't succeed."""
 
 
 class OtherRequest(ApiError):
@@ -166,7 +163,7 @@ class OverQuota(ApiError):
 
 
 class Unavailable(ApiError):
-    """Postgres or the gateway gave no answer in time (503): the request may have been done, or not."""
+    """Postgres or the gateway gave no answer in time (503): whether the request was executed is unknown."""
 
 
 class NoAnswer(Unavailable):

@@ -17,7 +17,7 @@ JSON_FORMS = "use dicts with texts as keys, lists, texts, finite numbers, boolea
 
 
 class Put(TypedDict, total=False):
-    """The fields of a timer: exactly one of the first three, and optional fields; docs/schedule.md describes them.
+    """The fields of a timer: one of the first three, and optional fields; see docs/schedule.md.
 
     A duration is an ISO 8601 text or a timedelta; a moment is a text, a datetime with an offset, or a datetime with a
     separate `zone`. The payload is any JSON value, or a pydantic model.

@@ -1,4 +1,4 @@
-"""Refuse values that JSON would change, with their place in the field."""
+"""Refuse values that JSON can't represent exactly; the error names where in the field the value is."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +48,10 @@ def refuse_half_pairs(text: str) -> None:
 
 
 def why_changed(value: object) -> str | None:
-    """Return the reason why JSON would change a value, apart from its parts; None: the value stays the same."""
+    """Return why JSON can't represent a value exactly; None: JSON can.
+
+    The function ignores the elements of a list or dict.
+    """
     if isinstance(value, float):
         no_number = NO_NUMBERS.get(repr(float(value)))
         return no_number and f"contains {no_number}, which is no JSON number; write None or a text"

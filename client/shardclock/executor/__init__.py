@@ -1,14 +1,14 @@
-"""The process that imports an app and calls its functions: the executor of a handler, or of runs.
+"""Import an app and call its functions: the executor process of a handler or of job runs.
 
-This package is private: a user's code imports nothing from this package. A worker starts the process, and calls it over
-a socket. The process loads only this distribution, never the server, so the process stays small, and a user's module
-can't collide with a module of the server.
+User code must not import this private package. A worker starts the process, and calls the process over a socket. The
+process loads only the client distribution, not the server. So the process stays small, and the names of a user's
+modules can't collide with the server's.
 
     handlers        calls of one handler
     runs            runs of an app's jobs, one at a time
     threads         the threads for calls of plain functions
     importing       the search path of the process, with `niceness`, its share of the processors
-    frames          the messages of the socket; the worker uses this module, too
+    frames          the messages of the socket, for the executor and the worker
     call_server     the executor's end of the socket
     actors          the classes that a worker passes to Ray, in a process that Ray starts
     parent          the end of a process that the worker starts itself; its program is `__main__`

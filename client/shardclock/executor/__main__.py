@@ -31,9 +31,9 @@ READ_S = 10.0  # the time for the worker to read a refusal
 
 
 class _ServingParent(Serving):
-    """Answer the calls of the parent process, and end together with it.
+    """Answer the calls of the parent process, and end when the parent ends.
 
-    The parent is the worker, or an actor of Ray, which asks for the address at which the worker reaches this process.
+    The parent is the worker or a Ray actor; an actor asks for the address at which the worker can reach this process.
     """
 
     def __init__(self, answer: Answer) -> None:

@@ -27,7 +27,7 @@ class UserActor:
         return await self._server.listen()
 
     async def ready(self) -> None:
-        """Return: the process is alive, and its event loop is not blocked."""
+        """Return at once, which proves that the process is alive and that its event loop is not blocked."""
 
     async def gone(self) -> None:
         """Never return: the pending call fails when the process ends."""

@@ -1,8 +1,7 @@
 """Answer the calls of one worker, at the executor's end of the socket.
 
-The socket has an abstract address instead of a file, so that a killed process leaves no file behind. Its name is
-random, and a process of another user is rejected. The executor greets the worker: without a greeting the worker does
-not use the socket.
+The socket has an abstract address instead of a file, because a killed process would leave a file behind. The address is
+random, and the server rejects a process of another user. The worker uses the socket after the executor's greeting.
 """
 
 import asyncio
@@ -46,7 +45,7 @@ class CallServer:
 
 
 def socket_that(begin: Callable[[socket.socket], object]) -> socket.socket | None:
-    """Make a Unix socket, and call `begin` with the socket; return None if a step fails."""
+    """Make a Unix socket, and call `begin` with the socket; return None if one of the two fails."""
     made: socket.socket | None = None
     try:
         made = socket.socket(socket.AF_UNIX)
@@ -88,8 +87,7 @@ class Serving(Messages):
         try:
             answer = await self._answer(body)
         except BaseException as error:
-            # This is a bug in Shardclock, or a handler has cancelled its own task. The caller gets the error, and does
-            # not wait.
+            # A bug in Shardclock, or a handler that cancelled its own task. The worker gets the error as the answer.
             self.write(number, FAILED + reason_of(error).encode(errors="replace"))
             if not isinstance(error, Exception | asyncio.CancelledError):
                 raise

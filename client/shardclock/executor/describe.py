@@ -1,4 +1,7 @@
-"""Print an app's handlers and jobs as JSON: a separate program, because the user's code may end its process."""
+"""Print an app's handlers and jobs as JSON.
+
+This is a separate program, because an import of user code may end the process.
+"""
 
 import json
 import os

@@ -32,7 +32,7 @@ class Messages(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's class is not a subclass of asyncio's
 
     def data_received(self, data: bytes) -> None:
-        """Handle each message that is complete."""
+        """Handle each complete message in the received data."""
         self._received += data
         while len(self._received) >= HEAD.size:
             number, length = HEAD.unpack_from(self._received)

@@ -24,7 +24,8 @@ from shardclock.executor.threads import in_a_thread
 
 # The values that are sent to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
-# After this time a process returns the uncalled timers of a message: a slow handler must not hold hundreds of timers.
+# After this time a process returns the timers that it has not yet called to the worker, because a slow handler would
+# delay hundreds of timers.
 BEGINS_S = 0.5
 
 
@@ -33,14 +34,14 @@ class HandlerCalls:
 
     def __init__(self, handler: Handler, calls_max: int) -> None:
         self._handler = handler
-        # Limits the concurrent calls: further calls wait here. A plain function runs alone in its process.
+        # Limits the concurrent calls. A plain function has one call at a time.
         self._room = asyncio.Semaphore(calls_max if handler.is_async else 1)
 
     async def call(self, envelopes: Iterable[Envelope]) -> tuple[list[Outcome | None], float]:
         """Call the handler for each timer: a plain function one by one, an async function concurrently.
 
-        shape:   the outcomes, with None for a plain success, and the seconds that the handler took. A timer that was
-                 not called in time has no outcome
+        shape:   the outcomes, with None for a plain success, and the seconds that the handler took. A timer without a
+                 call in time has no outcome
         """
         handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
         if handler.is_async and not handler.takes_batch:
@@ -84,7 +85,7 @@ class HandlerExecutor:
     def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
         prepare_to_import(directory, priority=priority)
         self._calls = HandlerCalls(find_handlers(modules.split(","))[target], calls_max)
-        # Freeze the imported objects for the garbage collector: a scan of these takes 0.1 s, in which no call runs.
+        # Exclude the imported objects from garbage collection: a scan of these objects stops all calls for 0.1 s.
         gc.collect()
         gc.freeze()
 

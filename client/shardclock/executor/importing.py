@@ -10,14 +10,14 @@ from shardclock.executor.niceness import lower_priority
 
 def prepare_to_import(directory: str, *, priority: int) -> None:
     """Lower the priority of the process below shards and workers, and put the user's modules first."""
-    lower_priority(priority)  # this comes first, because the import may take long and start threads
+    lower_priority(priority)  # before the import, which may take long and start threads
     search_first(directory)
 
 
 def search_first(directory: str) -> None:
-    """Put the app's directory, then PYTHONPATH, at the head of the search path, as in a script of the user.
+    """Put the app's directory, and after it PYTHONPATH, at the head of the search path, as Python does for a script.
 
-    In a process of the server the libraries come before PYTHONPATH: `for_our_python` sets this order.
+    In a server process the libraries come before PYTHONPATH, because of `for_our_python`.
     """
     given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100
     first = dict.fromkeys([directory, *(path for path in given if path != sysconfig.get_path("purelib"))])

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-# By the handler's priority. When two processes compete for one processor, each step of niceness gives the nicer process
-# a fifth less time.
+# The niceness for each handler priority. When two processes compete for one processor, each increment of niceness
+# reduces the time of the nicer process by a fifth.
 NICE = {1: 2, 2: 5, 3: 10, 4: 15}
 
 

@@ -1,7 +1,7 @@
-"""End an executor together with the worker that started it, and before other processes if memory is short.
+"""End an executor when its worker dies, and let the kernel choose executors first when memory is short.
 
-On Linux the kernel kills the executor when its worker dies. A thread that watches the worker would need Python's global
-lock, which the user's code may hold. On other systems a thread watches the parent.
+On Linux the kernel kills the executor when its worker dies. On other systems a thread watches the parent; the thread
+has to wait while user code holds Python's global lock.
 """
 
 import ctypes

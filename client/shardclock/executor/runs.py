@@ -75,9 +75,8 @@ class RunExecutor:
 
 
 def live_for(lives_s: float | None) -> None:
-    """Make the kernel end this process after a time, before another worker may claim the run; None: no limit.
+    """Make the kernel end this process before another worker may claim the run; None: no limit.
 
-    A signal of the kernel ends the process: a thread would wait for Python's global lock, which the user's code may
-    hold.
+    A thread can't end the process in time, because user code may hold Python's global lock.
     """
     signal.setitimer(signal.ITIMER_REAL, 0 if lives_s is None else max(lives_s, 0.001))

@@ -16,8 +16,8 @@ IDLE_MAX = 8  # the largest number of idle threads: the start of a thread takes 
 async def in_a_thread(call: Callable[[], T]) -> T:
     """Call a function in a thread, and return its result.
 
-    The thread is not from the event loop's pool. A plain function that never ends would occupy the pool for ever, and
-    neither the loop nor the process could end.
+    The thread is not from the event loop's pool: a function that never returns would block the end of the loop and of
+    the process.
     """
     made = _Call(call)
     _make(made)
@@ -62,7 +62,7 @@ class _CallThread:
         threading.Thread(target=self._work, name="call", daemon=True).start()
 
     def take(self, call: _Call[Any]) -> None:
-        """Add a call; only one thread may add calls at a time, and only while this thread is idle."""
+        """Give the idle thread its next call; callers must not call `take` concurrently."""
         self._calls.append(call)
         self._is_called.release()
 
@@ -79,13 +79,13 @@ class _CallThread:
         self._is_called.acquire()
         tell = self._calls[0].make()
         if os.getpid() != self._process:
-            return False  # the call has forked: this is the only thread of the child, which ends with it
+            return False  # the call has forked: the child process has only this thread, so the child ends
         with _counting:
             is_idle = len(_idle) < IDLE_MAX
             if is_idle:
                 _idle.append(self)
         tell()
-        self._calls.popleft()  # a call in the queue keeps its result in memory
+        self._calls.popleft()  # remove the call from the queue, to free its result
         return is_idle
 
     def _leave(self) -> None:

@@ -19,8 +19,7 @@ This package needs the extra `http` of the distribution: `pip install 'shardcloc
     parts          split many timers into requests of a few thousand
     address        the gateway's URL, and the key
 
-The fields and answers of timers, and the classes of errors, are in `shardclock.api`: the client over SQL uses the same
-classes.
+`shardclock.api` has the fields, answers and errors, which the SQL client shares.
 """
 
 try:

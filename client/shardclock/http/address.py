@@ -44,7 +44,7 @@ class GatewayAddress:
 
 
 def address_of(url: str | None, key: str | None, tenant: str | None, *, insecure: bool) -> GatewayAddress:
-    """Read the URL, the key and the tenant; a value that is not given comes from the environment, or has its default.
+    """Read the URL, the key and the tenant; the environment or a default replaces a missing value.
 
     errors: ValueError the URL is not an HTTP URL, the key or the tenant can't be sent, or the key would be sent
             unencrypted over a network; the message does not show the key

@@ -1,4 +1,4 @@
-"""Read the log through a gateway, follow it, and work as a member of a consumer group."""
+"""Read or follow the log through a gateway, and work as a member of a consumer group."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -30,9 +30,8 @@ class AsyncLog:
     async def log(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[Record]:
         """Read the records after a position; 0 is the start.
 
-        With `follow` the method yields new records for ever. After a lost connection the stream continues after its
-        last record, so it skips and repeats no record. A program that stores the `position` can continue after a
-        restart.
+        With `follow` the method yields new records for ever. After a lost connection the stream continues after the
+        last yielded record. A program that stores the `position` can continue after a restart.
 
         errors:  ApiError  no gateway has answered for `retry_for`
         """
@@ -51,12 +50,12 @@ class AsyncLog:
     async def consume(
         self, group: str, *, limit: int = 100, lease: Length = "PT30S", partitions: int | None = None
     ) -> AsyncIterator[Record]:
-        """Work as a member of a consumer group, for ever: each record at least once, in order within its partition.
+        """Yield each record at least once, in the order of its partition, as a member of a consumer group, for ever.
 
-        A record is done when the next one is requested. When the loop ends, also by an error, the records that are not
-        done are given back. The work on one record may take as long as the `lease`: after that another member may get
-        the record, too. A new group begins at the start of the log, with this number of `partitions`, or one. The key
-        must be for all tenants.
+        A record is done when the caller requests the next record. When the loop or the caller ends, the client gives
+        back the records that are not done. The work on a record should end within the `lease`, because then another
+        member may get the record. A new group begins at the start of the log, with this number of `partitions`, or one.
+        The API key must be for all tenants.
 
         shape:   `limit` is the number of records in one lease
         errors:  Conflict  the group has another number of partitions
@@ -80,7 +79,7 @@ class AsyncLog:
             except Conflict:
                 continue  # another member has the remaining records
             finally:
-                # If this fails, or the client is closed, the lease ends by itself.
+                # If this request fails, the lease expires later.
                 with suppress(ApiError, RuntimeError):
                     await self._acknowledge(group, token, done, None)
 

@@ -14,7 +14,7 @@ from shardclock.http.requests import TimerQuery
 
 
 class AsyncBulk:
-    """A change of many timers, which were counted; nothing is changed before `commit`."""
+    """A counted change of many timers; `commit` makes the change."""
 
     def __init__(self, sender: AsyncSender, path: str, body: dict[str, object], counted: TimersCounted) -> None:
         self._sender = sender
@@ -36,10 +36,10 @@ class AsyncBulk:
         return self._counted.left_out
 
     async def commit(self) -> BulkChanged:
-        """Change the timers, within ten minutes of the count. If more timers match than were counted, none is changed.
+        """Change the counted timers, within ten minutes of the count.
 
-        shape:   the request is never retried: a retry would also change timers that began to match after the count
-        errors:  MoreMatch  more timers match than were counted: none was changed
+        shape: the client never retries the request: a retry could change timers that were not counted
+        errors:  MoreMatch  more timers match now than were counted: no timer was changed
                  Refused    the count is too old
         """
         request = ask.act(self._path, self._body, is_repeatable=False, token=self._counted.token)
@@ -54,9 +54,9 @@ class AsyncMany:
     async def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> AsyncIterator[Line]:
         """Schedule many timers, at most 10,000 with one request, and yield the outcome of each.
 
-        After a lost answer, a timer is sent again if it has an `idempotency_key`, which prevents a duplicate for a day,
-        or a name and `on_conflict="ignore"`, which prevent a duplicate while the first timer is pending. Other timers
-        get the outcome `unknown`, and the next part follows.
+        After a lost answer, the client sends a timer again if this can't make a duplicate: if the timer has an
+        `idempotency_key` (valid for a day), or a name and `on_conflict="ignore"` (valid while the first timer is
+        pending). Other timers get the outcome `unknown`.
 
         shape:   a line for each timer, in their order
         errors:  ApiError    after the lines of the failed request: no gateway answered in time, or the gateway refuses
@@ -82,12 +82,13 @@ class AsyncMany:
         missed: str | None = None,
         **chosen: Unpack[TimerQuery],
     ) -> AsyncBulk:
-        """Count all timers that a verb would change (cancel, pause, resume or shift); the result's `commit` changes
-        them.
+        """Count the timers that a verb would change: cancel, pause, resume or shift.
 
-        A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state`
-        is pending or paused. `until` is the end of a pause. `missed` is for resume, and for pause with `until`: the
-        rule for the occurrences that schedules miss during the pause.
+        `commit` of the result changes them.
+
+        A filter that is not given excludes no timer: without filters, all timers of the tenant are selected. `state` is
+        pending or paused. `until` is the end of a pause. `missed` is the rule for a schedule's occurrences during the
+        pause, for resume and for pause with `until`.
 
         errors:  Refused    a parameter does not belong to the verb
                  MoreMatch  more timers match than one request changes

@@ -62,9 +62,9 @@ class AsyncOperating:
         dry_run: bool = False,
         **chosen: Unpack[DeadLetterQuery],
     ) -> DeadLettersChanged:
-        """Deliver one dead letter again, or all that match, `per_s` a second; the request is never retried.
+        """Deliver one or all matching dead letters again, `per_s` a second; the client never retries the request.
 
-        With `enable`, disabled endpoints are enabled first; otherwise their dead letters stay.
+        With `enable`, the server first enables disabled endpoints; without it the dead letters of these endpoints stay.
 
         errors:  NotFound  the timer has no dead letter
                  Conflict  its endpoint is disabled or was removed
@@ -82,7 +82,7 @@ class AsyncOperating:
         dry_run: bool = False,
         **chosen: Unpack[DeadLetterQuery],
     ) -> DeadLettersChanged:
-        """Discard one dead letter permanently, or all that match; the request is never retried.
+        """Discard one dead letter or all matching ones permanently; the client never retries the request.
 
         errors:  NotFound  the timer has no dead letter
                  Refused   no filter is given, and `every` is False
@@ -108,7 +108,7 @@ class AsyncOperating:
         return await self._sender.ask(Operation, ask.read(f"/v1/operations/{ask.number('operation_id', operation_id)}"))
 
     async def cancel_operation(self, operation_id: int) -> Operation:
-        """End a bulk operation after the page that is changed at this moment; its changed rows stay changed.
+        """End a bulk operation after its current page; the rows that were changed stay changed.
 
         errors:  NotFound  there is no such operation
                  TooLate   it has ended
@@ -145,7 +145,7 @@ class AsyncOperating:
         return (await self._sender.ask(JobsPage, ask.read("/v1/jobs"))).jobs
 
     async def wait_for_run(self, name: str, timer_key: int, *, within: Length) -> JobRun | None:
-        """Wait for the end of a start of a job; `timer_key` is the result of `run_job`.
+        """Wait until a requested start of a job has ended; `timer_key` is the result of `run_job`.
 
         shape:   the last run of the start; None: the start is not over in that time
         errors:  NotFound  the start does not exist, or was dropped before it ran

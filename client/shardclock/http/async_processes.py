@@ -35,10 +35,10 @@ PROCESSES, INSTANCES, INCIDENTS = "/v1/processes", "/v1/instances", "/v1/inciden
 class AsyncProcesses:
     """The client's methods for processes, as `client.processes`.
 
-    Each call that changes something uses the given idempotency key, or a random key. So the client can retry the
-    request until a gateway answers, and the change is made once.
+    Each changing call uses the given idempotency key or a random key, so that the client can retry the request without
+    a second change.
 
-    errors:  ApiError  from each method, as the client's class describes it
+    errors:  ApiError  from each method, as `AsyncClient` describes
     """
 
     def __init__(self, sender: AsyncSender) -> None:
@@ -62,7 +62,7 @@ class AsyncProcesses:
         return (await self._sender.ask(ProcessesPage, request)).processes
 
     async def model(self, definition_key: int) -> bytes:
-        """Fetch the deployed model of a definition, also of a deleted definition until its data are removed.
+        """Fetch the deployed model of a definition; a deleted definition has its model until its data are removed.
 
         errors:  NotFound  the definition does not exist
         """
@@ -163,7 +163,9 @@ class AsyncProcesses:
             after = page.next
 
     async def cancel(self, instance_key: int, *, idempotency_key: str | None = None) -> None:
-        """Cancel an instance and all its waits; an engine makes the change soon. A second cancel is not an error.
+        """Request the cancellation of an instance and its waits; an engine cancels the instance soon.
+
+        A second request is no error.
 
         errors:  Conflict  the instance has ended otherwise
                  NotFound  the instance never existed, or its history was deleted
@@ -179,7 +181,7 @@ class AsyncProcesses:
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> CanceledInstances:
-        """Cancel the unfinished instances with a business key, at most 1,000 with one call, the newest first.
+        """Cancel the unfinished instances with a business key, at most the newest 1,000 in one call.
 
         shape: the answer, and not an error, reports that no instance matches
         """
@@ -205,7 +207,7 @@ class AsyncProcesses:
         begun: tuple[str, ...] = (),
         idempotency_key: str | None = None,
     ) -> None:
-        """End some tokens, and begin others at the named nodes; all of these changes are made, or none.
+        """End some tokens, and begin others at the named nodes, in one atomic change.
 
         errors:  as in `set_variables`
         """
@@ -264,7 +266,7 @@ class AsyncProcesses:
     ) -> tuple[int, ...]:
         """Publish a message, and return the keys of the instances that get the message now.
 
-        With `keep` the message is kept for this time, for tokens that begin to wait later.
+        For the duration `keep`, the message is stored for tokens that begin to wait later.
         """
         fields = {"name": name, "correlation": correlation, "variables": variables, "keep": keep}
         return (

@@ -50,7 +50,7 @@ class AsyncTries:
         pause_s = pause_s_after(error.problem, self._patience, attempt=self._attempt, elapsed_s=elapsed_s)
         if pause_s is None:
             if error.problem.may_pass:
-                # Even if the last attempt was not sent, an earlier attempt may have had its effect.
+                # If the last attempt was not sent, an earlier attempt may still have taken effect.
                 error.problem = replace(error.problem, may_be_done=self._may_be_done)
             raise error
         await asyncio.sleep(pause_s)
@@ -118,9 +118,9 @@ class AsyncSender:
             await asyncio.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
 
     async def wait_for(self, model: type[AnswerT], request: Request, *, within_s: float) -> AnswerT | None:
-        """Poll as `ask_until` does until there is a result, and parse the result.
+        """Poll, as `ask_until` does, for a result, and parse the result.
 
-        shape: None: there was no result in that time
+        shape: None: no result within `within_s`
         errors:  as in `send`
         """
 

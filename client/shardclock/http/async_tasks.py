@@ -14,10 +14,10 @@ TASKS, SERVICE_TASKS = "/v1/tasks", "/v1/service-tasks"
 class AsyncTasks:
     """The client's methods for tasks, as `client.tasks`.
 
-    Each call that changes something uses the given idempotency key, or a random key. So the client retries the request
-    until a gateway answers, and the change is made once.
+    Each changing call uses the given idempotency key or a random key, so that the client can retry the request without
+    a second change.
 
-    errors:  ApiError  from each method, as the client's class describes it
+    errors:  ApiError  from each method, as `AsyncClient` describes
     """
 
     def __init__(self, sender: AsyncSender) -> None:
@@ -37,11 +37,11 @@ class AsyncTasks:
     ) -> AsyncIterator[Task]:
         """Find open tasks of persons, the oldest first; `unassigned` selects tasks without an assignee.
 
-        `for_user` selects the tasks of a person, and unassigned tasks that the person may take: as a candidate user, or
-        as a member of one of the groups, which `group` then lists.
+        `for_user` selects the tasks of a person, and the unassigned tasks that the person may claim: as a candidate
+        user, or as a member of a group in `group`.
 
-        shape:   all matching tasks, read page by page; `user` is a candidate user, and `group` has candidate groups, of
-                 which one is enough
+        shape:   all matching tasks, read page by page; `user` is a candidate user; `group` lists candidate groups, and
+                 a task matches by one of these groups
         errors:  Refused  `assignee` is given together with `unassigned` or `for_user`
         """
         after: int | None = None
@@ -97,7 +97,8 @@ class AsyncTasks:
     ) -> TaskState:
         """Complete a task of a person; its instance continues.
 
-        `assignee` is the person who completes the task, as recorded; by default its present assignee.
+        The record of the task names `assignee` as the person who completed the task; the default is the present
+        assignee.
 
         errors:  Conflict  the task was completed already, or is cancelled; or another person has the task (the error's
                            `members["assignee"]`)
@@ -116,7 +117,7 @@ class AsyncTasks:
         worker: str | None = None,
         idempotency_key: str | None = None,
     ) -> tuple[ServiceTask, ...]:
-        """Lease service tasks of a type, at most 1,000; no other program gets them until the lease has ended.
+        """Lease at most 1,000 service tasks of a type; no other program gets the leased tasks until the lease ends.
 
         With `wait`, at most five minutes, the call returns when there is a task, or when the time is over. `worker` is
         the name of the program, which operators see with the task.
@@ -160,8 +161,8 @@ class AsyncTasks:
     ) -> TaskState:
         """Report that a service task failed. If no attempt is left, the instance gets an incident.
 
-        shape:   `retries` is the number of further attempts; None: the attempts that are left of the model's number, or
-                 of three if the model has no number
+        shape:   `retries` is the number of further attempts; None: the number in the model (3 by default) minus the
+                 earlier attempts
         errors:  as in `complete_service_task`
         """
         fields = {"claim": taken.claim, "reason": reason, "retries": retries, "retry_after": retry_after}

@@ -1,7 +1,7 @@
 """Split many timers into requests of lines, and keep the outcome of each line.
 
-After a lost answer, only lines that can't be scheduled twice are sent again: lines with an idempotency key, and lines
-with a name and `on_conflict` `ignore`, which are answered `unchanged` if the timer is pending already.
+After a lost answer, only the lines that can't make a duplicate timer are sent again: lines with an idempotency key, and
+lines with a name and `on_conflict` `ignore`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
 
 @dataclass(slots=True)
 class RequestPart:
-    """The lines of one request: the lines without an outcome, by number, and the outcomes of the rest."""
+    """The lines of one request: lines without an outcome, by number, and the outcomes of the other lines."""
 
     waiting: dict[int, bytes]
     repeatable: frozenset[int]
@@ -41,9 +41,9 @@ class RequestPart:
         return Request("POST", f"{TIMERS}/bulk", {}, body, {"Content-Type": NDJSON}, is_repeatable=False)
 
     def take(self, answer: Iterable[bytes]) -> ApiError | None:
-        """Store the outcomes in a response, a line of JSON each.
+        """Store the outcomes that a response contains, one JSON object for each line.
 
-        shape: the reason to send the lines without an outcome again; None: all lines have an outcome
+        shape: the reason why lines without an outcome must be sent again; None: all lines have an outcome
         errors:  ApiError  the response has lines that no gateway writes
         """
         numbers = list(self.waiting)
@@ -65,13 +65,13 @@ class RequestPart:
         return error_of(Problem(UNAVAILABLE.type, UNAVAILABLE.status, why, may_be_done=self.is_unsure, may_pass=True))
 
     def lose(self, error: ApiError) -> None:
-        """Give up lines that the gateway may have stored, if another attempt would store them a second time."""
+        """After a lost answer, give up each line that another attempt could store a second time."""
         if error.may_be_done:
             for number in list(self.waiting):
                 self._lose(number, error.detail)
 
     def give_up(self, error: ApiError) -> None:
-        """Give each line without an outcome its last outcome: `unknown` or `untried`."""
+        """Set the outcome of all remaining lines: `unknown` or `untried`."""
         outcome = "unknown" if self.is_unsure else "untried"
         for number in list(self.waiting):
             self._end(Line(line=number, outcome=outcome, why=error.detail, code=error.code))
@@ -81,7 +81,7 @@ class RequestPart:
         yield from (self.outcomes[number] for number in sorted(self.outcomes))
 
     def _lose(self, number: int, why: str) -> None:
-        """Keep a line with a lost answer only if it may be sent again."""
+        """Give up a line with a lost answer if another attempt could store the line twice."""
         if number in self.repeatable:
             self.is_unsure = True
         else:

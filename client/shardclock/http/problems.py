@@ -1,4 +1,4 @@
-"""Make errors of requests that were not done: from a problem, from another server's response, or without a response."""
+"""Make the error of a failed request: from a problem document, another server's response, or no response."""
 
 import json
 import ssl

@@ -26,7 +26,7 @@ Query = Mapping[str, str | int | Sequence[str]]
 
 
 class TimerQuery(TypedDict, total=False):
-    """A filter of timers; a field that is not given excludes no timer."""
+    """A filter of timers; an unset field matches all timers."""
 
     name_prefix: str
     name_contains: str
@@ -82,7 +82,7 @@ class Request:
         return replace(self, query={**self.query, **query_of(**query)})
 
     def with_etag(self, etag: str | None) -> "Request":
-        """Return the same request on the condition that the timer still has this `etag`."""
+        """Return the request with the condition that the timer's `etag` is unchanged."""
         return (
             self if etag is None else replace(self, headers={**self.headers, "If-Match": _sendable("if_match", etag)})
         )
@@ -94,7 +94,7 @@ def read(path: str, **query: object) -> Request:
 
 
 def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Request:
-    """Make a request that takes effect once even if it is sent several times; without a key it gets a random key.
+    """Make a request that takes effect once even if it is sent several times; the default of the key is random.
 
     errors:  ValueError  the key can't be sent, or a value has no form in JSON
     """
@@ -102,7 +102,7 @@ def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: 
 
 
 def file(path: str, body: bytes, media_type: str, idempotency_key: str | None, **query: object) -> Request:
-    """Make a request with a file as its body; the request takes effect once even if it is sent several times.
+    """Make a request with a file as its body; the request takes effect once even if the client sends it several times.
 
     errors:  ValueError  the key can't be sent
     """
@@ -116,7 +116,7 @@ def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query
 
 
 def change(method: str, path: str, fields: Mapping[str, object] | None = None) -> Request:
-    """Make a request for a change that has the same effect if it is sent several times."""
+    """Make a request for an idempotent change."""
     return (
         Request(method, path) if fields is None else Request(method, path, {}, body_of(fields), {"Content-Type": JSON})
     )

@@ -16,8 +16,8 @@ DOUBLINGS_MAX = 16  # PAUSE_S_MAX is reached before
 class Patience:
     """The limits of the retries of one request.
 
-    units:   `retry_for_s` counts from the first failure. `draw` returns a random number from 0 to 1: with *full
-             jitter* the clients of a gateway that comes back retry at different moments
+    units:   `retry_for_s` counts from the first failure. `draw` returns a random number from 0 to 1; the random pauses
+             (*full jitter*) spread the retries of many clients
     """
 
     retry_for_s: float

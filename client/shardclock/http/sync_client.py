@@ -34,10 +34,10 @@ from shardclock.http.sync_tasks import Tasks
 
 
 class Client(Many, Log, Operating):
-    """A client of one gateway; the tasks of a program may share it.
+    """A client of one gateway; concurrent tasks may share a client.
 
-    The client retries an unanswered request until `retry_for` after the first failure, if a retry can't repeat the
-    effect. `processes` and `tasks` have the methods for processes.
+    The client retries an unanswered request until `retry_for` after the first failure. It does not retry a request that
+    could take effect twice. `processes` and `tasks` have the methods for processes.
 
     errors:  ApiError    from each method: nothing was done; the message has the gateway's reason. Its subclass
                          `NoAnswer`: no gateway answered in time
@@ -118,10 +118,10 @@ class Client(Many, Log, Operating):
         order_by: str | None = None,
         **chosen: Unpack[TimerQuery],
     ) -> Iterator[TimerState]:
-        """Find timers: pending timers soonest first, paused timers by key, or ended timers newest first.
+        """Find timers: pending timers by due date, paused timers by key, ended timers newest first.
 
-        With `order_by="change"`, pending and paused timers come by their last change, newest first. With
-        `name_contains`, timers come in the order of their names.
+        With `order_by="change"`, the last changed pending or paused timers come first. With `name_contains`, the order
+        is by name.
 
         shape:   all matching timers, read page by page; `state` is pending, paused, triggered, canceled, skipped or
                  ended
@@ -207,10 +207,10 @@ class Client(Many, Log, Operating):
         missed: str | None = None,
         idempotency_key: str | None = None,
     ) -> Changed:
-        """Pause a timer, so that it does not fire until a resume, or until a moment or for a length of time.
+        """Pause a timer until a resume, a moment, or the end of a duration.
 
-        `missed` is the rule for the occurrences that a schedule misses until then, as in `resume`. The pause of a
-        paused timer changes its end.
+        `missed` is the rule for a schedule's occurrences during the pause, as in `resume`. A second pause of a paused
+        timer changes the end of the pause.
 
         errors:  as in `cancel`, and Refused for an end that is not in the future, or an unknown rule
         """
@@ -255,14 +255,14 @@ class Client(Many, Log, Operating):
         return (self._sender.ask(RecordsPage, ask.read(path, limit=limit))).records
 
     def explain(self, *, timer_key: int | None = None, name: str | None = None, at: Moment | None = None) -> Explained:
-        """Explain why a timer fired at its moment, or did not fire, at a moment or until now.
+        """Explain why a timer fired or did not fire, at the moment `at` or until now.
 
         errors:  NotFound  the timer does not exist
         """
         return self._sender.ask(Explained, ask.read(ask.timer_path(timer_key, name, "explanation"), at=at))
 
     def wait_for_end(self, *, timer_key: int | None = None, name: str | None = None, within: Length) -> Record | None:
-        """Wait until a timer has fired and, if it has a target, its delivery has ended; or until a cancel or a skip.
+        """Wait until a timer is cancelled or skipped, or has fired and its delivery, if any, has ended.
 
         With a name, the call waits for the timer that has the name when the call begins.
 

@@ -6,7 +6,7 @@
 
     await consume(lambda: asyncpg.connect(DSN), "billing", bill)
 
-`bill` writes on the connection in its argument, so its writes take effect exactly once for each record.
+`bill` writes on the connection that `consume` passes, so the writes take effect exactly once for each record.
 
     async def send(batch):
         for record in batch.records:
@@ -15,19 +15,19 @@
 
     await consume_leased(lambda: asyncpg.connect(DSN), "mail", send)
 
-No transaction is open while `send` works. The lease is renewed during the work. If the member dies, the lease runs out,
-and another member gets the records that were not acknowledged.
+No transaction is open while `send` works. The member renews the lease of the batch during the work. If the member dies,
+the lease expires, and another member gets the records that were not acknowledged.
 
     record       one event of a timer
     reading      read the log without a group
     groups       the statements that a member sends for its group
     consuming    work in the transaction that moves the group's position
     leasing      work under the lease of a `batch`, which `keeping` renews
-    member       turns, retries and waits, for both ways to work
+    member       the loop of a member, with retries and waits
     link         the member's connection
     pace         the size of a batch, so that its work takes about a second
     failures     failures of the work and of connections; `group_log` logs them
-    timing       waits and timeouts, with and without an event loop
+    timing       waits and timeouts
 
 Both forms of `timing` and `keeping` are written by hand; `make docs` writes the other `sync_…` files from `async_…`.
 """
@@ -89,10 +89,10 @@ def consume(
 ) -> Coro | None:
     """Call `work` for every record of the log, in order, until stopped; `connect` opens the connection.
 
-    A batch has as many records as the work handles in about a second. If `work` raises an exception, the error is
-    logged and counted, and the batch is rolled back and retried, after growing pauses; after `attempts` for one record,
-    the record is set aside. At most as many members work concurrently as the group has `partitions`; all records of a
-    timer are in one partition.
+    A batch has as many records as `work` handles in about a second. If `work` raises an exception, the member logs the
+    error, rolls the batch back, and retries after growing pauses. After `attempts` failures of one record, the record
+    is set aside. Each partition has one working member at a time, so `partitions` limits the concurrent members. All
+    records of a timer are in one partition.
 
     shape: an awaitable if `work` is `async def`; otherwise the call returns only when it is interrupted
     errors:  GroupDiffers  the group has another number of partitions
@@ -140,9 +140,9 @@ def consume_leased(
 ) -> Coro | None:
     """Call `work` at least once for every record of the log, in order, until stopped.
 
-    When `work` returns, its batch is acknowledged. If `work` raises an exception, the error is logged and counted, and
-    unacknowledged records are retried; after `attempts` for one record, the record is set aside. A member's death
-    during its work on a single record counts as an attempt, too.
+    The member acknowledges a batch when `work` returns. If `work` raises an exception, the member logs the error and
+    retries the unacknowledged records. After `attempts` failures of one record, the record is set aside. The death of a
+    member during its work on a single record counts as a failure.
 
     shape, errors:  as in `consume`
     """
@@ -172,8 +172,7 @@ def consume_once(
 def consume_once(connection: Any, group: str, work: Any, *, limit: int = READ_MAX) -> Any:
     """Call `work` for the next records on a connection, in a transaction that moves the group's position.
 
-    shape:   the number of records, awaited if the connection's methods are; 0 if there are no records, or other members
-             have all partitions with records
+    shape:   the number of records, awaited if the connection's methods are awaited; 0 if no free partition has records
     errors:  TypeError  the connection is in a transaction
              others     of the work and of the driver: the transaction is rolled back
     """

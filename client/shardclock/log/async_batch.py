@@ -1,4 +1,4 @@
-"""A member's batch: leased records, and the position up to which they are done."""
+"""A member's batch: leased records, and the position of the last acknowledged record."""
 
 import time
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ LAST_ASK_S = 1.0  # the timeout of one statement: Postgres answers in millisecon
 
 
 class AsyncBatch:
-    """Leased records, and the position up to which they are done. Only one task may use a batch at a time."""
+    """Leased records, and the position of the last acknowledged record; concurrent tasks must not share a batch."""
 
     def __init__(
         self, driver: AsyncDriver, state: PartitionState, records: Sequence[LogRecord], *, lease_s: float
@@ -27,10 +27,11 @@ class AsyncBatch:
         self._asking = Lock()
 
     async def acknowledge(self, record: LogRecord) -> None:
-        """Record that all records up to this record are done: the next member begins after it.
+        """Record that all records up to and including `record` are done.
 
         errors:  LeaseLost  another member has the batch: end the work
-                 others     of the driver: the outcome is unknown; continue, a later acknowledgement includes this one
+                 others     of the driver: the outcome is unknown; continue, because a later acknowledgement includes
+                            this record
         """
         await self._move(record.position, worked=True, keep_s=self.lease_s)
 
@@ -41,7 +42,8 @@ class AsyncBatch:
         """
         left_s = self._until_s - time.monotonic()
         try:
-            # A member that was frozen beyond its lease still tries to renew it, because the batch may still be free.
+            # A member that was frozen for longer than its lease tries a renewal: no other member may have leased the
+            # batch.
             async with limit(left_s if left_s > 0 else LAST_ASK_S):
                 await self._move(self.state.position, worked=False, keep_s=self.lease_s)
         except TimeoutError as error:
@@ -53,7 +55,7 @@ class AsyncBatch:
                 raise LeaseLost(f"it could not be renewed in time: {error_text(error)}") from error
 
     async def give_back(self, position: int, *, worked: bool) -> PartitionState:
-        """End the lease, with all records up to a position done.
+        """End the lease; all records up to `position` are done.
 
         errors:  LeaseLost, and those of the driver
         """

@@ -67,7 +67,7 @@ async def _do_alone(driver: AsyncHeld, taken: "AsyncRound") -> int | None:
 
 
 async def _work_once(link: AsyncLink, taken: "AsyncRound") -> int | None:
-    """Work on the free partition that is furthest behind; return None if no free partition has records."""
+    """Work on the free partition with the oldest unread record; return None if no free partition has records."""
     try:
         async with link.transaction() as driver:
             return await taken.do(driver)
@@ -82,9 +82,9 @@ async def _work_once(link: AsyncLink, taken: "AsyncRound") -> int | None:
 async def _read(driver: AsyncHeld, state: PartitionState, size: int) -> LogPage:
     """Read the log in a savepoint that is rolled back.
 
-    Reading locks all daily partitions of the log until the transaction ends: during the work no daily partition could
-    be created or dropped. The rollback releases these locks. The group's partition was locked before the savepoint, and
-    stays locked.
+    A read locks all daily partitions of the log until the transaction ends, so no daily partition could be created or
+    dropped during the work. The rollback of the savepoint releases these locks, but not the earlier lock on the group's
+    partition.
     """
     await driver.run(f"savepoint {SAVEPOINT}")
     page = await read_partition(driver, state, size)
@@ -93,7 +93,10 @@ async def _read(driver: AsyncHeld, state: PartitionState, size: int) -> LogPage:
 
 
 class AsyncRound:
-    """Work on one batch in the transaction that moves the position, and decide whether the work caused an error."""
+    """Work on one batch in the transaction that moves the position.
+
+    Find out if the work or Postgres caused an error.
+    """
 
     def __init__(self, group: str, work: AsyncWork, size: int) -> None:
         self._group, self._work, self._size = group, work, size
@@ -104,7 +107,7 @@ class AsyncRound:
         self._moved = False
 
     async def do(self, driver: AsyncHeld) -> int | None:
-        """Lock a partition, read, work, and move its position; return the number of records."""
+        """Lock a partition, read a batch, call the work, and move the position; return the number of records."""
         found = await take_partition(driver, self._group)
         if found is None:
             return None
@@ -128,7 +131,7 @@ class AsyncRound:
         return len(records)
 
     async def verdict(self, link: AsyncLink, error: Exception, *, is_lost: bool) -> Exception:
-        """Return the error to raise: the work's failure, or a failure of Postgres itself."""
+        """Return the error for the caller: a failure of the work, or a failure of Postgres."""
         if self._began_on is None or isinstance(self._error, WorkTooSlow | TransactionEnded):
             return self._failed(self._error) if self._error else error
         is_lost |= any(getattr(it, "connection_invalidated", False) for it in (error, self._error))

@@ -1,4 +1,4 @@
-"""The statements of a consumer group's member: register a group, lease, move the position, count failures."""
+"""Register a group, lease its partitions, move its position and count failures: the statements of one member."""
 
 import json
 import os
@@ -45,9 +45,10 @@ async def knows_group(driver: AsyncDriver, group: str) -> bool:
 async def note_failure(
     driver: AsyncDriver, state: PartitionState, error: str, *, alone: bool, wait_s: float
 ) -> int | None:
-    """Record that the work on the next records has failed.
+    """Record a failure of the work on the next records.
 
-    shape:   the number of failures of the next record alone; None: another member has done the work meanwhile
+    shape:   how many times the next record has failed as the only record of a batch; None: another member has done the
+             work
     errors:  errors of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
@@ -66,7 +67,7 @@ async def note_failure(
 
 
 async def set_record_aside(driver: AsyncDriver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
-    """Store the next record and its error in `records_aside`, and move the position past the record.
+    """Store the next record and its error in `records_aside`, and move the position beyond the record.
 
     errors:  errors of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
@@ -86,10 +87,10 @@ async def set_record_aside(driver: AsyncDriver, state: PartitionState, record_po
 async def take_lease(
     driver: AsyncDriver, group: str, *, limit: int, lease_s: float
 ) -> tuple[PartitionState, int] | None:
-    """Lease the free partition of a group that is furthest behind.
+    """Lease a group's free partition with the oldest unread record.
 
     shape: the partition's state, and the largest number of records under the lease; None: no record can be read
-    errors:  errors of the driver: call again; an unused lease ends by itself
+    errors:  errors of the driver: call again; an unused lease expires
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"
@@ -103,7 +104,7 @@ async def take_lease(
 async def acknowledge_partition(
     driver: AsyncDriver, state: PartitionState, position: int, *, worked: bool, keep_s: float | None
 ) -> PartitionState:
-    """Record that a leased partition is done up to a position; keep the lease for `keep_s` from now, or end the lease.
+    """Record the position up to which a leased partition is done; extend the lease by `keep_s`, or end it.
 
     errors:  LeaseLost  another member has the partition
              others     of the driver: the outcome is unknown, call again
@@ -125,7 +126,7 @@ async def acknowledge_partition(
 
 
 async def take_partition(driver: AsyncDriver, group: str) -> dict[str, Any] | None:
-    """Lock the free partition of a group that is furthest behind, until the transaction ends; None: nothing to do.
+    """Lock a group's free partition with the oldest unread record until the transaction ends; None: nothing to do.
 
     shape:   the fields of a state, with transaction and started_at
     source:  client/shardclock/sql/statements/take_partition.sql

@@ -1,4 +1,4 @@
-"""Renew a lease during the work on its batch, in an event loop; `sync_keeping` renews a lease in a thread."""
+"""Renew a lease during the work on its batch, by a task of the event loop; `sync_keeping` uses a thread."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from shardclock.log.group_log import BatchTimer, GroupLog
 
 
 async def work_under_lease(log: GroupLog, work: AsyncLeasedWork, batch: AsyncBatch) -> None:
-    """Do the work and renew the batch's lease meanwhile; if the lease can't be renewed, cancel the work.
+    """Call the work and renew the batch's lease until the work ends; if a renewal fails, cancel the work.
 
     errors:  LeaseLost  the work was cancelled, and has ended
              others     of the work

@@ -14,15 +14,15 @@ from shardclock.log.failures import LeaseLost, WorkFailed, error_text
 from shardclock.sql.async_timers import AsyncDriver
 
 LEASE_S = 30.0
-LEASE_S_MAX = 3_600.0  # a group with one partition waits for this time if its member dies
+LEASE_S_MAX = 3_600.0  # if a member dies, its partition waits for up to this time
 
 
 async def lease_batch(driver: AsyncDriver, group: str, *, limit: int, lease_s: float = LEASE_S) -> AsyncBatch | None:
-    """Lease the next records in the free partition of a group that is furthest behind; None: there is nothing to do.
+    """Lease the next records of a group's free partition with the oldest unread record; None: nothing to do.
 
-    shape:   at most `limit` records; one record after a failure or an expired lease; the caller gives back an empty
-             batch at its horizon
-    errors:  errors of the driver: call again; an unused lease ends by itself
+    shape:   at most `limit` records; one record after a failure or an expired lease. The caller must give back an empty
+             batch, with its horizon as the position
+    errors:  errors of the driver: call again; an unused lease expires
     """
     taken = await take_lease(driver, group, limit=limit, lease_s=lease_s)
     if taken is None:

@@ -1,4 +1,4 @@
-"""The connection of one consumer: opened by the user's own function, and again after it was lost."""
+"""The connection of one consumer, opened by the user's function and reopened after a loss."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -46,7 +46,7 @@ class AsyncHeld(Protocol):
 
 
 class AsyncLink:
-    """Send statements, each in its own transaction, on a connection that is opened at its first use."""
+    """Send statements, each in its own transaction; the first statement opens the connection."""
 
     def __init__(self, connect: Callable[[], Any], *, application: str, timeout_s: float) -> None:
         self._connect = connect
@@ -122,7 +122,7 @@ class AsyncLink:
 
     async def _fix(self, driver: AsyncHeld) -> None:
         await driver.prepare()
-        # The server's timeouts are slightly shorter than ours. They also release the partition of a frozen client.
+        # The server's timeouts are slightly shorter than the client's, and release the partition of a frozen client.
         limit_ms = int(self._timeout_s * 900)
         settings = {
             **FIXED,

@@ -1,4 +1,4 @@
-"""One member of a consumer group: turns, waits, retries, and reports of failures."""
+"""Run one member of a consumer group: rounds of work, waits, retries and reports of failures."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,10 @@ DATA_EXCEPTION = "22"  # the class of SQLSTATEs for an invalid value
 
 
 class AsyncMember:
-    """Do turns of a group's work until cancelled. A turn returns whether to make the next turn without a pause."""
+    """Repeat rounds (`turn`) of a group's work until cancelled.
+
+    A round returns whether the next round follows without a pause.
+    """
 
     def __init__(
         self, connect: Callable[[], Any], group: str, *, partitions: int | None = None, attempts: int | None = None
@@ -54,7 +57,7 @@ class AsyncMember:
         self._known_s = time.monotonic()
 
     async def run(self, turn: AsyncTurn) -> None:
-        """Register the group, then do turns; log an outage, and wait for its end.
+        """Register the group, then repeat rounds of work; log an outage, and wait for its end.
 
         errors:  GroupDiffers  the group has another number of partitions
                  GroupDropped  the group was dropped meanwhile
@@ -69,7 +72,7 @@ class AsyncMember:
                     if not is_passing(error) or (not self._is_open and is_unknown_host(error)):
                         raise
                     outages += 1
-                    self.pace.slow()  # a batch that was too large to be read in time would fail again
+                    self.pace.slow()  # a smaller batch: the last one was too large to be read in time
                     self.log.warning("Postgres does not answer", times=outages, error=error_text(error)[:500])
                     await sleep(RETRY.scattered_s(outages))
                     continue
@@ -120,13 +123,13 @@ class AsyncMember:
         try:
             return await note_failure(self.link, state, error, alone=alone, wait_s=wait_s)
         except ApiError as refusal:
-            # A database with another encoding may lack characters of the error. Other refusals have another cause.
+            # A database with another encoding can't store some characters of the error.
             if not str(refusal.members.get("sqlstate", "")).startswith(DATA_EXCEPTION):
                 raise
             return await note_failure(self.link, state, ascii(error)[1:-1], alone=alone, wait_s=wait_s)
 
     async def set_aside(self, state: PartitionState, record: LogRecord, attempts: int) -> None:
-        """Skip a record that has failed too often; the table `records_aside` keeps the record."""
+        """Skip a record that has failed too often, and store it in the table `records_aside`."""
         if await set_record_aside(self.link, state, record.position, attempts=attempts):
             self.log.error(
                 "record set aside", partition=state.partition, position=record.position, timer_key=record.timer_key,

@@ -1,4 +1,4 @@
-"""Wait, with timeouts, in an event loop; `sync_timing` has the same names for programs without one."""
+"""Wait, with timeouts, in an event loop; `sync_timing` has the same functions for programs without an event loop."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ sleep = asyncio.sleep
 
 
 async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> Attempt:
-    """Do some work, and return the error that it raised, unless the member itself is stopped.
+    """Await `work`, and return its error; a stop of the member raises CancelledError.
 
     errors:  CancelledError  the member is stopped
     """
@@ -42,7 +42,7 @@ async def attempt(work: Callable[[], Awaitable[None]], within_s: float) -> Attem
         error = WorkCancelled()
     except Exception as raised:  # noqa: BLE001 - any error of the work is logged and counted
         error = raised
-    # The duration is measured here, too: a timeout can't interrupt work that blocks the event loop.
+    # Compare the measured duration: a timeout can't interrupt work that blocks the event loop.
     return Attempt(error, bound.expired() or time.monotonic() - began_s >= within_s)
 
 

@@ -11,7 +11,7 @@ from shardclock.log.record import LogRecord
 # Temporary errors: lost connections (08), rollbacks (40), a lack of resources (53), a stop by an operator (57), a lock
 # or an idle transaction that took too long, and a server that became a replica.
 PASSING = ("08", "40", "53", "57", "55P03", "25P03", "25P04", "25006")
-# These errors end one statement; its connection stays usable.
+# These errors end one statement; the connection stays usable.
 OF_STATEMENT = ("40", "55P03", "57014")
 # Errors of both drivers and of SQLAlchemy without a SQLSTATE: the connection is unusable, or could not be opened.
 OF_CONNECTION = {"OperationalError", "InterfaceError", "InternalClientError"}
@@ -23,7 +23,7 @@ REFUSED_LOGIN = re.compile(
 
 
 class GroupDiffers(Exception):
-    """The group has another number of partitions than its member asked for."""
+    """The group's number of partitions differs from the number that the member was started with."""
 
 
 class GroupDropped(Exception):
@@ -35,7 +35,7 @@ class LeaseLost(Exception):
 
 
 class PoolerInBetween(Exception):
-    """A connection pooler answers instead of Postgres: other clients would get the consumer's settings."""
+    """A connection pooler answers instead of Postgres; other clients would get the consumer's session settings."""
 
 
 class ConnectionLost(Exception):
@@ -72,7 +72,7 @@ class WorkFailed(Exception):
 
 
 class Attempt(NamedTuple):
-    """The end of some work: the error that it raised, or None, and whether it took too long."""
+    """The end of some work: its error or None, and whether the work took too long."""
 
     error: Exception | None
     is_late: bool

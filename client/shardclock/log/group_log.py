@@ -1,4 +1,4 @@
-"""Write a consumer's events into the program's log: one line each, with its fields in the text and as `extra`."""
+"""Log a consumer's events, one line for each event; the event's fields are in the text and in `extra`."""
 
 import logging
 

@@ -2,18 +2,18 @@
 
 TARGET_S = 1.0
 RECORDS_MAX = 5_000
-GROWTH = 4.0  # seven batches grow from one record to 5,000, so that no batch takes much longer than the batch before
+GROWTH = 4.0  # the largest growth from batch to batch; the eighth batch has 5,000 records
 
 
 class Pace:
-    """Adapt the size to the work's speed; the first batch has one record, because the speed is not known yet."""
+    """Adapt the batch size to the speed of the work; the first batch has one record."""
 
     def __init__(self, records_max: int = RECORDS_MAX) -> None:
         self.records = 1
         self._records_max = records_max
 
     def done(self, records: int, took_s: float) -> None:
-        """Adapt the size to a batch and its duration; only a batch that took more than a second reduces the size."""
+        """Adapt the size to the duration of a batch; a batch that took more than a second reduces the size."""
         fitting = records * TARGET_S / max(took_s, 1e-6)
         if records < self.records:
             fitting = max(fitting, self.records) if took_s < TARGET_S else fitting

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of one partition of a group when a member took the partition; no new record can appear up to `horizon`.
+    """The state of a partition of a group when a member leased or locked it; no new record can appear up to `horizon`.
 
-    Without a `lease`, the partition is locked by the member's transaction.
+    Without a `lease`, the member's transaction has locked the partition.
     """
 
     group: str
@@ -22,6 +22,7 @@ class PartitionState:
     def end_of(self, positions: Sequence[int], *, full: bool) -> int:
         """Return the position up to which all records are done after a batch with these positions.
 
-        A full batch is done up to its last record. Any other batch contains all records up to the horizon.
+        After a full batch this is the position of its last record. Any other batch contains all records up to the
+        horizon.
         """
         return positions[-1] if full else self.horizon

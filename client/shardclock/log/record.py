@@ -74,7 +74,7 @@ DETAIL = NAMES.index("detail")
 
 
 class LogPage(NamedTuple):
-    """The records of one read; if the page is not full, no other record follows up to the horizon."""
+    """The records of one read; a page that is not full contains all records up to the horizon."""
 
     records: list[LogRecord]
     is_full: bool

@@ -1,5 +1,5 @@
 # `make docs` writes this file from async_groups.py: change that file, and run `make docs`.
-"""The statements of a consumer group's member: register a group, lease, move the position, count failures."""
+"""Register a group, lease its partitions, move its position and count failures: the statements of one member."""
 
 import json
 import os
@@ -44,9 +44,10 @@ def knows_group(driver: Driver, group: str) -> bool:
 
 
 def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bool, wait_s: float) -> int | None:
-    """Record that the work on the next records has failed.
+    """Record a failure of the work on the next records.
 
-    shape:   the number of failures of the next record alone; None: another member has done the work meanwhile
+    shape:   how many times the next record has failed as the only record of a batch; None: another member has done the
+             work
     errors:  errors of the driver: the caller ignores these errors, because the work will fail again
     source:  client/shardclock/sql/statements/note_failure.sql
     """
@@ -65,7 +66,7 @@ def note_failure(driver: Driver, state: PartitionState, error: str, *, alone: bo
 
 
 def set_record_aside(driver: Driver, state: PartitionState, record_position: int, *, attempts: int) -> bool:
-    """Store the next record and its error in `records_aside`, and move the position past the record.
+    """Store the next record and its error in `records_aside`, and move the position beyond the record.
 
     errors:  errors of the driver: the outcome is unknown; the group's position shows the outcome
     source:  client/shardclock/sql/statements/set_record_aside.sql
@@ -83,10 +84,10 @@ def set_record_aside(driver: Driver, state: PartitionState, record_position: int
 
 
 def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tuple[PartitionState, int] | None:
-    """Lease the free partition of a group that is furthest behind.
+    """Lease a group's free partition with the oldest unread record.
 
     shape: the partition's state, and the largest number of records under the lease; None: no record can be read
-    errors:  errors of the driver: call again; an unused lease ends by itself
+    errors:  errors of the driver: call again; an unused lease expires
     source:  client/shardclock/sql/statements/take_lease.sql
     """
     member = f"{socket.gethostname()} {os.getpid()}"
@@ -100,7 +101,7 @@ def take_lease(driver: Driver, group: str, *, limit: int, lease_s: float) -> tup
 def acknowledge_partition(
     driver: Driver, state: PartitionState, position: int, *, worked: bool, keep_s: float | None
 ) -> PartitionState:
-    """Record that a leased partition is done up to a position; keep the lease for `keep_s` from now, or end the lease.
+    """Record the position up to which a leased partition is done; extend the lease by `keep_s`, or end it.
 
     errors:  LeaseLost  another member has the partition
              others     of the driver: the outcome is unknown, call again
@@ -122,7 +123,7 @@ def acknowledge_partition(
 
 
 def take_partition(driver: Driver, group: str) -> dict[str, Any] | None:
-    """Lock the free partition of a group that is furthest behind, until the transaction ends; None: nothing to do.
+    """Lock a group's free partition with the oldest unread record until the transaction ends; None: nothing to do.
 
     shape:   the fields of a state, with transaction and started_at
     source:  client/shardclock/sql/statements/take_partition.sql

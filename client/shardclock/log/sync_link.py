@@ -1,5 +1,5 @@
 # `make docs` writes this file from async_link.py: change that file, and run `make docs`.
-"""The connection of one consumer: opened by the user's own function, and again after it was lost."""
+"""The connection of one consumer, opened by the user's function and reopened after a loss."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ class Held(Protocol):
 
 
 class Link:
-    """Send statements, each in its own transaction, on a connection that is opened at its first use."""
+    """Send statements, each in its own transaction; the first statement opens the connection."""
 
     def __init__(self, connect: Callable[[], Any], *, application: str, timeout_s: float) -> None:
         self._connect = connect
@@ -123,7 +123,7 @@ class Link:
 
     def _fix(self, driver: Held) -> None:
         driver.prepare()
-        # The server's timeouts are slightly shorter than ours. They also release the partition of a frozen client.
+        # The server's timeouts are slightly shorter than the client's, and release the partition of a frozen client.
         limit_ms = int(self._timeout_s * 900)
         settings = {
             **FIXED,

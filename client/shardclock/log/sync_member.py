@@ -1,5 +1,5 @@
 # `make docs` writes this file from async_member.py: change that file, and run `make docs`.
-"""One member of a consumer group: turns, waits, retries, and reports of failures."""
+"""Run one member of a consumer group: rounds of work, waits, retries and reports of failures."""
 
 import time
 from collections.abc import Callable
@@ -26,7 +26,10 @@ DATA_EXCEPTION = "22"  # the class of SQLSTATEs for an invalid value
 
 
 class Member:
-    """Do turns of a group's work until cancelled. A turn returns whether to make the next turn without a pause."""
+    """Repeat rounds (`turn`) of a group's work until cancelled.
+
+    A round returns whether the next round follows without a pause.
+    """
 
     def __init__(
         self, connect: Callable[[], Any], group: str, *, partitions: int | None = None, attempts: int | None = None
@@ -55,7 +58,7 @@ class Member:
         self._known_s = time.monotonic()
 
     def run(self, turn: Turn) -> None:
-        """Register the group, then do turns; log an outage, and wait for its end.
+        """Register the group, then repeat rounds of work; log an outage, and wait for its end.
 
         errors:  GroupDiffers  the group has another number of partitions
                  GroupDropped  the group was dropped meanwhile
@@ -70,7 +73,7 @@ class Member:
                     if not is_passing(error) or (not self._is_open and is_unknown_host(error)):
                         raise
                     outages += 1
-                    self.pace.slow()  # a batch that was too large to be read in time would fail again
+                    self.pace.slow()  # a smaller batch: the last one was too large to be read in time
                     self.log.warning("Postgres does not answer", times=outages, error=error_text(error)[:500])
                     sleep(RETRY.scattered_s(outages))
                     continue
@@ -121,13 +124,13 @@ class Member:
         try:
             return note_failure(self.link, state, error, alone=alone, wait_s=wait_s)
         except ApiError as refusal:
-            # A database with another encoding may lack characters of the error. Other refusals have another cause.
+            # A database with another encoding can't store some characters of the error.
             if not str(refusal.members.get("sqlstate", "")).startswith(DATA_EXCEPTION):
                 raise
             return note_failure(self.link, state, ascii(error)[1:-1], alone=alone, wait_s=wait_s)
 
     def set_aside(self, state: PartitionState, record: LogRecord, attempts: int) -> None:
-        """Skip a record that has failed too often; the table `records_aside` keeps the record."""
+        """Skip a record that has failed too often, and store it in the table `records_aside`."""
         if set_record_aside(self.link, state, record.position, attempts=attempts):
             self.log.error(
                 "record set aside", partition=state.partition, position=record.position, timer_key=record.timer_key,

@@ -1,10 +1,9 @@
 # `make docs` writes this file from async_reading.py: change that file, and run `make docs`.
 """Read the command log in order, each record once.
 
-A record gets its position before its transaction commits. A reader that continued from the last position that it saw
-would skip records that commit late. So `shardclock.read_log` stops where an open transaction may still add a record.
-Only
-open transactions that have written to the log delay readers: docs/decisions/0024-the-log-reads-by-position.md.
+A record gets its position before its transaction commits, so a reader that continues after the highest position it saw
+would skip records that commit late. `shardclock.read_log` stops before the lowest position that an open transaction may
+still write: docs/decisions/0024-the-log-reads-by-position.md.
 """
 
 import json
@@ -32,7 +31,7 @@ def read_log(driver: Driver, after: int = 0, *, limit: int = READ_MAX) -> list[L
 def read_page(
     driver: Driver, after: int, *, limit: int, horizon: int | None = None, bytes_max: int = PAGE_BYTES
 ) -> LogPage:
-    """Read the records after a position, up to a horizon; without `horizon`, up to the present horizon.
+    """Read the records after a position, up to `horizon` or up to the present horizon.
 
     units:   the page ends with the record at which the JSON of all its records reaches `bytes_max`
     errors:  errors of the driver

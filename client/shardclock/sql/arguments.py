@@ -45,7 +45,7 @@ class TimerReference:
 
 
 def schedule(timer: New, tenant_id: str) -> str:
-    """Write the argument for a new timer.
+    """Write the statement's argument for a new timer.
 
     errors:  Refused                the timer's due date is not a moment
              TypeError, ValueError  the timer has an unknown field, or a value without a form in JSON
@@ -55,7 +55,7 @@ def schedule(timer: New, tenant_id: str) -> str:
 
 
 def put(name: str, timer: Put, tenant_id: str) -> str:
-    """Write the argument for a timer that may replace another one with its name.
+    """Write the statement's argument for a timer that replaces a pending timer with its name.
 
     errors:  as in `schedule`
     """
@@ -74,9 +74,9 @@ def change(verb: str, which: TimerReference, **more: object) -> str:
 
 
 def pause(which: TimerReference, until: Moment | Length | None, **more: object) -> str:
-    """Write the argument for a pause, with its end: a moment, or a length from now.
+    """Write the statement's argument for a pause; its end is a moment, or a duration from now.
 
-    errors:  Refused  the end is neither
+    errors:  Refused  the end is neither a moment nor a duration
     """
     if until is None:
         return change("pause", which, **more)
@@ -96,7 +96,7 @@ def move(which: TimerReference, to: Destination) -> str:
     _require_known(to, Destination)
     fields = _with_moment(to)
     if to.get("due_date") is not None:
-        fields.pop("zone", None)  # in this case `zone` is the zone of the local date, and the timer keeps its zone
+        fields.pop("zone", None)  # `zone` is the zone of the local date here; the zone of the timer's schedule stays
     return change("move", which, **fields)
 
 

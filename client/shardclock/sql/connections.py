@@ -12,14 +12,14 @@ from shardclock.sql.sync_timers import Timers
 
 
 class PlainConnection(Protocol):
-    """A connection or a session that is not awaited: of psycopg or of SQLAlchemy."""
+    """A connection or a session whose methods are not awaited: of psycopg or of SQLAlchemy."""
 
     def commit(self) -> None:
         """Commit."""
 
 
 class AwaitedConnection(Protocol):
-    """A connection or a session that is awaited: of psycopg or of SQLAlchemy."""
+    """A connection or a session whose methods are awaited: of psycopg or of SQLAlchemy."""
 
     async def commit(self) -> None:
         """Commit."""
@@ -39,8 +39,8 @@ def timers(connection: AwaitedConnection | AsyncpgConnection, *, tenant: str = .
 def timers(connection: Any, *, tenant: str = DEFAULT_TENANT) -> Timers | AsyncTimers:
     """Return the methods for timers on a connection or in a session; the methods use the open transaction.
 
-    The methods neither commit nor roll back, begin no transaction and change no setting. Outside of a transaction, a
-    connection in autocommit mode commits each of their statements.
+    The methods never begin, commit or roll back a transaction, and change no setting. In autocommit mode, Postgres
+    commits each statement.
 
     shape:   the methods are awaited if the connection's own methods are awaited
     errors:  TypeError  `connection` is of no supported class: psycopg 3, asyncpg or SQLAlchemy 2
@@ -64,7 +64,7 @@ def driver_of(connection: Any) -> Any:
 
 
 def _libraries_of(kind: type) -> Iterator[str]:
-    """List the libraries of a class and its bases: a user's own class may have a library's class as its base."""
+    """List the libraries that define a class and its bases: a user's class may derive from a library's class."""
     return (base.__module__.partition(".")[0] for base in kind.__mro__)
 
 

@@ -4,15 +4,14 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-# The consumer's session sets the same values on the server. An operating system without an option keeps its own value.
+# The consumer's session sets the same values on the server. Options that the operating system lacks are skipped.
 OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 1, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 9_000}
 
 
 def keep_alive(connection: Any) -> None:
     """Make a driver's connection fail about ten seconds after the server's host has vanished.
 
-    Otherwise the operating system waits two hours for an answer and blocks a program without an event loop for this
-    time.
+    By default the operating system waits two hours for an answer, and a program without an event loop would block.
 
     shape:  a `connection` without `fileno`, or on a Unix socket, stays unchanged
     """

@@ -1,7 +1,7 @@
-"""Convert refusals by Postgres to the client's errors; any other error stays the driver's own.
+"""Convert refusals by Postgres to the client's errors.
 
-A user's own retries expect the driver's errors about a lost connection, a deadlock or a serialization failure, so these
-errors stay unchanged.
+A lost connection, a deadlock or a serialization failure stays an error of the driver, because users' retries expect the
+driver's errors.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ BY_SQLSTATE: Mapping[str, RefusalCode] = MappingProxyType(
 
 
 class PostgresFault(NamedTuple):
-    """An error of Postgres: the SQLSTATE, the message without its detail, hint and position, and the constraint.
+    """An error of Postgres: the SQLSTATE, the bare message (no detail, hint or position) and the constraint.
 
     The constraint of a refusal by Shardclock's functions is its code.
     """

@@ -1,6 +1,6 @@
 """Read the statements: each file has one statement with one text parameter, `:asked`, and one text result, `answer`.
 
-All drivers send and read text alike: no codec, row factory or time zone of a user's connection changes the text.
+Text is safe: no codec, row factory or time zone of a user's connection changes the text.
 """
 
 from dataclasses import dataclass

@@ -28,8 +28,8 @@ class Timers:
 
     The methods are the same as in the client over HTTP, with the same fields, answers and errors.
 
-    errors:  ApiError  from each method: nothing was done; the error's class names the reason. If Postgres has refused
-                       the statement, the transaction is aborted, as after any failed statement
+    errors:  ApiError  from each method: Postgres changed nothing. If Postgres refused the statement, the transaction is
+                       aborted
              others    of the driver, unchanged: a lost connection, a deadlock, a serialization failure
     """
 
@@ -99,10 +99,10 @@ class Timers:
         until: Moment | Length | None = None,
         missed: str | None = None,
     ) -> Changed:
-        """Pause a timer, so that it does not fire until a resume, or until a moment or for a length of time.
+        """Pause a timer until a resume, a moment, or the end of a duration.
 
-        `missed` is the rule for the occurrences that a schedule misses until then, as in `resume`. The pause of a
-        paused timer changes its end.
+        `missed` is the rule for a schedule's occurrences during the pause, as in `resume`. A second pause of a paused
+        timer changes the end of the pause.
 
         errors:  as in `cancel`, and Refused for an end that is not in the future, or an unknown rule
         """

@@ -1,4 +1,4 @@
-"""The specific codes of refusals, each with the one text that SQL, the HTTP API, the command line and clients use.
+"""Define the specific refusal codes and their texts, for SQL, the HTTP API, the command line and the clients.
 
     timers       timers and their targets
     deliveries   deliveries and dead letters

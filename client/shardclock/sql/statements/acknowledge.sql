@@ -1,4 +1,4 @@
--- Moves the position of a leased partition past the done records, and keeps or ends the lease.
+-- Moves the position of a leased partition beyond the done records, and extends or ends the lease.
 --
 -- in:    :asked text, a JSON object of group_name, partition, lease, position, worked (false: no record was done, or
 --        none yet), and keep_s, the new time of the lease from now; without it the lease ends now
@@ -25,6 +25,6 @@ set attempts = case when a.position > c.position then 0 else c.attempts end,
     leased_for = coalesce(a.keep_for, c.leased_for)
 from a
 where c.group_name = a.group_name and c.partition = a.partition and c.lease = a.lease
-    -- If the answer was lost, the acknowledgement that ended the lease may be repeated, with the same result.
+    -- After a lost answer, the client may repeat the acknowledgement that ended the lease.
     and (c.leased_until is not null or (a.keep_for is null and c.position >= a.position))
 returning json_build_object('position', c.position)::text as answer

@@ -1,4 +1,4 @@
--- Moves the position of a partition past the done records, only in the transaction that did the work.
+-- Moves the position of a partition beyond the done records, in the transaction that did the work.
 --
 -- in:    :asked text, a JSON object of group_name, partition, position, worked (false: there were no records), and
 --        transaction (which locked the partition before the work)

@@ -6,7 +6,7 @@
 -- locks: the timer's row
 -- index: timers_pkey or timers_by_name_prefix, command_log_by_timer_key
 select json_build_object('state', case
-    -- The functions look up a name within the tenant, but a key among all timers: so this statement checks the tenant.
+    -- The functions accept a key of any tenant, so this statement checks the tenant of the key.
     when a.timer_key is not null
         and not exists (select from shardclock.timers t where t.timer_key = a.timer_key and t.tenant_id = a.tenant_id)
         and not exists (

@@ -1,4 +1,4 @@
--- Finds a timer of the tenant; if several timers have the name, the pending one, or else the last one to end.
+-- Finds a timer of the tenant. If several timers have the name: the pending timer, otherwise the timer that ended last.
 --
 -- in:    :asked text, a JSON object of tenant_id, and timer_key or name
 -- out:   answer text, a JSON object of the timer's fields; no row: the tenant has no timer with this key or name

@@ -1,5 +1,4 @@
--- Records that the work on a partition's next records has failed, unless another member has done the work in the
--- meantime.
+-- Records a failure of the work on a partition's next records; does nothing if another member has done this work.
 --
 -- in:    :asked text, a JSON object of group_name, partition, position (before the first of these records), alone
 --        (true: the work was on one record), error, wait_s (before the next attempt), and lease; without a lease the

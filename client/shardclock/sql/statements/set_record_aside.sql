@@ -1,4 +1,4 @@
--- Sets the next record of a partition aside, and moves the partition's position behind it.
+-- Stores the next record of a partition in records_aside, and moves the partition's position beyond the record.
 --
 -- in:    :asked text, a JSON object of group_name, partition, position (before the record), record_position and
 --        attempts

@@ -1,9 +1,9 @@
--- Leases the free partition of a group that is furthest behind, to work on it without a transaction.
+-- Leases a group's free partition with the oldest unread record, for work without a transaction.
 --
--- An expired lease counts as a failure, so the next lease is for one record. An expired lease counts as an attempt only
--- if it was for one record: with several records, the faulty record is unknown.
+-- After an expired lease the next lease is for one record. An expired lease counts as an attempt if it was for one
+-- record; among several records, the faulty record is unknown.
 --
--- A lease or a wait that ends impossibly late is ignored: Postgres's clock was ahead when it was written.
+-- Ignores a lease or a wait with an impossibly late end, because Postgres's clock was ahead when the end was written.
 --
 -- in:    :asked text, a JSON object of group_name, member, lease_s and records_max
 -- out:   answer text, a JSON object of partition, partitions, position, attempts, lease, leased_records (the largest number

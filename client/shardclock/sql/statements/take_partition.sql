@@ -1,6 +1,6 @@
--- Locks one of a group's free partitions, the one furthest behind, until the transaction ends.
+-- Locks a group's free partition with the oldest unread record, until the transaction ends.
 --
--- A lease or a wait that ends impossibly late is ignored: Postgres's clock was ahead when it was written.
+-- Ignores a lease or a wait with an impossibly late end, because Postgres's clock was ahead when the end was written.
 --
 -- in:    :asked text, a JSON object of group_name
 -- out:   answer text, a JSON object of partition, partitions, position, attempts, horizon (no new record can appear up to
