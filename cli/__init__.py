@@ -11,14 +11,14 @@ Postgres or Ray; 4 the schema needs `shardclock migrate`; 5 the command has run,
     version    the version of the program
     commands   the commands by name, imported on demand, with their `summaries`
     exits      errors and their exit codes
-    options    the options that several commands share
+    options    options of several commands
     output     tables, JSON and messages
     streams    standard output and error; an answer that can't be written
     session    the database session of a command
     recording  the audit's record of each operator's command
     postgres_programs  Postgres's own programs, such as pg_dump
 
-Each other module has a few commands (`run`, `schedule`, `verbs` …) or their shared parts (`single` for one timer,
+Each other module has a few commands (`run`, `schedule`, `verbs`) or code of several commands (`single` for one timer,
 `bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints the
 result.
 """
@@ -32,8 +32,8 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run `shardclock` with this process's arguments."""
-    # The objects of the imports stay alive, and searching them for garbage took a fifth of a command's time. The
-    # program enables the collector again when the command is imported.
+    # Garbage collection during the imports took a fifth of a command's time, and freed nothing. `program` enables the
+    # collector again after the command's import.
     gc.disable()
     _end_without_inspection()
     _search_pythonpath_last()
@@ -52,7 +52,7 @@ def main() -> NoReturn:
 
 
 def _has_local_host(words: list[str]) -> bool:
-    """Guess whether this is an `up` with local keepers; a wrong guess only costs time: `up` reads the settings."""
+    """Guess from the arguments whether `up` will run local keepers; a wrong guess costs some time."""
     if words[:1] != ["up"] or "--help" in words:
         return False
     is_local = "--local" in words or _setting("LOCAL") in {"1", "true"}
@@ -71,7 +71,7 @@ def _end_without_inspection() -> None:
 
 
 def _search_pythonpath_last() -> None:
-    """Move PYTHONPATH to the end of the search path: an app's modules are found, but can't replace a library."""
+    """Move PYTHONPATH to the end of the search path, so that an app's modules can't replace a library."""
     given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # noqa: PTH100 - pathlib loads slowly
     if given:
         sys.path[:] = [*(path for path in sys.path if os.path.abspath(path) not in given), *given]  # noqa: PTH100

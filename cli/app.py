@@ -1,4 +1,4 @@
-"""The program `shardclock` as Typer builds it: its own options, and the commands."""
+"""Build the program `shardclock` with Typer: the general options, and the commands."""
 
 import gc
 from typing import Annotated

@@ -1,7 +1,6 @@
 """The commands that copy the database into a file and back: dump, restore.
 
-They run `pg_dump`, `pg_restore` and `psql` of the server's version, so an embedded database needs no other
-installation.
+The commands run `pg_dump`, `pg_restore` and `psql` of the server's version; the embedded Postgres has these programs.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ from shardclock_server.timers.refusal import Refusal, shortened
 STDIN, STREAM = 0, Path("-")  # standard output or input, such as of `kubectl exec`
 MAGIC = b"PGDMP"  # the begin of each file in pg_dump's custom format
 OWNER_ONLY = 0o600  # only the file's owner may read the tenants' payloads and keys
-LOCK_WAIT_S = 60.0  # a migration holds its locks for less; a forgotten session holds them for ever
+LOCK_WAIT_S = 60.0  # longer than a migration's locks; a forgotten session may hold a lock for ever
 LOCK_TIMEOUT = "canceling statement due to"  # the cause that pg_dump names after --lock-wait-timeout
 DUMP = ["--format=custom", "--schema=shardclock", "--no-owner", "--no-privileges"]
 RESTORE = ["--no-owner", "--no-privileges", "--file=-"]
@@ -161,7 +160,7 @@ def _write(database: Database, file: Path, server: int) -> int:
 def _read(source: FileIO, database: Database, server: int) -> None:
     """Restore a file and put the database on hold, in one transaction.
 
-    pg_restore has no transaction that a further statement can join, so it writes its statements to psql.
+    pg_restore can't add a statement to its transaction, so psql executes the output of pg_restore and the hold.
     """
     access = _access_of(database)
     reading = [program_of("pg_restore", server), *RESTORE]

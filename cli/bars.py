@@ -1,4 +1,4 @@
-"""Progress bars of a bulk change on a terminal: the number of found rows, and the number of changed rows."""
+"""Show progress bars of a bulk change on a terminal: the numbers of found and of changed rows."""
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars

@@ -46,7 +46,7 @@ def change_many(wanted: TimerFilter, change: ChangeKind, wording: Wording, *, ye
     """Count the timers of a filter, and change them with `yes`.
 
     errors:  InvalidTimer  the first change is refused: nothing was changed
-             BulkBroken    Postgres stopped answering half way; the counts until then are printed
+             BulkBroken    Postgres stopped answering half way; the counts of the changed timers are printed
     """
     bulk = BulkChange(operator(), wanted, change)
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 
 class Place(NamedTuple):
-    """The place of a command: a module of `cli`, and in it a function or a group of commands."""
+    """The location of a command: a module of `cli`, and the name of a function or of a command group."""
 
     name: str
     summary: str  # the first sentence of its help, so that the help of the program imports no command
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 # In the order of `shardclock --help`.
 COMMANDS: Mapping[str, Place] = {
-    "up": Place("run:up", "Run the cluster until Ctrl-C or SIGTERM; then give back all claims."),
+    "up": Place("run:up", "Run the cluster until Ctrl-C or SIGTERM, which also releases all claims."),
     "gateway": Place(
         "run:gateway",
         "Serve the HTTP API until Ctrl-C or SIGTERM; a gateway needs Postgres alone, and any number may run.",
@@ -153,7 +153,7 @@ COMMANDS: Mapping[str, Place] = {
         "List the tenants with their own limits; the subcommands show, set and remove the limits of one tenant.",
     ),
 }
-# The argument `-1` of `ramp` or `scale` is a wrong number, not an unknown option. psql checks its options itself.
+# Pass an unknown option to these commands: `-1` is a wrong number for `ramp` and `scale`, and psql checks its options.
 PRINTING = frozenset(
     {"list", "show", "explain", "preview", "tail", "status", "doctor", "targets", "audit", "forecast", "psql"}
 )
@@ -182,7 +182,7 @@ def only_prints(words: list[str]) -> bool:
 
 
 class Commands(TyperGroup):
-    """The group of all commands; its help needs none of their modules."""
+    """The group of all commands; its help imports none of their modules."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -217,7 +217,7 @@ class _Loaded(Mapping[str, Any]):
 
 
 def _load(name: str, place: str) -> Any:
-    """Build one command, or one group of commands, inside an otherwise empty program, as Typer requires."""
+    """Build one command, or one group of commands, in a new Typer program."""
     from shardclock_server.cli.recording import record_verbs  # imports the session
 
     part = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)

@@ -100,7 +100,7 @@ def reset(
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
-    """Move a group to another position, or to another number of partitions; the records set aside for it stay."""
+    """Set a group's position or its number of partitions; the records that the group has set aside stay."""
     if to is None and partitions is None:
         raise Refusal("give --to, --partitions, or both")
 

@@ -52,7 +52,7 @@ def psql(
 
 @dataclass(frozen=True)
 class DatabaseAccess:
-    """The DSN of a database without its password, and an environment with the password, for a program of Postgres."""
+    """A DSN without its password, and the environment variable with the password, for a program of Postgres."""
 
     dsn: str
     environment: Mapping[str, str]
@@ -67,7 +67,10 @@ def access_of(database: Database) -> DatabaseAccess:
 
 
 def without_password(dsn: str) -> tuple[str, str | None]:
-    """Split a DSN into its rest and its password, because all users of a machine can read command lines."""
+    """Remove the password from a DSN, because all users of a machine can read command lines.
+
+    Return the DSN and the password.
+    """
     parts = urlsplit(dsn)
     user, _, host = parts.netloc.rpartition("@")
     user, _, password = user.partition(":")
@@ -80,7 +83,7 @@ def without_password(dsn: str) -> tuple[str, str | None]:
 
 def _run(words: list[str], access: DatabaseAccess) -> int:
     program, *arguments = words
-    # This is not an exec, because this process must still release an embedded Postgres. Only psql must react to Ctrl-C.
+    # No exec: this process must stop an embedded Postgres after psql's end. Ignore Ctrl-C, because Ctrl-C is for psql.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run([program, access.dsn, *arguments], env=access.environment, check=False).returncode

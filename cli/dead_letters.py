@@ -167,9 +167,9 @@ def _do(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Change `limit` of the selected dead letters or, without a limit, all present letters.
+    """Change at most `limit` of the matching dead letters; without a limit, all that exist now.
 
-    errors:  BulkBroken  Postgres stopped answering half way; the counts until then are printed
+    errors:  BulkBroken  Postgres stopped answering half way; the counts of the changed letters are printed
     """
     if wanted.timer_key is None and limit is None:
         return _change_all(change_of, wanted, yes=yes, as_json=as_json)
@@ -185,9 +185,9 @@ def _do(
 def _change_all(
     change_of: Callable[[Session], DeadLetterChange], wanted: DeadLetterFilter, *, yes: bool, as_json: bool
 ) -> int:
-    """Change all present dead letters of a filter.
+    """Change all dead letters that match a filter now.
 
-    errors:  BulkBroken  Postgres stopped answering half way; the counts until then are printed
+    errors:  BulkBroken  Postgres stopped answering half way; the counts of the changed letters are printed
     """
     run: DeadLetterRun | None = None
 

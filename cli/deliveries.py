@@ -130,7 +130,7 @@ def retry(
 
 @deliveries.command()
 def cancel(timer_key: Key, reason: Reason = None, as_json: Json = False) -> int:
-    """End a delivery that no worker or program has claimed: its target is not called any more."""
+    """Cancel a delivery that no worker or program has claimed: no worker calls its target any more."""
 
     async def do(session: Session) -> int:
         return _print_answer(await use_cases.cancel(session, timer_key, reason=reason), as_json=as_json)

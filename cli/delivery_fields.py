@@ -8,7 +8,10 @@ HOLDER_FIELDS = ("holder", "worker", "claimed_until")  # one sentence shows thes
 
 
 def fields_of_delivery(delivery: DeliveryState, *, without: str) -> list[tuple[str, object]]:
-    """Return a delivery's fields, with one field that names the holder and the end of its lease."""
+    """Return a delivery's fields for output.
+
+    One field names the worker that has the delivery, and the end of the lease.
+    """
     names = (name for name in DeliveryState.__slots__ if name not in (*HOLDER_FIELDS, without))
     fields = [(name, getattr(delivery, name)) for name in names]
     if delivery.claimed_until is not None:

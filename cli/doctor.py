@@ -31,7 +31,8 @@ FREE_SHARE, FREE_BYTES = 0.1, 1 << 30
 CERTIFICATE_DAYS = 30
 SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"  # Postgres's protocol: a message of 8 bytes with the code 80877103
 POSTGRES_PORT = 5432
-VERIFIED_MODES = ("require", "verify-ca", "verify-full")  # with an authority, "require" verifies, too
+# "require" verifies the certificate if sslrootcert names an authority
+VERIFIED_MODES = ("require", "verify-ca", "verify-full")
 STYLES = {Level.OK: "ok", Level.UNKNOWN: "?", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}
 
 
@@ -153,7 +154,7 @@ def _end_of_certificate(host: str, port: int, context: ssl.SSLContext) -> dateti
 
 
 def _database(settings: Settings) -> list[Finding]:
-    """Check the database; an embedded one that does not run is started, and stopped after the checks."""
+    """Check the database; a stopped embedded database is started, and stopped again after the checks."""
     if not has_data(settings):
         return [
             Finding("postgres", Level.WARNING, f"{settings.data_dir} holds no database yet: `shardclock up` makes one")

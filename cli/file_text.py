@@ -22,7 +22,7 @@ def is_file(text: str) -> bool:
 def read_text(option: str, text: str) -> str:
     """Read an option's text: the text itself, @FILE, or - for standard input.
 
-    shape:   a file's text is not empty, and has no space at its ends
+    shape:   a file's text is not empty; leading and trailing spaces are removed
     errors:  Refusal  the file can't be read; the message names the option and the file, and never shows the content
     """
     if not is_file(text):
@@ -43,7 +43,7 @@ def read_text(option: str, text: str) -> str:
 def read_bytes(text: str, *, bytes_max: int) -> bytes:
     """Read the file of @FILE or -, without a byte order mark.
 
-    shape:   at most one byte more than `bytes_max`, so that the caller can detect a longer file
+    shape:   at most `bytes_max` + 1 bytes, so that the caller can detect a longer file
     errors:  OSError  the file can't be read
     """
     with nullcontext(sys.stdin.buffer) if text in STDIN else Path(text[1:]).open("rb") as file:

@@ -26,7 +26,7 @@ from shardclock_server.sql.session import Session
 from shardclock_server.timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
-LEASE_S = 10.0  # during this time only the named cluster may take the lead, afterwards any cluster
+LEASE_S = 10.0  # the named cluster has the first chance to lead, for this time
 
 
 def switch(
@@ -38,7 +38,7 @@ def switch(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="The longest wait until its shards and engines are ready, and again until they keep all slots.",
+            help="The longest wait for ready shards and engines, and again for them to have all slots.",
         ),
     ] = 30.0,
     as_json: Json = False,
@@ -102,13 +102,13 @@ def leave(
 
 
 async def _last_keepers(session: Session, host: str, silent_s: float) -> Counter[str]:
-    """Count a host's live keepers by role if all live keepers are on this host; empty if another host has some, too."""
+    """Count the live keepers on a host by role; the result is empty if other hosts have live keepers."""
     living = living_of(await list_holders(session), silent_s)
     return Counter(holder.role for holder in living if all(it.host == host for it in living))
 
 
 def _kinds(keepers: Counter[str]) -> str:
-    """Write the number of keepers of each role: 2 shards, 2 workers, 1 engine."""
+    """Write the number of keepers of each role as text: 2 shards, 2 workers, 1 engine."""
     return ", ".join(counted(keepers[role], role) for role in ROLES if keepers[role])
 
 
@@ -122,7 +122,7 @@ def _confirms(last: Counter[str], host: str) -> bool:
 
 
 async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, *, silent_s: float) -> bool:
-    """Wait until a cluster has as many live shards and engines as are wanted.
+    """Wait until a cluster has the wanted numbers of live shards and engines.
 
     With fewer shards, the cluster would fire late; without engines, no instance would advance.
 
@@ -167,9 +167,9 @@ def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
 
 
 async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> dict[str, int]:
-    """Wait until the cluster keeps all slots of the shards and, if engines are wanted, of the engines.
+    """Wait until the cluster's keepers have all slots of the shards and, if engines are wanted, of the engines.
 
-    shape:   per role the number of keepers with slots; 0 if another cluster still keeps slots of the role
+    shape:   the number of keepers with slots for each role; 0 if another cluster has slots of the role
     """
     deadline = time.monotonic() + wait_s
     while True:

@@ -56,7 +56,7 @@ async def _hold(session: Session, *, why: str, as_json: bool) -> int:
 
 
 def _show(found: Release, *, as_json: bool) -> None:
-    """Show the database's owner before and after the release, and the timers that would fire."""
+    """Show which installation owns the database before and after the release, and how many timers would fire."""
     owner, status = found.owner, found.status
     if as_json:
         shown = ("pending", "overdue", "overdue_estimated", "left_by_outage")

@@ -22,7 +22,7 @@ from shardclock_server.timers.refusal import Refusal
 Process = Annotated[str | None, typer.Option("--process", help="Only incidents of this process.")]
 Version = Annotated[int | None, typer.Option("--version", min=1, help="Only incidents of this version of the process.")]
 Containing = Annotated[
-    str | None, typer.Option("--containing", metavar="TEXT", help="Only incidents with this text in their sentence.")
+    str | None, typer.Option("--containing", metavar="TEXT", help="Only incidents with this text in their reason.")
 ]
 
 

@@ -59,7 +59,7 @@ def list_(
         typer.Option(
             "--order-by",
             metavar="ORDER",
-            help="due, or change: the last change first; ended timers have the order change.",
+            help="The order: due, or change (the last change first). Ended timers always have the order change.",
         ),
     ] = None,
     zone: Annotated[

@@ -197,7 +197,7 @@ def set_(
     instance_key: InstanceKey,
     variables: Annotated[str, typer.Argument(metavar="JSON", help="A JSON object, @FILE, or -.", show_default=False)],
     token: Annotated[
-        int, typer.Option("--token", min=1, help="The token that has the variables; 1: the process itself.")
+        int, typer.Option("--token", min=1, help="The token that has the variables; 1 is the process itself.")
     ] = 1,
     as_json: Json = False,
 ) -> int:
@@ -205,7 +205,7 @@ def set_(
     given = read_variables(variables, option="JSON")
 
     async def do(session: Session) -> int:
-        # Imported here, because the import takes a second and only these commands need it.
+        # A late import: it takes a second, and no other command needs it.
         from shardclock_server.service import token_moves
 
         sent = await token_moves.set_variables(session, instance_key, given, token=token)
@@ -224,7 +224,7 @@ def move(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """End tokens of an instance, and begin others; all of these changes are made, or none."""
+    """End some tokens of an instance, and begin others, in one atomic change."""
     if not terminated and not begun:
         raise Refusal("nothing is to be moved; give --terminate TOKEN, --begin NODE, or both")
 

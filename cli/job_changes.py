@@ -23,7 +23,7 @@ from shardclock_server.timers.payload import payload_of
 from shardclock_server.timers.refusal import Refusal, shortened
 
 SHOWN_REFUSALS = 20
-# The names of columns in the file, if they differ from the database's names; `cron` and `repeat` share a column.
+# The fields of the file whose names differ from the database's columns; `cron` and `repeat` are one column.
 WORDS = {"every_s": "every", "schedule": "cron or repeat"}
 
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The job's name.")]
@@ -130,7 +130,7 @@ def apply(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes without making them.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Apply a file of job descriptions: all jobs are written or, if one is refused, none."""
+    """Apply a file of job descriptions, all or none: one invalid description refuses the file."""
     content = _content_of(file)
 
     async def do(session: Session) -> int:

@@ -13,7 +13,7 @@ REASON_CHARS_MAX = 80
 
 OF_JOBS = ("job", "state", "runs", "next start", "last success", "last run", "in a row")
 OF_RUNS = ("run", "outcome", "attempt", "scheduled", "late", "took", "why")
-# Long texts, which tables leave out: `logs` prints them.
+# Long texts: tables omit these fields, and `logs` prints them.
 LONG = ("log", "traceback")
 
 

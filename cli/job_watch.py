@@ -1,4 +1,4 @@
-"""Follow one run of a job to its end: with a bar on a terminal, otherwise with a line for each change."""
+"""Follow one run of a job to its end, with a progress bar on a terminal, otherwise with a line for each change."""
 
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars

@@ -80,7 +80,10 @@ def show(name: Name, as_json: Json = False) -> int:
 
 @jobs.command()
 def check(name: Name, as_json: Json = False) -> int:
-    """Check a job: print nothing if it works; fail with the reason if a success is overdue or it is stopped."""
+    """Check a job: print nothing if the job works.
+
+    Fail with the reason if a success is overdue or the job is stopped.
+    """
 
     async def do(session: Session) -> int:
         checked = await check_job(session, name)
@@ -101,7 +104,7 @@ def run(
         typer.Option(
             "--config",
             metavar="JSON",
-            help="The configuration of this run alone: JSON, @FILE, or - for standard input.",
+            help="The configuration of this one run: JSON, @FILE, or - for standard input.",
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end, and fail if the run fails.")] = False,
@@ -168,7 +171,7 @@ def configure(
     ],
     as_json: Json = False,
 ) -> int:
-    """Set a job's configuration for its next runs; it stays until the app declares another one."""
+    """Set a job's configuration for its next runs, until the app declares another configuration."""
     given = _read_config("config", config)
 
     async def do(session: Session) -> int:

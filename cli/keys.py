@@ -104,7 +104,7 @@ def rotate(
 
 @keys.command()
 def revoke(prefix: Prefix, as_json: Json = False) -> int:
-    """Revoke a key: requests with it are refused from now on."""
+    """Revoke a key: the gateways refuse requests with the key from now on."""
 
     async def do(session: Session) -> int:
         revoked = await use_cases.revoke(session, prefix)

@@ -1,4 +1,4 @@
-"""A length of time as people type it, such as 15m or 2h30m, or in ISO 8601, such as PT15M."""
+"""Read a length of time as people type it, such as 15m or 2h30m, or in ISO 8601, such as PT15M."""
 
 import re
 
@@ -12,7 +12,7 @@ SHORT = re.compile(r"(?=.)((?:[0-9]+w)?(?:[0-9]+d)?)((?:[0-9.,]+h)?(?:[0-9.,]+m)
 def read_length(option: str, text: str, *, sign: str = "") -> Duration:
     """Read an option's length of time, such as 15m, 2h30m, 90s or 3d, or an ISO 8601 duration.
 
-    `sign` is the sign before the text; only refusals show it.
+    `sign` is the sign before the text, for the messages of refusals.
 
     errors:  InvalidTimer  not a length of time, or a capital M, which may mean minutes or months
     """

@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., int])
 
 
 def print_none(many: str, of_all: str, *, filtered: bool) -> None:
-    """Print that a list is empty: the sentence `of_all` or, with filters, that no row matches."""
+    """Print that a list is empty: the sentence `of_all` without filters, otherwise that no row matches."""
     print_note(f"there are no such {many}" if filtered else of_all)
 
 
@@ -22,7 +22,7 @@ def print_more(way_on: str) -> None:
 
 
 def print_if_full(found: Sequence[object], limit: int, *, most: int | None = None, way_on: str = "") -> None:
-    """Print that the list may continue, if it has `limit` rows; `most` is the highest allowed limit."""
+    """Print that more rows may exist if the list has `limit` rows; `most` is the highest allowed limit."""
     if len(found) < limit:
         return
     if way_on:

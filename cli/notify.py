@@ -87,7 +87,7 @@ def add(
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
-    """Send events to a new or an existing endpoint, in place of its earlier kinds; print a new secret once."""
+    """Send events of these kinds to a new or an existing endpoint; print the secret of a new endpoint once."""
     key, new = _endpoint_of(tenant, read_text("URL", where), name)
     kinds = [kind.strip() for kind in on.split(",") if kind.strip()]
     wanted = use_cases.new_subscription(key, kinds, failures_min=failures, text_only=text_only)
@@ -109,7 +109,7 @@ def add(
 
 
 def _endpoint_of(tenant: str, where: str, name: str | None) -> tuple[EndpointName, StoredEndpoint | None]:
-    """Return an endpoint's name and, for a URL, the new endpoint, named `name` or by the URL's host."""
+    """Return an endpoint's name; for a URL also the new endpoint, with the name `name` or the URL's host."""
     if where.lower().startswith(SCHEMES):
         key = EndpointName(tenant, name or urlsplit(where).hostname or "")
         secret = of_endpoints.generate_secret(asymmetric=False)

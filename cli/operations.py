@@ -73,7 +73,7 @@ def show(operation_id: Number, as_json: Json = False) -> int:
 
 @operations.command()
 def cancel(operation_id: Number, as_json: Json = False) -> int:
-    """End a bulk operation after the page that is changed at this moment; its changed rows stay changed."""
+    """End a bulk operation after its current page; the rows that were changed stay changed."""
 
     async def do(session: Session) -> int:
         ended = await cancel_operation(session, OperationFilter(), operation_id)

@@ -24,9 +24,9 @@ def note_changed(changed: BulkResult[Key], *, yes: bool) -> BulkResult[Key]:
 
 
 def way_on(run: BulkRun, again: str) -> str:
-    """Describe how the rest of a change is made after Postgres has stopped answering; `again` repeats the command.
+    """Describe how to finish a bulk change after Postgres has stopped answering; `again` is the command to repeat.
 
-    Gateways continue an operation that has begun, so a repeated command would be a second operation.
+    A gateway continues an operation that has begun, so a repeated command would begin a second operation.
     """
     if run.operation_id is None:
         return again

@@ -19,7 +19,7 @@ from shardclock_server.timers.schedule import missed_choice_of
 from shardclock_server.timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
-WAIT_S_MAX = 86_400.0  # the limit of all waits: a longer wait is a typing error, and an infinite wait would fail later
+WAIT_S_MAX = 86_400.0  # the longest wait of all commands; a longer wait is probably a typing error
 LISTED_MAX = 1_000  # rows of one list
 ZERO = Duration(0, 0, timedelta(0))
 
@@ -45,7 +45,7 @@ Reason = Annotated[str | None, typer.Option("--reason", help="The reason, kept i
 In = Annotated[str | None, typer.Option("--in", metavar="DURATION", help="After a delay, such as 15m, 2h30m or PT15M.")]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="DATE", help="At a moment, such as 2027-01-31T08:00:00Z; with --zone, a local time."),
+    typer.Option("--at", metavar="DATE", help="The due date, such as 2027-01-31T08:00:00Z; with --zone, a local time."),
 ]
 Every = Annotated[
     str | None,
@@ -91,7 +91,7 @@ OnConflict = Annotated[
     typer.Option(
         "--on-conflict",
         metavar="POLICY",
-        help="The rule for a name that is taken: refuse, ignore or replace. Default: refuse.",
+        help="The rule if a pending timer has the name: refuse, ignore or replace. Default: refuse.",
     ),
 ]
 
@@ -135,11 +135,12 @@ class GivenRule(NamedTuple):
     text: str
 
 
-LIKE_A_LENGTH = re.compile(r"\s*[0-9]\S*(\s+\S+)?\s*")  # a rule of one or two words never begins with a digit
+# a cron rule has more words, and other rules never begin with a digit
+LIKE_A_LENGTH = re.compile(r"\s*[0-9]\S*(\s+\S+)?\s*")
 
 
 def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
-    """Read a schedule's rule from one of the two options; both accept a rule of any kind, or a length such as 1h.
+    """Read a schedule's rule from --every or --cron; both options accept any rule, or a length such as 1h.
 
     errors:  Refusal       both are given
              InvalidTimer  a length of zero, or with an ambiguous unit
@@ -167,7 +168,10 @@ def repeat_of(option: str, text: str) -> str:
 
 
 def option_names(rule: GivenRule | None) -> Mapping[str, str]:
-    """Map each field to its option; the rule's option is the given one, or both if none is given."""
+    """Map each field to its option.
+
+    The rule's option is --every or --cron, whichever the caller used, otherwise both.
+    """
     return OPTIONS | {"schedule": "--every (or --cron)" if rule is None else rule.option}
 
 

@@ -25,7 +25,7 @@ JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result", "pa
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
-# Names and reasons are printed literally: `:ok:` is not an emoji, and `[b]` is not markup.
+# Print texts literally: without emoji codes such as `:ok:`, and without markup such as `[b]`.
 out = Console(highlight=False, emoji=False, markup=False)
 err = Console(stderr=True, highlight=False, emoji=False, markup=False)
 
@@ -59,7 +59,7 @@ def print_json(value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """A user's own JSON: its fields are not converted, even if they have the names of our fields."""
+    """A user's own JSON, printed without a conversion of its fields."""
 
     value: Any
 
@@ -111,7 +111,10 @@ def hex_of(holder: int | None) -> str | None:
 
 
 def on_clock(moment: datetime | None, clock: ZoneInfo | None) -> datetime | None:
-    """Convert a moment to a zone, to show it with its offset; unchanged without a zone or if it overflows."""
+    """Convert a moment to a zone for output.
+
+    A moment stays unchanged without a zone, or if the conversion overflows.
+    """
     try:
         return moment.astimezone(clock) if moment and clock else moment
     except OverflowError:

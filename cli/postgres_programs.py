@@ -18,11 +18,11 @@ PIECE_BYTES = 1 << 20
 
 
 class ProgramFailed(Exception):
-    """Carries the name of a program of Postgres and the cause of its failure."""
+    """The name of a failed program of Postgres, and the cause of the failure."""
 
 
 def program_of(name: str, server: int) -> str:
-    """Find a program that fits a server of this major version.
+    """Find a Postgres program of this name for a server of this major version.
 
     errors:  Refusal  the program is neither bundled nor on PATH
     """
@@ -69,7 +69,7 @@ def pieces(source: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C during a block, so that the block ends its programs and removes its files."""
+    """Handle SIGTERM like Ctrl-C during a block, so that the block can end its programs and remove its files."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -32,12 +32,11 @@ class Leads(Enum):
 
 
 class Preparation:
-    """Write the wanted number of shards once, and the app's declarations after each change of the lead.
+    """Write the wanted number of shards once, and the app's declarations after each change of the leader.
 
-    A database on hold may belong to another installation, which has its own shards and handlers, so nothing is
-    written to this database until the hold ends. While another cluster leads, workers call the leader's app. This
-    cluster then only adds its own handlers; it withdraws other handlers when it leads. The jobs are always the leader's
-    jobs.
+    A database on hold may belong to another installation, so this class writes nothing until the hold ends. While
+    another cluster leads, workers call the leader's app; this cluster adds its own handlers and withdraws none. When
+    this cluster leads, it withdraws the handlers that its app does not have. The jobs are always the leader's jobs.
     """
 
     def __init__(self, settings: Settings, app: App | None) -> None:
@@ -54,7 +53,9 @@ class Preparation:
         self._last_printed = ""
 
     def begin(self, dsn: Dsn) -> None:
-        """Write everything for the first time; if a client's transaction blocks the write, `maintain` repeats it soon.
+        """Write all parts for the first time.
+
+        If a client's transaction blocks a write, `maintain` repeats the write soon.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -64,7 +65,7 @@ class Preparation:
             self._print_once(f"{self._not_written()}: {error}; trying again")
 
     def maintain(self, dsn: Dsn) -> None:
-        """Write the pending parts, after a hold or a change of the lead; call this every `TEND_S`."""
+        """Write the pending parts after a hold or a change of the leader; the caller repeats this every `TEND_S`."""
         if (self._is_written and self._app is None) or time.monotonic() < self._poll_at_s:
             return
         self._poll_at_s = time.monotonic() + (LEAD_POLL_S if self._is_written else HOLD_POLL_S)
@@ -91,7 +92,7 @@ class Preparation:
             leading, term = await read_leading(session) or (None, 0)
             is_ours = leading is not None and leading in self._cluster_ids
             leads = Leads.NONE if leading is None else Leads.THIS if is_ours else Leads.ANOTHER
-            # While no cluster leads, declare and withdraw nothing: the next leader declares its own app.
+            # Without a leader, declare and withdraw nothing: the next leader declares its own app.
             if leads is Leads.NONE and self._leads is not None:
                 return
             if self._app is None:

@@ -45,7 +45,7 @@ def print_fields(fields: dict[str, Any], *, as_json: bool) -> None:
 
 
 def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_json: bool) -> None:
-    """Print an instance with its waits and, if `steps` were read, its history."""
+    """Print an instance with its waits, and with its history if `steps` is given."""
     it, variables = found.found, variables_of(found)
     if as_json:
         print_json(

@@ -117,9 +117,7 @@ def message(
     variables: Variables = None,
     keep: Annotated[
         str | None,
-        typer.Option(
-            "--keep", metavar="DURATION", help="The time for which the message is kept for later tokens, such as 1h."
-        ),
+        typer.Option("--keep", metavar="DURATION", help="How long the message is stored for later tokens, such as 1h."),
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -162,7 +160,7 @@ def model(
         typer.Option("--output", "-o", metavar="FILE", help="The file to write, instead of standard output."),
     ] = None,
 ) -> int:
-    """Write the deployed model of a definition, also of a deleted definition while it is kept."""
+    """Write the deployed model of a definition; a deleted definition has its model until its data are removed."""
 
     async def do(session: Session) -> int:
         found = await service.find_definition(session, definition_key)

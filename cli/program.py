@@ -1,6 +1,6 @@
 """Run a command; an error ends it with one line.
 
-The modules of commands are imported on demand: `--version` needs none, and `--help` needs no pydantic and no driver.
+The modules of commands are imported on demand, so that `--version` and `--help` answer quickly.
 """
 
 import json
@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 
 def run() -> NoReturn:
-    """Run the command of the arguments, and exit with its code; an error ends it with one line on stderr."""
+    """Run the command that the arguments name, and exit with its code; an error prints one line on stderr."""
     streams.prepare()
     words = sys.argv[1:]
     try:
@@ -68,7 +68,7 @@ def _print_unknown_settings() -> None:
 
 
 def _print_failure(failure: "CommandFailure", *, as_json: bool) -> None:
-    """Print the end of a command by an error to stderr: as lines for people, or as one JSON object for programs."""
+    """Print the error that ended a command to stderr, as lines for people or as one JSON object for programs."""
     from shardclock_server.cli.output import print_note
 
     if as_json:
@@ -96,7 +96,7 @@ def _is_page(words: list[str]) -> bool:
 
 
 def _check_arguments(words: list[str]) -> None:
-    """Refuse arguments that are not valid text: Postgres can't store or compare them."""
+    """Refuse arguments that are not valid text, because Postgres can't store such bytes."""
     for word in words:
         try:
             word.encode()

@@ -44,7 +44,7 @@ def overdue_of(state: Status) -> str:
 
 
 def outage_of(state: Status, *, is_served: bool) -> str:
-    """Write the number of timers that an outage left, their rate, and the remaining time."""
+    """Describe the overdue timers of an outage: their number, the rate at which they fire, and the remaining time."""
     left = f"{_prefix(state)}{counted(state.left_by_outage, 'timer')}"
     if not state.left_by_outage:
         return "nothing"

@@ -1,7 +1,7 @@
 """Record operators' commands in the audit; each recorded command passes through this module.
 
-`record_verbs` wraps the commands, and `cli.session` writes the record in the session that did the work. A command that
-is refused before it reaches the database leaves no record.
+`record_verbs` wraps the commands. `cli.session` writes the record in the command's database session. A command that
+fails before it opens a session has no record.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from shardclock_server.timers.refusal import Refusal
 T = TypeVar("T")
 Options = Mapping[str, Any]
 Command = Callable[..., Any]
-UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # these options only change the output or its moment
+UNRECORDED_OPTIONS = frozenset({"as_json", "wait"})  # these options change the output or the wait, not the work
 RECORD_S = 5.0  # the longest wait for a record after an interrupt, or without Postgres
 
 
@@ -112,7 +112,7 @@ def record_verbs(app: typer.Typer) -> None:
 async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
     """Run a command's work, and record its outcome if the command is an operator's verb.
 
-    errors:  NotRecorded  the work is done, and its record is missing in the audit
+    errors:  NotRecorded  the work is done, but the audit lacks the record
              any other error   from the work
     """
     if _ACT.get() is None:
@@ -171,7 +171,7 @@ async def _try_to_record(session: Session, outcome: str) -> str | None:
 
 
 def _recordable(value: object) -> object:
-    """Reduce a file's path to its name, as in the HTTP API: the path has no meaning on another machine."""
+    """Reduce a file's path to its name, because the path has no meaning on another machine."""
     return value.name if isinstance(value, Path) else value
 
 

@@ -1,4 +1,4 @@
-"""The command that moves pending timers: to a moment, by a delay, by a shift, or to another rule."""
+"""The command that moves pending timers to a moment, by a delay or a shift, or to another rule."""
 
 import secrets
 from collections.abc import Mapping

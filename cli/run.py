@@ -1,6 +1,6 @@
 """The commands that run servers: up, gateway, exporter, demo; and migrate.
 
-Each command imports its server itself: the import takes up to a second, and no other command needs the server.
+Each command imports its server inside the function: an import takes up to a second, which other commands save.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def up(
         bool, typer.Option("--keep-running", help="At the end, leave the joined Ray cluster and its shards running.")
     ] = False,
 ) -> int:
-    """Run the cluster until Ctrl-C or SIGTERM; then give back all claims."""
+    """Run the cluster until Ctrl-C or SIGTERM, which also releases all claims."""
     from shardclock_server.cluster import logs
     from shardclock_server.cluster.host_process import local_host_ahead
 
@@ -83,7 +83,7 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
     from shardclock_server.cluster.running import TEND_S, running_cluster
     from shardclock_server.cluster.scratch import remove_abandoned
 
-    # Another Python has other packages: the process that imports the app looks for entry points there.
+    # With another Python, the process that imports the app looks for the entry points among that Python's packages.
     modules = modules_of(settings.app) if settings.python is None else settings.app or ""
     found = find_app(modules, Path.cwd(), python=settings.python) if modules or settings.python else None
     if settings.local and found is not None and (lacks := Machine.here().lacks(found.handlers, found.jobs)):
@@ -147,7 +147,7 @@ def exporter() -> int:
     if settings.metrics_store:
         require_data(settings)
     stop = _stop_event()
-    # An exporter that does not read the tables needs no database, and must not start the embedded database.
+    # An exporter that does not measure the tables must not start the embedded database.
     with open_database(settings) if settings.metrics_store else nullcontext() as database:
         place = place_of(settings, settings.metrics_socket, database.dsn if database else None)
         exporter = Exporter(place)
@@ -180,9 +180,7 @@ def demo(
 
 
 def migrate(
-    roles: Annotated[
-        bool, typer.Option("--roles", help="Make the group roles, too, each with the rights that it needs.")
-    ] = False,
+    roles: Annotated[bool, typer.Option("--roles", help="Also create the group roles, with their rights.")] = False,
     sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead of running it, for a DBA.")] = False,
     as_json: Json = False,
 ) -> int:

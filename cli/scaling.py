@@ -57,7 +57,7 @@ def scale(
         typer.Argument(
             parser=_read_arguments,
             metavar="[[shards=|workers=|engines=]NUMBER]",
-            help="The wanted number of shards, workers or engines, 1 to 840; it ends a policy.",
+            help="The wanted number of shards, workers or engines, 1 to 840; a number of shards ends a policy.",
             show_default=False,
         ),
     ] = None,

@@ -40,7 +40,7 @@ from shardclock_server.timers.model import NewTimer
 from shardclock_server.timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
-SESSIONS = 3  # sessions that write a file: two write 62,000 lines a second, three 66,000
+SESSIONS = 3  # concurrent sessions for a file: two write 62,000 lines a second, three write 66,000
 
 Payload = Annotated[
     str | None,
@@ -52,7 +52,10 @@ Payload = Annotated[
 ]
 Target = Annotated[
     str | None,
-    typer.Option("--target", help="The target that the firing calls: an app's handler, or webhook:NAME. Default: log."),
+    typer.Option(
+        "--target",
+        help="The target that the firing calls: the name of a handler of the app, or webhook:NAME. Default: log.",
+    ),
 ]
 
 
@@ -154,7 +157,7 @@ def _schedule_file(
 
 @contextmanager
 def _open_for_refused(path: Path | None) -> Iterator[IO[bytes] | None]:
-    """Open the file for refused lines first: if it can't be written, nothing is scheduled and no line is lost."""
+    """Open the file for refused lines before the work, so that an unwritable file ends the command at its start."""
     if path is None:
         yield None
         return
@@ -172,7 +175,7 @@ async def _import(
     def advance(so_far: ImportReport) -> None:
         bar.update(bar.task_ids[0], completed=so_far.read_bytes, scheduled=so_far.scheduled)
 
-    # Three sessions work at the same time: Postgres writes parts, while one answer is read and the next part is built.
+    # Three sessions work concurrently: Postgres writes one part while the client builds the next part.
     async with AsyncExitStack() as others:
         sessions = [session]
         while len(sessions) < SESSIONS:

@@ -1,4 +1,4 @@
-"""The commands about schedules: list them with their last firings, show the firings of one."""
+"""The commands about schedules: list schedules with their last firings, show the firings of one schedule."""
 
 import shlex
 from dataclasses import asdict, replace

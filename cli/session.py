@@ -29,10 +29,10 @@ def with_session(
 ) -> T:
     """Open the settings' database, check its schema, and run a command's work; `plans` are planner settings.
 
-    An operator's verb is recorded in the audit, except with `is_read_only`: then this work only reads, and the command
-    changes something later. An operator's verb, and a command with `makes_database`, make a missing embedded database.
+    The audit records the work of an operator's verb, except with `is_read_only`, for work that precedes the change. An
+    operator's verb and a command with `makes_database` create a missing embedded database.
 
-    errors:  Refusal  the directory holds no database, and the command makes none
+    errors:  Refusal  the data directory has no database, and the command creates none
     """
 
     async def do(dsn: Dsn) -> T:

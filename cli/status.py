@@ -184,7 +184,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
 
 
 def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Holder], *, is_served: bool) -> None:
-    """Show the workers, if there are any, or deliveries or dead letters that need them."""
+    """Show the workers, if any worker, pending delivery or dead letter exists."""
     if not workers and not state.deliveries and not state.dead_letters:
         return
     serving = sum(worker.part is not None for worker in living)
@@ -206,7 +206,7 @@ def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Ho
 
 
 def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_served: bool) -> None:
-    """Show the engines and their waiting signals, if there are engines or a need for them."""
+    """Show the engines and their waiting signals, if any engine runs or is needed."""
     if not engines and not measured.engines_wanted:
         return
     oldest = f", the oldest for {measured.oldest_signal_s:.1f} s" if measured.signals_waiting else ""
@@ -217,7 +217,7 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder], *, is_s
     ]
     print_table("", ["processes", ""], rows)
     columns = ["engine", "cluster", "holder", "node", "host", "pid", "seen"]
-    # The number of leased rows is left out, because an engine has none between two turns.
+    # Don't show the number of leased rows: an engine has leases only during a pass of its loop.
     print_table("", columns, [(*row[:-2], row[-1]) for row in map(_keeper_row, engines)])
     if measured.engines_wanted and not measured.engines_alive:
         way_out = "the running cluster starts one within seconds" if is_served else "start one with `shardclock up`"
@@ -235,9 +235,9 @@ def _run_as(living: Sequence[Holder]) -> str | None:
 
 
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder], stand_bys: Sequence[str]) -> str:
-    """Name the clusters without slots while another cluster has them, each with its number of live shards.
+    """Name the clusters that have no slots because another cluster leads, with their numbers of live shards.
 
-    `stand_bys` are clusters of local keepers that start when their Ray is lost.
+    `stand_bys` are clusters of local keepers; such a cluster starts when the Ray cluster beside it is lost.
     """
     serving = {holder.cluster_id for holder in holders if holder.part is not None}
     ready = Counter(h.cluster_id for h in living if serving and h.cluster_id not in serving)

@@ -1,7 +1,7 @@
-"""Standard output and standard error that report a lost answer with one exception.
+"""Replace standard output and standard error by streams that raise one exception if an answer can't be written.
 
-A command may have done its work when its answer can't be written: the disk is full, the reader has ended, or the
-caller closed standard output. The caller then needs an exit code that does not mean "not done".
+An answer can't be written if the disk is full, the reader has ended, or the caller closed standard output. The command
+may have done its work, so its exit code must not mean "not done".
 """
 
 import errno
@@ -40,8 +40,8 @@ class _Answers(io.FileIO):
 def prepare() -> None:
     """Replace the process's standard streams, unless a caller in the same process has replaced them.
 
-    A closed stream gets a descriptor that can't be read or written, so that no later socket or file gets its number,
-    and that a command which needs the stream ends with the system's error.
+    A closed stream gets a descriptor that can be neither read nor written. So no later socket or file gets the number
+    of the descriptor, and a command that uses the stream gets an error.
     """
     if sys.stdin is sys.__stdin__ and sys.stdin is None:
         _occupy(STDIN, os.O_WRONLY)
@@ -72,7 +72,7 @@ def flush_answer() -> None:
 
 
 def discard_answer() -> None:
-    """Drop the unwritten rest of the answer, so that Python's own flush at exit can't fail."""
+    """Drop the unwritten output, so that Python's flush at exit can't fail."""
     _occupy(STDOUT, os.O_WRONLY)
 
 

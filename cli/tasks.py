@@ -31,7 +31,7 @@ def list_(
         str | None,
         typer.Option(
             "--for-user",
-            help="Only tasks that this person has, or may take as a candidate user or in one of the groups.",
+            help="Only tasks that this person has, or may claim as a candidate user or as a member of a group.",
         ),
     ] = None,
     groups: Annotated[

@@ -110,7 +110,7 @@ def set_(
     ] = None,
     tasks: Annotated[str | None, typer.Option("--tasks", metavar=NUMBER, help="Open tasks of people.")] = None,
     messages: Annotated[
-        str | None, typer.Option("--messages", metavar=NUMBER, help="Messages that are kept for later tokens.")
+        str | None, typer.Option("--messages", metavar=NUMBER, help="Messages that are stored for later tokens.")
     ] = None,
     definitions: Annotated[
         str | None,
@@ -119,7 +119,7 @@ def set_(
     schedules: Annotated[str | None, typer.Option("--schedules", metavar=NUMBER, help="Pending schedules.")] = None,
     as_json: Json = False,
 ) -> int:
-    """Set some of a tenant's own limits; the other limits stay, or are off if they were never set."""
+    """Set some of a tenant's own limits; other limits stay. A limit that was never set is off."""
     given_texts = (timers, payload_bytes, waiters, endpoints, rate, instances, tasks, messages, definitions, schedules)
     texts = dict(zip(LIMITS, given_texts, strict=True))
     given = {name: _read(name, text) for name, text in texts.items() if text is not None}

@@ -1,4 +1,4 @@
-"""The filter of timers that several commands share: its options, and whether it chooses one timer or many."""
+"""The options that filter timers, for several commands, and the choice between one timer and many."""
 
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -77,7 +77,7 @@ def takes_filter(command: Command) -> Command:
 def filter_of(
     tenant: str | None, given: GivenFilter, *, clock: ZoneInfo | None = None, needs_tenant: bool = False
 ) -> TimerFilter:
-    """Read a filter. Names and changes are searched within one tenant: the default tenant, unless a tenant is given.
+    """Read a filter; a search by name or by last change is within one tenant, by default the default tenant.
 
     errors:  Refusal  a text is not a moment, or a window ends before it begins
     """

@@ -63,7 +63,7 @@ def cancel(
     change = ChangeKind(CANCEL, states_of(state, CHANGEABLE), {"reason": reason})
     key = which.process_instance_key
     if key is not None and state is None and which == TimerFilter(process_instance_key=key):
-        # One statement cancels all timers, so that an occurrence created during a search is cancelled, too.
+        # One statement cancels all timers: a search first would miss an occurrence that is created after the search.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
     return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
 
@@ -129,7 +129,7 @@ def run_now(
 
 
 async def _run_once(session: Session, which: TimerRef, operation: str) -> str:
-    """Send the request again if its answer was lost; the operation keeps a schedule from running twice."""
+    """Send the request again if its answer was lost; the operation's name prevents a second run."""
     try:
         state, _ = await PAGE_RETRY.run(partial(run_timer, session, which, operation=operation))
     except StoreUnavailable as error:
