@@ -34,7 +34,7 @@ class SpawnBackoff:
 
 
 class StartWatch:
-    """Measure for how long no actor has started, while no keeper is left.
+    """Measure how long starts of actors have failed while no keeper lives.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -43,12 +43,12 @@ class StartWatch:
         self._since_s: float | None = None
 
     def learn(self, *, given_up: bool, has_keepers: bool, now_s: float) -> None:
-        """Record whether a start was given up, and whether a keeper lives."""
+        """Record whether the coordinator gave up a start, and whether a keeper lives."""
         if has_keepers:
             self._since_s = None
         elif given_up and self._since_s is None:
             self._since_s = now_s
 
     def failing_s(self, *, now_s: float) -> float:
-        """Return the time since the first start that was given up; 0: no start was given up."""
+        """Return the time since the first failed start; 0: no start has failed."""
         return 0.0 if self._since_s is None else now_s - self._since_s

@@ -1,4 +1,4 @@
-"""One turn for the keepers of one role: find the living keepers, decide, and act on the difference."""
+"""Run one pass of the reconcile loop for one role: find the living keepers, decide, and act."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from shardclock_server.sql.session import Session, StatementRefused
 
 
 class Crew:
-    """Keep the desired number of keepers of one role in one cluster, and share all slots among these keepers.
+    """Maintain the desired number of keepers of one role in one cluster, and distribute all slots among these keepers.
 
     `changed` is called when a keeper has ended. With `stand_by`, keepers run only while the cluster leads.
     """
@@ -45,8 +45,8 @@ class Crew:
         self._session = session
         self._cluster_id = cluster_id
         self._stand_by = stand_by
-        # A retired shard leaves its timers to other shards. A retired worker finishes its calls first. A shard that is
-        # retired because another cluster serves fires its leased timers first, so that no timer is late.
+        # A retired shard releases its timers for other shards. A retired worker first finishes its calls. If another
+        # cluster has taken over, a retired shard first fires its leased timers, so that no timer is late.
         self._finish_s = settings.finish_s if fleet.role == WORKER or stand_by is not None else 0.0
         self._log = log.bind(role=fleet.role)
         self._processes = KeeperProcesses(
@@ -60,7 +60,7 @@ class Crew:
         self._nodes: Sequence[str] = ()
 
     async def turn(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
-        """Make one turn: decide by the holders that were seen, and act.
+        """Run one pass: decide from the holders that were read, and act.
 
         errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the turn ended half way: call again
         """
@@ -71,9 +71,10 @@ class Crew:
         await self._act(plan_to_go(observed) if goes else plan(wanted, observed), leadership)
 
     async def turn_without_fleet(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
-        """End the silent holders, and give their slots to the other keepers; this needs Postgres, but no fleet.
+        """Without an answer of the fleet, end the silent holders, and assign their slots to other keepers.
 
-        While no keeper is supervised, this method changes nothing, because the owners of the holders are unknown.
+        If this coordinator supervises no keeper, the method changes nothing, because the owners of the holders are
+        unknown.
 
         errors:  StoreUnavailable, StatementRefused  the turn ended half way: call again
         """
@@ -127,7 +128,7 @@ class Crew:
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether the role has no keeper, and has given up starts for as long as another start may take."""
+        """Return whether the role has no keeper, and starts have failed for as long as another start may take."""
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
 
     def _observe(self, holders: Sequence[Holder]) -> Observed:
@@ -169,7 +170,9 @@ class Crew:
         return holders, silent
 
     async def _take_over(self, leadership: Leadership, seen: HoldersSeen) -> list[Holder]:
-        """End the holders that are lost, and drop the actors that are gone; these are killed after the assignment.
+        """End the lost holders, and drop the actors that have ended or are silent.
+
+        The kill follows after the assignment.
 
         shape:   returns the remaining holders of all clusters
         """
@@ -178,9 +181,9 @@ class Crew:
         gone = self._processes.gone()
         late = self._processes.overdue_to_start(mine)
         gone |= dict.fromkeys(late, NEVER_STARTED)
-        # These actors never registered, so end_holders() doesn't report them.
+        # These actors have no holder, so end_holders() doesn't report them.
         self.stats.takeovers.update(["never_started"] * len(late))
-        # `gone` now has each of our actors that has ended, is silent, or has never started.
+        # `gone` now has all actors of this cluster that have ended, are silent, or have never started.
         lost = lost_holders(
             holders,
             cluster_id=self._cluster_id,
@@ -200,8 +203,8 @@ class Crew:
     async def _end(self, lost: Mapping[int, str], leadership: Leadership) -> None:
         """End holders, each with the reason.
 
-        The statement ends holders only while our term lasts. Otherwise a coordinator that was frozen for longer than
-        its term could end holders that its successor has started.
+        The statement checks this coordinator's term, so that a coordinator that was frozen beyond its term can't end
+        the holders of its successor.
         """
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
             await self._cut_off([it.holder for it in ended])
@@ -209,7 +212,7 @@ class Crew:
             self._log.warning("took over", why={f"{it.holder:016x}": lost[it.holder] for it in ended})
 
     async def _cut_off(self, holders: Sequence[int]) -> None:
-        """End the sessions of holders, because a frozen process may have locked rows during a claim or a firing."""
+        """Terminate the Postgres sessions of holders, because a frozen process may have locked rows."""
         try:
             await cut_off(self._session, holders)
         except StatementRefused as error:
@@ -229,7 +232,7 @@ class Crew:
         self._backoff.learn_ages((it for it in ages_s.values() if everywhere or it >= STARTING_S), now_s=now_s)
 
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:
-        """Name our keepers that may be gone: silent keepers, and suspended keepers that are still silent."""
+        """Name our keepers that may be dead: silent keepers, and suspended keepers without a new heartbeat."""
         suspended = (name for name, holder in mine.items() if holder.suspended_at)
         return self._detector.silent(longer_than_s=self._settings.suspect_s) | self._detector.unheard(suspended)
 
@@ -239,13 +242,14 @@ class Crew:
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._processes.spawn(node_id)
             self.stats.started += 1
-        # A keeper without slots claims nothing more. It finishes its claimed timers and deliveries.
+        # A keeper without slots claims no more, and finishes its claimed timers and deliveries.
         self._processes.retire(self._processes.finished(todo.retire, finish_s=self._finish_s))
-        # This comes last: lost slots and new keepers must not wait for an actor that can't be killed.
+        # The kill is last, because an actor that can't be killed must not delay the assignment of slots and the new
+        # keepers.
         await self._processes.kill_dropped()
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
-        """Give all keepers their slots in one statement; False if this coordinator no longer leads."""
+        """Assign all slots in one statement; return False if this coordinator no longer leads."""
         assert leadership.leader is not None, "we lead"
         assigned = await assign(
             self._session,

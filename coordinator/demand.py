@@ -11,11 +11,10 @@ CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 
 @dataclass(frozen=True, slots=True)
 class ClusterLoad:
-    """The load: the upcoming and the overdue timers of the table, and the recent rate of records in the log.
+    """The load of a cluster: the upcoming and overdue timers in the table, and the recent rate of log records.
 
-    The table shows only a part of the future load: some timers are scheduled when they are due, and later occurrences
-    of schedules have no rows yet. The recent rate is the best estimate of both. The rate counts all records, so it is
-    too high if timers have targets or are cancelled."""
+    The table does not show timers that are scheduled for now, nor later occurrences of schedules; the recent rate
+    estimates both. The rate is too high if timers have targets or are cancelled, because it counts all records."""
 
     forecast: Forecast
     overdue: int
@@ -33,7 +32,7 @@ def shards_for(per_s: float, *, target_per_s: int) -> int:
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a rising number without delay, and a falling number only after it has stayed lower for `after_s`.
+    """Follow a number: up without delay, and down after the number has been lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-# A gap longer than this between two checks was a pause of the watcher, so it does not count as silence.
+# A longer gap between two checks is a pause of the coordinator, and no silence of a keeper.
 UNSEEN_S = 1.0
 
 
 @dataclass(slots=True)
 class _LastBeat:
-    """The last heartbeat of one keeper: when the watcher first saw it, and whether it replaced an earlier heartbeat."""
+    """The last heartbeat of one keeper: when it was first read, and whether an earlier heartbeat was known."""
 
     sign: datetime
     since_s: float
@@ -19,10 +19,10 @@ class _LastBeat:
 
 
 class FailureDetector:
-    """Measure by the watcher's own clock when each keeper's sign of life, its last heartbeat, changes.
+    """Measure by the coordinator's own clock how long each keeper's heartbeat has not changed.
 
-    Clocks of two machines are never compared. Time without information does not count as silence: just after an outage
-    of Postgres, or a pause of the watcher's machine, no keeper counts as silent.
+    The clocks of two machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine,
+    no keeper counts as silent.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -49,9 +49,9 @@ class FailureDetector:
         return {name for name, seen in self._seen.items() if looked_s - seen.since_s > longer_than_s}
 
     def silent_in_s(self, *, longer_than_s: float, now_s: float) -> float:
-        """Return the time until a further keeper reaches the limit of silence, if it sends no heartbeat.
+        """Return the time until another keeper becomes silent, if this keeper sends no heartbeat.
 
-        shape:   infinite if no further keeper can be silent, or without a check in the last `UNSEEN_S`
+        shape:   infinite without such a keeper, or without a check in the last `UNSEEN_S`
         """
         looked_s = self._looked_s
         if looked_s is None or now_s - looked_s > UNSEEN_S:

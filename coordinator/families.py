@@ -11,7 +11,7 @@ ROLE = Label("role", frozenset(ROLES))
 FLEET = Label("fleet", frozenset([RAY, LOCAL]))
 
 FAMILIES = (
-    Family("takeovers", "counter", "Lost keepers with work that other keepers took over.", (ROLE, REASON)),
+    Family("takeovers", "counter", "Lost keepers whose work other keepers took over.", (ROLE, REASON)),
     Family(
         "takeover_seconds",
         "histogram",

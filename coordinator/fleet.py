@@ -13,7 +13,7 @@ RAY, LOCAL = "ray", "local"  # the kinds of fleets
 
 
 class FleetUnavailable(Exception):
-    """The fleet gave no answer in time. Its keepers' state is unknown, so the caller must not start or end keepers."""
+    """The fleet gave no answer in time; the caller must not start or end keepers, because their state is unknown."""
 
 
 class KeeperHandle(Protocol):
@@ -26,7 +26,7 @@ class KeeperHandle(Protocol):
         """
 
     async def drain(self) -> None:
-        """Ask the keeper to hand back its leases, and wait for the end of this.
+        """Request that the keeper releases its leases, and wait for the answer.
 
         errors:  any  the keeper has ended, or can't be reached
         """

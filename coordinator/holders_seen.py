@@ -1,4 +1,4 @@
-"""One reading of all holders, which a turn uses for every role."""
+"""Read all holders once in a pass of the reconcile loop, for all roles."""
 
 import time
 from collections.abc import Sequence

@@ -35,7 +35,7 @@ class KeeperProcess:
 
     @property
     def is_draining(self) -> bool:
-        """Return whether the keeper is about to end, so that turns neither plan with this keeper nor drop it."""
+        """Return whether the keeper is draining; plans then ignore the keeper."""
         return self.drain is not None and not self.drain.done()
 
 
@@ -95,7 +95,7 @@ class KeeperProcesses:
     def learn_starts(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
         """Record which actors have become holders, and which actors are late.
 
-        shape:   the node of each actor that is late now and was not at the last call
+        shape:   the nodes of the actors that are late since this call
         """
         now_s = time.monotonic()
         for name, process in self._processes.items():
@@ -151,10 +151,9 @@ class KeeperProcesses:
         ]
 
     def finished(self, keepers: Sequence[KeeperState], *, finish_s: float) -> list[str]:
-        """Name the keepers that may end now: they hold no leases, or have had `finish_s` to finish their work.
+        """Name the keepers that may end now: keepers without leases, and keepers whose time `finish_s` is over.
 
-        Call this each turn with all keepers to retire. The time `finish_s` of a keeper starts again if one call leaves
-        the keeper out.
+        Call this in each pass with all keepers to retire; a keeper that is missing in one call gets a new `finish_s`.
         """
         now_s = time.monotonic()
         self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in keepers}
@@ -163,7 +162,7 @@ class KeeperProcesses:
     def retire(self, actor_names: Iterable[str]) -> None:
         """Begin to drain actors; each actor is killed when it has drained, or does not answer.
 
-        The turn does not wait for drains, because it must take over from dead keepers and renew the lead meanwhile.
+        The caller does not wait for drains, because it has to renew the lead and take over from dead keepers.
         """
         for actor_name in actor_names:
             process = self._processes[actor_name]
@@ -182,14 +181,14 @@ class KeeperProcesses:
         await self.kill_dropped()  # killed again if the first kill got no answer
 
     async def abandon(self) -> None:
-        """Break off the drains, because the coordinator ends; its keepers run on alone or under its successor."""
+        """Cancel the drains, because the coordinator ends; the keepers continue without it or under its successor."""
         drains = [process.drain for process in self._processes.values() if process.drain is not None]
         for drain in drains:
             drain.cancel()
         await asyncio.gather(*drains, return_exceptions=True)
 
     def drop(self, actor_names: Iterable[str]) -> None:
-        """Forget actors, which `kill_dropped` kills: most have ended already, and some only seem to have ended."""
+        """Forget actors that seem to have ended; `kill_dropped` kills them."""
         for actor_name in actor_names:
             process = self._processes.pop(actor_name)
             process.watch.cancel()
@@ -205,7 +204,7 @@ class KeeperProcesses:
             try:
                 await handle.kill()
             except BaseException:
-                self._dropped.append(handle)  # the others come first next time
+                self._dropped.append(handle)  # to the end of the list, so that the next call begins with other actors
                 raise
 
     def _watch_process(self, actor_name: str, handle: KeeperHandle, node_id: str) -> None:
@@ -229,5 +228,5 @@ class KeeperProcesses:
         try:
             self.drop([actor_name])
             await self.kill_dropped()
-        except FleetUnavailable as error:  # the next turn, or the stop, asks again
+        except FleetUnavailable as error:  # the next pass or the stop tries again
             self._log.warning("could not kill", actor=actor_name, error=str(error))

@@ -1,11 +1,12 @@
-"""Measure how well Ray's cluster uses the lead: how long no shard has served, and how often the lead has lapsed.
+"""Measure whether Ray's cluster uses the lead: how long no shard has served, and how often the lead has lapsed.
 
 units:   now_s in seconds of the monotonic clock
 """
 
 from shardclock.backoff import Backoff
 
-UNSEEN_S = 2.0  # an idle coordinator makes a turn each second: a longer gap is an outage of Postgres, or its own pause
+# an idle coordinator has a pass each second; a longer gap is an outage of Postgres, or a pause of this process
+UNSEEN_S = 2.0
 PAUSES = Backoff(
     10.0, 120.0
 )  # the pauses for a coordinator that freezes and wakes repeatedly; a freeze of 15 s ends Ray's host
@@ -29,14 +30,14 @@ class ServiceWatch:
         return now_s - self._served_s
 
     def forget(self) -> None:
-        """Begin the count again, because no keeper has reported."""
+        """Reset the time without a shard, because no keeper could report."""
         self._looked_s = 0.0
 
 
 class Lapses:
-    """Count how often the lead was given and then lapsed, and pause longer each time before the lead is given again.
+    """Count the lapses of a lead that Ray's cluster got.
 
-    A single lapse may be an accident, so it causes no pause.
+    Each lapse after the first doubles the pause before the next offer.
     """
 
     def __init__(self) -> None:

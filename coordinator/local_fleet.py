@@ -1,8 +1,8 @@
 """Keepers in processes of this machine, which a fork server starts.
 
 Each keeper is a child of the fork server, so it starts in milliseconds and shares the pages of the loaded modules. A
-pipe connects the coordinator to each keeper. A message asks the keeper to drain, and the end of the pipe tells each
-side that the other side has died.
+pipe connects the coordinator to each keeper. The coordinator requests a drain by a message. If one process dies, the
+other process reads the end of the pipe.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from shardclock_server.coordinator.fleet import LOCAL, FleetUnavailable, KeeperH
 from shardclock_server.coordinator.takeover import DIED
 from shardclock_server.sql.cluster.holders import LOCAL_NODE
 
-ANSWER_S = 5.0  # a fork takes milliseconds; the first one waits until the fork server has loaded its modules
+ANSWER_S = 5.0  # a fork takes milliseconds, but the first fork waits for the fork server's imports
 END_S = 2.0  # a killed process ends without delay, unless the kernel waits for a disk
 DRAIN = "drain"
 
@@ -42,7 +42,7 @@ class LocalKeeper:
         return self._why
 
     async def drain(self) -> None:
-        """Ask the keeper to hand back its leases, and wait for the end of its process.
+        """Request that the keeper releases its leases, and wait for the end of its process.
 
         errors:  OSError  the process has ended already
         """
@@ -73,7 +73,7 @@ class LocalKeeper:
 
 
 class LocalFleet:
-    """The keepers of one role on this machine. Only the coordinator that started these processes can find them."""
+    """The keepers of one role on this machine, known only to the coordinator that started their processes."""
 
     kind = LOCAL
 
@@ -110,4 +110,4 @@ class LocalFleet:
         return name, LocalKeeper(process, ours)
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Do nothing: there is only one machine."""
+        """Do nothing, because a local fleet has one machine."""

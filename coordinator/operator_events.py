@@ -53,7 +53,7 @@ class OperatorEvents:
         self._next_at_s = time.monotonic() + pause_s
 
     async def close(self) -> None:
-        """Cancel an observation that is under way, and close its connection."""
+        """Cancel a running observation, and close the connection."""
         if self._observing is not None:
             self._observing.cancel()
             await asyncio.wait([self._observing])

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from shardclock_server.sql.cluster.holders import WORKER
 
-CPUS_PER_SHARD = 1  # a busy shard uses about one core; its actor reserves none, so that it starts on a full node too
+# a busy shard uses about one core; its actor reserves no CPU, so that the actor can start on a full node
+CPUS_PER_SHARD = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class ClusterNode:
 
 
 def nodes_for(role: str, nodes: Sequence[ClusterNode], *, worker_resource: str | None) -> list[str]:
-    """Choose the nodes for the keepers of a role, where some nodes are for workers alone.
+    """Choose the nodes for the keepers of a role; some nodes may be reserved for workers.
 
     Workers run only on nodes that offer `worker_resource`: on other nodes the app can't be imported, and receivers
     can't be reached. The keepers of other roles run on these nodes only if there is no other node, because timers must

@@ -12,12 +12,12 @@ from operator import itemgetter
 
 @dataclass(frozen=True, slots=True)
 class KeeperState:
-    """One keeper of this cluster: starting while it has no holder, then serving until it is retired.
+    """One keeper of this cluster: it starts until it has a holder, and serves until it is retired.
 
-    A `suspect` keeper has been silent for a moment. A `suspended` keeper has this mark in the holders table, and the
-    other keepers have its slots. A `stalled` keeper should have started by now, and may still start. `started_s` is the
-    moment when the keeper's holder was first seen, in seconds of the monotonic clock. `held` is the number of leases
-    that the keeper reported in its last heartbeat.
+    A `suspect` keeper has been silent for a moment. A `suspended` keeper is marked in the holders table, and the other
+    keepers have its slots. A `stalled` keeper is late with its start. `started_s` is the moment when the keeper's
+    holder was first seen, in seconds of the monotonic clock. `held` is the number of leases that the keeper reported in
+    its last heartbeat.
     """
 
     actor_name: str
@@ -38,16 +38,16 @@ class KeeperState:
 
     @property
     def ready(self) -> bool:
-        """Return whether the keeper can be given slots."""
+        """Return whether the keeper can get slots."""
         return self.registered and not self.suspect
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The actual state: our actors, the nodes on which actors may stay, and the nodes that should get no new actors.
+    """The actual state: this cluster's actors, the usable nodes, and the nodes that should get no new actors.
 
-    `quarantined` is in the order of the ends of the quarantines. `foreign_holders` are holders of other
-    clusters that still keep slots from the time when their cluster led.
+    `quarantined` is in the order of the ends of the quarantines. `foreign_holders` are holders of a cluster that led
+    before, and that still have slots.
     """
 
     keepers: Sequence[KeeperState]
@@ -60,7 +60,7 @@ class Observed:
 class Plan:
     """The steps, in this order: assign, then spawn, then retire.
 
-    `assign` gives each holder its part of the slots; None: no slots. `assign` also contains the holders to `suspend` or
+    `assign` maps each holder to its range of slots; None: no slots. `assign` also contains the holders to `suspend` or
     `resume`.
     """
 
@@ -75,16 +75,14 @@ class Plan:
 def plan(wanted: int, observed: Observed) -> Plan:
     """Decide the steps that bring the fleet to `wanted` keepers, spread over its nodes.
 
-    The ready keepers share all slots. So a death leaves no slot without a keeper while the replacement starts, and a
-    new keeper gets its part as soon as it is ready. A keeper is moved if its node is leaving, or if its node has at
-    least two more keepers than another node. The replacement starts first; once it is ready, the old keeper is retired.
+    The ready keepers have all slots: after a death they get the dead keeper's slots, and a new keeper gets slots when
+    it is ready. A keeper is moved if its node is leaving, or if its node has at least two more keepers than another
+    node. The replacement starts first; when it is ready, the old keeper is retired. If an actor is slow to start, a
+    second actor starts on a better node; the faster actor serves, and the other actor is retired.
 
-    If an actor is slow to start, a second actor is started on a better node, if there is one. The actor that comes up
-    first serves, and the surplus actor is retired.
-
-    A suspect keeper is suspended: the other keepers share its slots and may take its claims. A suspect keeper is not
-    retired and not replaced, because it may only have paused. If all keepers are suspect, no keeper can take their
-    slots: the assignment stays as it is, and one more actor is started.
+    A suspect keeper is suspended: the other keepers get its slots and may claim its leased rows. A suspect keeper is
+    neither retired nor replaced, because its silence may be a short pause. If all keepers are suspect, the assignment
+    stays unchanged, and one more actor starts.
 
     shape:   `spawn` names a node for each new actor; empty if none is needed or no node can take one
     """
@@ -120,7 +118,7 @@ def plan(wanted: int, observed: Observed) -> Plan:
 
 
 def plan_to_go(observed: Observed) -> Plan:
-    """Decide which keepers to retire while another cluster leads, if keepers run only while their own cluster leads.
+    """For a cluster whose keepers run only while it leads: decide which keepers to retire while another cluster leads.
 
     A keeper is retired when the other cluster has taken its slots; until then the keeper serves these slots.
     """
@@ -128,7 +126,7 @@ def plan_to_go(observed: Observed) -> Plan:
 
 
 def _balanced(ready: Sequence[KeeperState], wanted: int) -> list[KeeperState]:
-    """Choose the keepers to keep: spread them evenly over the nodes, and prefer keepers that have slots.
+    """Choose the keepers that stay: spread them evenly over the nodes, and prefer keepers with slots.
 
     The first keeper of each node comes first, then the second keeper of each node, and so on.
     """
@@ -155,12 +153,12 @@ def _targets(observed: Observed) -> Sequence[str]:
 
 
 def _are_trusted(targets: Sequence[str], observed: Observed) -> bool:
-    """Return whether there are target nodes, all of them without doubt."""
+    """Return whether target nodes exist and none of these nodes is doubted."""
     return bool(targets) and _doubted(observed).isdisjoint(targets)
 
 
 def _doubted(observed: Observed) -> set[str]:
-    """Name the nodes in doubt: in quarantine, or with a keeper that is silent or slow to start."""
+    """Name the doubted nodes: nodes in quarantine, and nodes with a keeper that is silent or slow to start."""
     return {*observed.quarantined, *(keeper.node_id for keeper in observed.keepers if keeper.suspect or keeper.stalled)}
 
 
@@ -193,7 +191,7 @@ def _seniority(keeper: KeeperState) -> tuple[bool, int, str]:
 
 
 def _assignment(serving: Sequence[KeeperState], retire: Sequence[KeeperState]) -> dict[int, int | None]:
-    """Number the serving keepers, each with its old number if possible; return only the changes."""
+    """Assign slot ranges to the serving keepers, with few changes; return the changes."""
     count = len(serving)
     numbers: dict[int, int] = {}
     kept = {m.part: m for m in reversed(serving) if m.part is not None and m.part < count}

@@ -1,4 +1,4 @@
-"""The nodes that get no new actors for a while, because an actor on the node went silent or did not start."""
+"""Avoid nodes for a while on which an actor went silent or did not start."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ PROVED_S = 30.0  # after a keeper on the node has sent heartbeats for this time,
 
 
 class Start(NamedTuple):
-    """One start of an actor on a node: the time of the request, and the time when the actor started (None: not yet)."""
+    """One start of an actor on a node: the times of the request and of the start (None: not started)."""
 
     node_id: str
     asked_s: float
@@ -22,7 +22,7 @@ class Start(NamedTuple):
 
 
 def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
-    """Name the actors that have not started in time; the time counts from the last actor that started on their node.
+    """Name the actors that have not started within `limit_s` after the last start of an actor on the same node.
 
     A node where actors start one after another is slow, not broken.
 
@@ -41,7 +41,7 @@ def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) ->
 
 @dataclass(slots=True)
 class _NodeFailures:
-    """The failures of one node: the number in a row, the time of the last failure, and the end of the quarantine."""
+    """The failures of one node: consecutive failures, the time of the last failure, and the end of the quarantine."""
 
     failures: int
     failed_s: float
@@ -50,7 +50,7 @@ class _NodeFailures:
 
 
 class Quarantine:
-    """Avoid a node after a failure; each further failure doubles the time, until the node works again.
+    """Avoid a node after a failure; each further failure doubles the duration of the quarantine.
 
     An actor that starts on the node during its quarantine proves that the node works, so the quarantine ends. The
     node's failures are forgotten when keepers on it have sent heartbeats for `PROVED_S`.
@@ -62,9 +62,9 @@ class Quarantine:
         self._cases: dict[str, _NodeFailures] = {}
 
     def fail(self, node_ids: Iterable[str], *, now_s: float) -> None:
-        """Record the failures of nodes with actors that went silent, could not be reached, or did not start.
+        """Record failures of nodes: an actor on the node went silent, could not be reached, or did not start.
 
-        A failure on a node in quarantine does not count, because its cause is the failure that led to the quarantine.
+        A failure on a node in quarantine is ignored, because it probably has the same cause.
         """
         for node_id in node_ids:
             case = self._cases.get(node_id)

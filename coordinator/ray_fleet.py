@@ -12,7 +12,7 @@ from shardclock_server.coordinator.fleet import RAY, FleetUnavailable, KeeperHan
 from shardclock_server.coordinator.placement import ClusterNode, cpus_for, nodes_for
 from shardclock_server.coordinator.takeover import DIED, LEFT, UNREACHABLE
 
-ANSWER_S = 5.0  # Ray answers in milliseconds, or its head is lost
+ANSWER_S = 5.0  # Ray answers in milliseconds; a longer silence means that its head is lost
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Spawner:
     """Create the actors of a role; `cluster` provides their class and the arguments of its constructor.
 
-    Nodes that offer `worker_resource` to Ray are for workers alone (`coordinator.placement`).
+    Nodes that offer `worker_resource` to Ray are reserved for workers (`coordinator.placement`).
     """
 
     role: str
@@ -31,13 +31,13 @@ class Spawner:
     worker_resource: str | None = None
 
     def spawn(self, actor_name: str, node_id: str) -> Any:
-        """Ask Ray for a new actor on a node; a call of its `watch` shows whether it starts."""
+        """Request a new actor on a node from Ray; the actor's `watch` shows whether the actor starts."""
         return (
             ray.remote(self.actor_class)
             .options(
                 name=actor_name,
-                # The actor outlives the coordinator, but no timer depends on this. Ray never restarts the actor: a new
-                # actor is a new holder, and the coordinator decides the number of actors.
+                # The actor continues without the coordinator. Ray never restarts the actor, because the coordinator
+                # decides about new actors.
                 lifetime="detached",
                 max_restarts=0,
                 num_cpus=0,
@@ -66,7 +66,7 @@ class RayKeeper:
         return LEFT
 
     async def drain(self) -> None:
-        """Ask the actor to hand back its leases, and wait for the end of this.
+        """Request that the actor releases its leases, and wait for the answer.
 
         errors:  RayError  the actor has died, or can't be reached
         """
@@ -112,7 +112,7 @@ class RayFleet:
         return name, RayKeeper(await _ask(lambda: self._spawner.spawn(name, node_id)))
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Ask Ray's autoscaler, if there is one, for nodes for `shards` shards in all; 0 takes the request back.
+        """Request nodes for `shards` shards in total from Ray's autoscaler, if Ray has one; 0 withdraws the request.
 
         errors:  FleetUnavailable  no answer in time
         """
@@ -130,7 +130,7 @@ class RayFleet:
 
 
 async def _ask(question: Callable[[], T]) -> T:
-    """Call Ray in a thread: Ray's calls block, so a lost head would otherwise block the event loop."""
+    """Call Ray in a thread, because Ray's calls block and a lost head would block the event loop."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asyncio.to_thread(question)
@@ -139,7 +139,7 @@ async def _ask(question: Callable[[], T]) -> T:
 
 
 def _staying_nodes() -> list[ClusterNode]:
-    # Ray does not tell an actor that its node drains; only this internal table lists the draining nodes.
+    # Only this internal table of Ray lists the draining nodes; Ray sends an actor no notice.
     from ray._private.state import state
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The coordinator's reconcile loop, and one turn of it."""
+"""The coordinator's reconcile loop, and one pass (`turn`) of the loop."""
 
 import asyncio
 import secrets
@@ -42,11 +42,11 @@ def new_incarnation() -> int:
 
 
 class Reconciler:
-    """Bring the keepers of each role to the desired state; while another cluster leads, don't change the slots.
+    """Bring the keepers of each role to the desired state; assign slots only while this cluster leads.
 
-    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` names another cluster that has
-    precedence in the lead; then the keepers of this cluster run only while this cluster leads. `tell` gets a message
-    for the user when the lead has moved. `settled` is set after the first turn that left no keeper about to register.
+    `fleets` has a fleet for each role; `node_id` is the coordinator's node. `beside` names a cluster that leads if it
+    can; the keepers of this cluster then run only while this cluster leads. `tell` is called with a message for the
+    user when another cluster leads. `settled` is set after the first turn in which all started keepers have registered.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Reconciler:
         self._ask_again_s = 0.0
         self._retention = Retention(self._session, keep_days=settings.retention_days)
         self._events = OperatorEvents(self._session, settings)
-        # The forecast counts timers, so only the number of shards follows it. An operator scales the other roles.
+        # The forecast counts timers, so it determines the number of shards; an operator scales the other roles.
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
         self._scaling = Scaling(SHARD, settings, self._session, shards.ask_for_nodes)
         self._reporter = Reporter(settings.metrics_socket)
@@ -147,8 +147,7 @@ class Reconciler:
             await self._events.turn()
 
     async def _share_lead(self, ours: StandBy, seen: HoldersSeen, leadership: Leadership) -> Leadership:
-        """Take the lead from the cluster that `beside` names, or give that cluster the lead; tell the user which
-        keepers serve.
+        """Take the lead from the cluster `beside`, or give the lead to it; tell the user which keepers serve.
 
         errors:  StoreUnavailable  no answer in time
         """
@@ -169,7 +168,10 @@ class Reconciler:
 
     @property
     def _pause_s(self) -> float:
-        """Return the pause before the next turn: short while keepers start, because they have no slots until then."""
+        """Return the pause before the next turn.
+
+        The pause is short while keepers start, because they need slots soon.
+        """
         if self._is_starting:
             return min(STARTING_TURN_S, self._settings.reconcile_s)
         is_idle = (
@@ -186,7 +188,7 @@ class Reconciler:
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether no shard lives and none starts, although the fleet accepts requests for shards."""
+        """Return whether the fleet accepts requests for shards, but no shard lives and none starts."""
         return any(crew.is_stuck for crew in self._crews if crew.role == SHARD)
 
     @property
@@ -195,9 +197,9 @@ class Reconciler:
         return time.monotonic() < self._ask_again_s
 
     async def _turn_crews(self, leadership: Leadership, wanted: Mapping[str, int], seen: HoldersSeen) -> None:
-        """Let each crew act; while the fleet does not answer, limit each crew to steps without the fleet.
+        """Run a pass of each crew; while the fleet does not answer, run the passes that need no fleet.
 
-        errors:  FleetUnavailable  the fleet was asked, and has not answered
+        errors:  FleetUnavailable  the fleet did not answer
         """
         left = list(self._crews)
         unanswered: FleetUnavailable | None = None
@@ -214,16 +216,17 @@ class Reconciler:
             raise unanswered
 
     def stop(self, *, is_orphan: bool = False) -> None:
-        """Ask the loop to end; `run` then gives up the lead and drains every keeper.
+        """Request the end of the loop; `run` then gives up the lead and drains every keeper.
 
-        An orphan (its `up` was killed) lets its keepers fire until the keepers of the next `up` have the slots.
+        An orphan is a cluster whose `up` was killed: its keepers fire until the keepers of the next `up` have the
+        slots.
         """
         self._is_orphan = is_orphan and (self._is_orphan or not self._stopping)
         self._stopping = True
         self.wake()
 
     def lead_instead(self) -> None:
-        """Make a turn now, and lead from this turn on, because the host of the other cluster has ended."""
+        """Take the lead in a turn without delay, because the host of the other cluster has ended."""
         assert self._stand_by is not None, "this cluster stands by beside another one"
         self._stand_by.lose()
         self.wake()
@@ -270,8 +273,7 @@ class Reconciler:
         try:
             for crew in self._crews:
                 await crew.adopt()
-            # First list our holders, then make sure that we still lead. In this order the list can't contain a
-            # successor's holders.
+            # Read the holders before the check of the lead: in this order the list can't contain a successor's holders.
             there = {holder.holder for holder in await self._own_holders()}
             await self._lead()
             await resign(self._session, self._incarnation)

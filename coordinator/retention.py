@@ -15,8 +15,8 @@ from shardclock_server.sql.log.partitions import (
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
 EVERY_S = 3600.0  # days are made a week ahead, so once an hour is often enough
-RETRY_S = 60.0  # doubled after each failure: while a dump locks the log for hours, there are about ten tries
-DROPS_MAX = 5  # the limit of drops in one turn, because each drop locks the log for a moment
+RETRY_S = 60.0  # doubled after each failure; a dump can lock the log for hours
+DROPS_MAX = 5  # the limit in one turn, because each drop locks the log for a moment
 
 
 class Retention:

@@ -1,4 +1,4 @@
-"""Choose the number of keepers by a policy, which follows the upcoming timers of the tables ahead of time."""
+"""Choose the number of shards by a policy from the forecast of due timers."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from shardclock_server.sql.metrics.measures import EVER, count_due, readings_sca
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 NOW = timedelta(0)
-ASK_AGAIN_S = 60.0  # the request for nodes is repeated, because Ray forgets it when its head is lost
+ASK_AGAIN_S = 60.0  # the request for nodes is repeated, because Ray forgets the request when Ray's head is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class Scaling:
         return wanted if followed else before
 
     async def stand_by(self) -> None:
-        """Take back the request for nodes, when there is no policy or this coordinator does not lead."""
+        """Withdraw the request for nodes, because no policy exists or this coordinator does not lead."""
         self._forget(term=self._term)
         await self._ask(0)
 
     async def close(self) -> None:
-        """Cancel a reading that is under way, and close its connection."""
+        """Cancel a running read, and close the connection."""
         await self._end_reading()
         await self._session_of_readings.close()
 
@@ -95,13 +95,13 @@ class Scaling:
             self._reading = None
 
     def _forget(self, *, term: int) -> None:
-        """Forget past needs: needs under another leader, or without a policy, don't predict the present need."""
+        """Forget the earlier needs, because they come from another leader or another policy."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)
 
     def _last_reading(self) -> LoadReading | None:
-        """Return the result of the last reading once, and begin the next reading when it is due."""
+        """Return the result of the last read once, and begin the next read when it is due."""
         now_s, seen = time.monotonic(), None
         if self._reading is not None and self._reading.done():
             error = self._reading.exception()
@@ -150,7 +150,7 @@ class Scaling:
         return min(max(recent.follow(asked, now_s=time.monotonic()), policy.wanted_min), policy.wanted_max)
 
     async def _ask(self, shards: int) -> None:
-        """Ask the fleet for nodes for `shards`, when the number changes, and again after `ASK_AGAIN_S`."""
+        """Request nodes for `shards` from the fleet, when the number changes, and again every `ASK_AGAIN_S`."""
         asked, at_s = self._asked
         if shards == asked and not (shards and time.monotonic() > at_s + ASK_AGAIN_S):
             return

@@ -15,7 +15,7 @@ class CoordinatorSettings(BaseModel):
     metrics_socket: str | None = None
 
     reconcile_s: float = Field(
-        0.25, gt=0, description="between two turns; a death or a new scale begins the next turn immediately"
+        0.25, gt=0, description="the pause between two turns; a death or a new scale ends the pause"
     )
     leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
     suspect_s: float = Field(
@@ -26,14 +26,16 @@ class CoordinatorSettings(BaseModel):
         5.0, gt=0, description="an actor that has not registered by then is started on another node, too"
     )
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
-    drain_s: float = Field(3.0, gt=0, description="how long a keeper that was asked to drain is waited for")
-    finish_s: float = Field(
-        30.0, gt=0, description="how long a worker that is one too many, or on a leaving node, may finish its calls"
+    drain_s: float = Field(3.0, gt=0, description="the longest wait for a draining keeper")
+    finish_s: float = Field(30.0, gt=0, description="the time for a retired worker to finish its calls")
+    handover_s: float = Field(
+        5.0,
+        gt=0,
+        description="how long a stopping cluster fires for a cluster that takes over",
     )
-    handover_s: float = Field(5.0, gt=0, description="how long a cluster that stops fires on for one that stands by")
     forecast_s: float = Field(5.0, gt=0, description="between two reads of the forecast, if a policy of scale is set")
-    shards_ahead_s: float = Field(120.0, gt=0, description="how long before a spike its shards are there")
-    nodes_ahead_s: float = Field(300.0, gt=0, description="how long before a spike Ray's autoscaler is asked for nodes")
-    give_back_s: float = Field(300.0, gt=0, description="how long a need is remembered before shards are given back")
-    retention_days: int = Field(30, ge=1, description="how many past days of the command log are kept")
+    shards_ahead_s: float = Field(120.0, gt=0, description="how long before a spike the shards must be ready")
+    nodes_ahead_s: float = Field(300.0, gt=0, description="how long before a spike nodes are requested from Ray")
+    give_back_s: float = Field(300.0, gt=0, description="how long the number of shards stays after the need has fallen")
+    retention_days: int = Field(30, ge=1, description="how many past days the command log has")
     coordinator_timeout_s: float = Field(2.0, gt=0, description="for one statement: below the leader's lease")

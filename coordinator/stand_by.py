@@ -1,8 +1,8 @@
 """Decide which cluster leads: the local keepers, which stand by, or the cluster of Ray's keepers.
 
-The local keepers lead from the start. When `up` says that Ray's host is ready, and the desired number of keepers on the
-host's node have registered, Ray's cluster gets the lead. When the process that hosts Ray ends, the local cluster takes
-the lead back immediately, without waiting for the end of a lease: docs/decisions/0081-local-stand-by.md.
+The local keepers lead first. Ray's cluster gets the lead when `up` reports that Ray's host is ready, and the desired
+number of keepers have registered on the host's node. When the process that hosts Ray ends, the local cluster takes the
+lead immediately, without a wait for the end of the lease: docs/decisions/0081-local-stand-by.md.
 """
 
 import time
@@ -15,22 +15,21 @@ from shardclock_server.sql.cluster.holders import SHARD, Holder
 from shardclock_server.sql.cluster.leadership import Leadership, hand_over
 from shardclock_server.sql.session import Session, StoreUnavailable
 
-# the other coordinator takes the lead within 0.25 s; if it has died, our coordinator takes the lead back after this
-# time
+# the other coordinator takes an offered lead within 0.25 s; after this time this coordinator takes the lead back
 GIVEN_S = 3.0
 UNSERVED_S = 4.0  # longer than Ray takes to replace a single shard
 OVERDUE_S = 60.0  # Ray starts all keepers in a few seconds, if its nodes have the resources
 PATIENCE_S = 2.0  # a free lead is left to running keepers, because these serve sooner than keepers that must start
 
-LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are there"
+LOCAL_LEADS = "local keepers lead: they fire until Ray's keepers are ready"
 RAY_LEADS = "Ray's keepers lead: local keepers stand by"
-MISSING = "Ray has started, but not as many keepers as are wanted: until then local keepers lead"
+MISSING = "Ray has started, but some of its keepers are missing: until they start, local keepers lead"
 
 
 class StandBy:
-    """Move the lead between the own cluster and the cluster `beside`; a third cluster that leads keeps the lead.
+    """Move the lead between this cluster and the cluster `beside`; a third cluster that leads is left alone.
 
-    `orphans` are the holders of the other cluster that lived when its host ended.
+    `orphans` are the holders of the other cluster that were alive when its host ended.
     """
 
     def __init__(self, session: Session, cluster_id: str, *, beside: str, silent_s: float) -> None:
@@ -56,12 +55,12 @@ class StandBy:
         self._overdue_s = time.monotonic() + OVERDUE_S
 
     def forget_silence(self) -> None:
-        """Forget how long no shard has served, because no keeper could report."""
+        """Reset the time without a serving shard, because no keeper could report."""
         self._service.forget()
 
     @property
     def patience_s(self) -> float:
-        """Return the time for which a free lead is left to the other cluster."""
+        """Return how long this cluster leaves a free lead to the other cluster."""
         return PATIENCE_S if self._is_beside_ready else 0.0
 
     def led_s(self) -> float:
@@ -85,9 +84,9 @@ class StandBy:
             self.orphans = orphans
 
     async def take_unserved(self, seen: HoldersSeen, leadership: Leadership) -> bool:
-        """Take the lead if the other cluster has led without a living shard for a while; return whether it was taken.
+        """Take the lead if the other cluster has had no living shard for a while; return whether the lead was taken.
 
-        This is the case if Ray's host has not ended, but its Ray starts no shard.
+        This happens if Ray's host lives, but its Ray starts no shard.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -105,9 +104,9 @@ class StandBy:
         return frozenset(it.holder for it in seen.holders if it.cluster_id == self._beside)
 
     async def give_lead(self, seen: HoldersSeen, leadership: Leadership) -> bool:
-        """Give the lead to the other cluster if this one leads and the other is ready; return whether it moved.
+        """Give the lead to the other cluster when it is ready; return whether the lead moved.
 
-        A coordinator that hangs repeatedly gets the lead later each time; until then local keepers serve.
+        After each lapse of a given lead, the next offer is later; until then local keepers serve.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -118,14 +117,14 @@ class StandBy:
             self._overdue_s = None
         if not (leadership.leads and self._is_beside_ready and self._lapses.may_give(seen.read_s)):
             return False
-        # The coordinator of a lost Ray may wake up, so the lead is offered only to the coordinator of this Ray.
+        # The coordinator of a lost Ray may still run, so the offer names the coordinator of the present Ray.
         self._has_given = await hand_over(
             self._session, self._beside, lease_s=GIVEN_S, from_cluster=self._cluster_id, node_id=node_id
         )
         return self._has_given
 
     def _learn_lapse(self, now_s: float, leadership: Leadership) -> None:
-        """Count each lead that the other cluster got but did not take or renew."""
+        """Count a lead that this cluster offered and the other cluster did not take or renew."""
         if leadership.leads and self._has_given:
             self._has_given = False
             self._lapses.count(now_s)
@@ -145,10 +144,7 @@ class StandBy:
         return living_of(there, silent_s=self._silent_s)
 
     def news(self, now_s: float, leadership: Leadership) -> list[str]:
-        """Return the messages for the user after a turn: which keepers serve, and whether keepers of Ray are missing.
-
-        An offer of the lead has no message.
-        """
+        """Return the messages for the user after a turn: which keepers serve, and whether Ray's keepers are missing."""
         news = []
         if leadership.leads and self._overdue_s is not None and self._node_id is not None and now_s >= self._overdue_s:
             self._overdue_s = None

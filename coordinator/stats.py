@@ -11,7 +11,7 @@ from shardclock_server.metrics.families import REASON
 from shardclock_server.metrics.report import Histogram, MetricsReport, Sample
 from shardclock_server.sql.cluster.holders import SHARD, EndedHolder
 
-# The metric's label for the reason why a keeper is gone; any other reason has the label "other".
+# The metric's label for each reason of a keeper's end; other reasons have the label "other".
 REASONS = {DIED: "died", UNREACHABLE: "unreachable", SILENT: "silent", NEVER_STARTED: "never_started"}
 
 
@@ -62,7 +62,7 @@ def report(
 
     `ray_away_s` is None if the keepers do not stand by for Ray's keepers.
     """
-    released = sum(crew.released for crew in crews if crew.role == SHARD)  # only shards hold timers
+    released = sum(crew.released for crew in crews if crew.role == SHARD)  # only shards have timers
     return MetricsReport(
         source,
         samples=[

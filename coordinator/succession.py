@@ -1,4 +1,4 @@
-"""The orderly end of a cluster that leads: its keepers serve until another cluster has taken their slots."""
+"""End a leading cluster in order: its keepers serve until another cluster has taken their slots."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ LOOK_S = 0.1  # the time between two checks whether another cluster has taken th
 async def until_succeeded(session: Session, settings: CoordinatorSettings, *, cluster_id: str, is_orphan: bool) -> None:
     """Wait until another cluster has taken the slots of this cluster's keepers, for `handover_s` at most.
 
-    Without another cluster only an orphan waits, because the next `up` may be about to start.
+    Without another cluster, only a cluster whose `up` was killed waits, because the next `up` may start soon.
 
     errors:  StoreUnavailable  no answer in time
     """

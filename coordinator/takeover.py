@@ -1,6 +1,6 @@
 """Decide which holders are lost, so that other holders take over their timers and deliveries: pure functions.
 
-A keeper that is silent for a short time is not lost: `plan` suspends it, and other keepers get its slots.
+A short silence is no loss: `plan` suspends the keeper, and other keepers get its slots.
 """
 
 from collections.abc import Collection, Container, Mapping, Sequence
@@ -25,11 +25,10 @@ def lost_holders(
 ) -> dict[int, str]:
     """Decide which holders to end, each with the reason.
 
-    A holder is lost if its actor is gone. A holder of our cluster is also lost if its actor is unsupervised and a
-    supervised actor has registered. When Ray loses its head, the old keepers work on unsupervised, and no keeper could
-    take over from them until a new keeper has registered. The leader also ends silent holders of other clusters.
-    `orphans` are treated like unsupervised holders of our cluster, because their Ray has ended and our local cluster
-    takes over from it.
+    A holder is lost if its actor has ended. After a loss of Ray's head, the old keepers continue without supervision; a
+    holder of this cluster with an unsupervised actor is lost as soon as a supervised actor has registered. The leader
+    also ends silent holders of other clusters. `orphans`, the holders of an ended Ray from which the local cluster
+    takes over, are treated like unsupervised holders.
 
     shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` names actors of all
              clusters
@@ -53,8 +52,8 @@ def silent_holders(
 ) -> dict[int, str]:
     """Decide which holders to end while the fleet does not answer, each with the reason.
 
-    Only silence counts, because earlier reports of an actor's end may be wrong. A coordinator that does not lead ends
-    only keepers that it supervises.
+    Earlier reports of an actor's end are ignored, because they may be wrong. A coordinator that does not lead ends only
+    the keepers that it supervises.
 
     shape:   `silent` names actors of all clusters
     """

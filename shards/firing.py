@@ -23,7 +23,7 @@ def is_unplanned(timer: ClaimedTimer) -> bool:
 
 
 def planning_of(timer: ClaimedTimer) -> Planning:
-    """Compute the first occurrence of an unplanned schedule; its number follows the last number of the former rule.
+    """Compute the first occurrence of a new rule; occurrence numbers continue after the last number of the former rule.
 
     errors:  InvalidTimer  the schedule can't be read, or never occurs
     """
@@ -38,7 +38,7 @@ def planning_of(timer: ClaimedTimer) -> Planning:
 def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
     """Compute whether a timer fires, and for a schedule the occurrence that follows.
 
-    units:   now is Postgres's time or a little earlier, so that no future occurrence is skipped
+    units:   `now` is at most Postgres's time, so that no future occurrence is skipped
     errors:  InvalidTimer  the timer's schedule can't be read
     """
     if timer.schedule is None or timer.anchor is None or timer.anchor_occurrence is None:
@@ -77,7 +77,7 @@ class Leftover:
 
 
 def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
-    """Separate the timers that were sent too early from the timers with an unknown reason."""
+    """Split the timers that did not fire: timers that were sent too early, and timers with an unknown reason."""
     missing = [timer for timer in sent if timer.timer_key not in fired.timer_keys]
     return Leftover(
         early=[timer for timer in missing if timer.due_date > fired.server_now],

@@ -1,4 +1,4 @@
-"""Hand deliveries over to the workers of this machine, at most as many as the workers have granted places."""
+"""Pass deliveries to the workers of this machine, at most as many as these workers have places."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ TARGET = ClaimedDelivery._fields.index("target")
 
 @dataclass(eq=False)
 class NearWorker:
-    """A worker of this machine, with the places that it has granted over one connection."""
+    """A worker of this machine, with the number of deliveries (places) that the worker accepts over one connection."""
 
     unconfirmed: Unconfirmed
     socket: HandOverSocket | None = None
@@ -70,11 +70,11 @@ class DeliveryNotifier(Protocol):
     """The interface of `sql.notification_sender.NotificationSender`, which notifies workers of deliveries."""
 
     def want(self, new: int) -> None:
-        """Ask for a notification that `new` deliveries are there."""
+        """Request a notification of workers about `new` deliveries."""
 
 
 class Result(Protocol):
-    """The answer of a statement that fires: the number of its deliveries, and the deliveries that it handed over."""
+    """The result of a firing: how many deliveries it made, and which of them it claimed for workers."""
 
     @property
     def server_time(self) -> datetime:
@@ -95,8 +95,8 @@ ResultT = TypeVar("ResultT", bound=Result)
 class HandOver:
     """Keep a connection to each worker of this machine, and pass on the deliveries that were claimed for the worker.
 
-    Firing never waits for a worker. The next turn releases each delivery that could not be passed on, so that a worker
-    may claim the delivery immediately.
+    Firing never waits for a worker. If a delivery can't be passed on, the next turn of the loop releases the delivery
+    for all workers.
     """
 
     def __init__(self, session: Session, notifier: DeliveryNotifier) -> None:
@@ -119,7 +119,7 @@ class HandOver:
             del self._unconfirmed[gone]
 
     async def during(self, send: Callable[[Grants], Awaitable[ResultT]]) -> ResultT:
-        """Send a statement with the places that it may use; pass on the deliveries, and notify of unclaimed deliveries.
+        """Call `send` with the workers' free places; pass on the claimed deliveries, and notify of the others.
 
         errors:  the errors of `send`; deliveries that the statement may have claimed are free after their leases
         """
@@ -141,7 +141,7 @@ class HandOver:
         return result
 
     async def turn(self) -> float:
-        """Make one turn of the loop: connect to new workers, and release deliveries that could not be passed on.
+        """Run the loop once: connect to new workers, and release the deliveries that could not be passed on.
 
         units:   returns the seconds to wait before the next turn, unless `asked` is set
         errors:  StoreUnavailable  the next turn releases these deliveries

@@ -1,8 +1,8 @@
-"""The turns of due timers, if more timers are due than one statement fires.
+"""Alternate between groups of due timers, if more timers are due than one statement fires.
 
-The schedules of one tenant may become due again as soon as they have fired. So every second turn is for plain timers;
-in the other turns the tenants with due schedules alternate. So a tenant delays plain timers and other tenants'
-schedules by at most the tenant's own number of turns.
+The schedules of one tenant may become due again as soon as they have fired. So every second statement fires plain
+timers. The other statements serve the tenants with due schedules one after the other, so that no tenant delays the
+others for long.
 """
 
 import heapq
@@ -13,12 +13,12 @@ Entry: TypeAlias = tuple[float, int]  # the due moment of a timer, and the timer
 
 
 class Lanes:
-    """Keep the keys of due timers in a lane for plain timers and a lane for each tenant's schedules."""
+    """The keys of due timers, in one lane for plain timers and one lane for each tenant's schedules."""
 
     def __init__(self) -> None:
         self._plain: list[Entry] = []
         self._schedules: dict[str, list[Entry]] = {}
-        self._tenants: deque[str] = deque()  # each tenant that has a lane, in the order of the turns
+        self._tenants: deque[str] = deque()  # the tenants with a lane; the first one is served next
         self._is_plain_next = True
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""Retry leased timers that other transactions have locked, with one try for each transaction."""
+"""Retry leased timers whose rows other transactions have locked; each transaction needs one try."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,15 @@ from shardclock_server.sql.claims.claim import LeasedRow
 from shardclock_server.timers.model import ClaimedTimer
 
 RETRY_S = 0.05  # the time between two tries: a client's transaction usually lasts less
-TRIES_PER_S = 400  # for all lockers together: a try costs about 20 µs, so tries take about 1 % of a shard's time
+TRIES_PER_S = 400  # for all lockers together; a try takes about 20 µs, so all tries take about 1 % of a shard's time
 
 
 @dataclass(frozen=True, slots=True)
 class LockedRetry:
-    """The timers to send again: `now`, if the lock may be gone; `later`, one timer of each locker, after `later_s`."""
+    """The timers to retry: `now`, because the lock may be released.
+
+    `later`, one timer of each locker, after `later_s`.
+    """
 
     now: list[ClaimedTimer]
     later: list[ClaimedTimer]
@@ -20,22 +23,22 @@ class LockedRetry:
 
 
 class LockedTimers:
-    """Group the locked timers by locker, and try only the first timer of each group.
+    """Group the locked timers by locker, and retry the first timer of each group.
 
-    While the first timer is locked, all timers of its group are locked.
-    The locker of a row is the transaction (or multixact) number in the row's `xmax`. One transaction may lock all
-    timers that a shard leases, and trying each of 15,000 timers again and again would leave the shard no time for other
-    timers.
+    While the first timer of a group is locked, all timers of the group are locked.
 
-    A timer that is locked for longer than a lease is forgotten. Its lease is over, so a claim finds the timer after the
-    lock. A timer beyond `timers_max` is forgotten as well, and a claim finds the timer when its lease has ended.
+    The locker is the number in the row's `xmax`: a transaction or a multixact. One transaction may lock all 15,000
+    timers that a shard leases; retries of all these timers would take the shard's whole time.
+
+    A timer that is locked for longer than its lease is removed from the groups; a claim finds the timer after the lock.
+    The groups have at most `timers_max` timers; a claim finds any further timer after the end of its lease.
     """
 
     def __init__(self, *, lease_s: float, timers_max: int) -> None:
         self._lease_s = lease_s
         self._timers_max = timers_max
         self._lockers: dict[int, str] = {}  # by timer_key
-        # By locker, then by timer_key: when the timer was found locked, and the timer. Each group's first is tried.
+        # By locker, then by timer_key: the moment when the row was found locked, and the timer.
         self._groups: dict[str, dict[int, tuple[float, ClaimedTimer]]] = {}
 
     def __len__(self) -> int:
@@ -56,9 +59,9 @@ class LockedTimers:
         return LockedRetry(free, [first for first in firsts if first], max(RETRY_S, len(self._groups) / TRIES_PER_S))
 
     def _settle(self, timer_key: int, locker: str | None) -> list[ClaimedTimer]:
-        """Forget a timer unless the same locker still holds the timer's row.
+        """Remove a timer from its group, unless the locker is the same as before.
 
-        shape:   returns the timers of the old group, which may be free now
+        shape:   returns the other timers of the old group, whose rows may be unlocked now
         """
         before = self._lockers.get(timer_key)
         if before is None or before == locker:

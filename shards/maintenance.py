@@ -1,4 +1,4 @@
-"""A shard's work of each second: keep the connections to workers, and end pauses."""
+"""A shard's maintenance, once a second: connect to workers, and end pauses."""
 
 import asyncio
 import time
@@ -19,9 +19,9 @@ _log = structlog.get_logger("shardclock")
 
 
 class ShardMaintenance:
-    """Keep the connections to workers, and end the pauses of all slots, so that no pause depends on one shard.
+    """Connect to workers, and end pauses in all slots, so that no pause depends on one shard.
 
-    `claim_soon` is set when timers are pending again.
+    `claim_soon` is set when a pause has ended, because its timers may be due.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ShardMaintenance:
         errors:  StoreUnavailable  the next turn does the rest
         """
         wait_s = await self._hand_over.turn()
-        # Without slots the shard stands by, and during a hold no timer may become due in a copy of a database.
+        # A shard without slots ends no pause. During a hold, no pause ends, because the database may be a copy.
         if self._heartbeat.last.part is None or self._heartbeat.last.hold_reason is not None:
             return wait_s
         if time.monotonic() >= self._pauses_at_s:

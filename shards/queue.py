@@ -1,4 +1,4 @@
-"""The timers that a shard holds in memory, soonest first; due timers take turns (`shards.lanes`)."""
+"""The timers that a shard has leased, soonest first; due timers are in `shards.lanes`."""
 
 import asyncio
 import heapq
@@ -9,22 +9,19 @@ from shardclock_server.keepers.clock import seconds_of
 from shardclock_server.shards.lanes import Lanes
 from shardclock_server.timers.model import ClaimedTimer
 
-# A timer that is leased again leaves a stale entry in the heap. The heap is rebuilt when it has this many more entries
-# than twice the timers.
+# A second lease of a timer leaves a stale entry in the heap. The heap is rebuilt when it has more entries than twice
+# the timers plus this number.
 STALE_MAX = 1_000
-# In each second, starts of jobs fire only at this number of evenly spaced moments. A statement for ten starts costs
-# little more than a
-# statement for one, and a job that starts 16 ms later is not late. The number is a power of two, so that the moment is
-# exact, and never before the due date.
+# Starts of jobs fire at this number of moments in each second, so that one statement fires several starts; a delay of
+# 16 ms does not matter for a job. A power of two, because its fractions are exact as floating point numbers.
 STARTS_PER_S = 64
 
 
 class TimerQueue:
-    """Keep leased timers by the moment to fire them, and wake one waiting task when the soonest timer is due.
+    """A queue of leased timers by firing moment, which wakes one waiting task when the soonest timer is due.
 
-    The answer to the latest query replaces a timer's state; an answer to an earlier query does not. An earlier answer
-    may come late, after a slow statement or with a firing to be sent again. One task waits; any task may add timers.
-    Starts of jobs fire together if they are due one right after the other, unless `gathers_starts` is False.
+    The state of a timer comes from the latest query; a late answer of an earlier query is ignored. One task waits; any
+    task may add timers. With `gathers_starts`, starts of jobs that are due within milliseconds fire together.
     """
 
     def __init__(self, *, gathers_starts: bool = True) -> None:
@@ -38,9 +35,9 @@ class TimerQueue:
         return len(self._timers)
 
     def add(self, timers: Iterable[ClaimedTimer], *, not_before_s: float = 0.0) -> None:
-        """Hold timers until they are due.
+        """Add timers, to be fired when they are due.
 
-        units:   not_before_s in seconds since 1970, for timers that could not be fired just now
+        units:   `not_before_s`, in seconds since 1970, delays the retry of timers that could not be fired
         """
         soonest = self.soonest_s()
         for timer in timers:
@@ -86,7 +83,7 @@ class TimerQueue:
         return None
 
     def _pop_heap(self, now_s: float) -> list[tuple[float, int]]:
-        """Remove the due entries from the heap, and return them without stale entries; an entry may occur twice."""
+        """Remove the due entries from the heap; return them without stale entries. A timer may occur twice."""
         due: list[tuple[float, int]] = []
         heap, timers = self._heap, self._timers
         while heap and heap[0][0] <= now_s:

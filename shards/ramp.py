@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from shardclock_server.sql.claims.claim import Scan, ScanResult
 from shardclock_server.timers.bucket import Bucket
 
-BURST_S = 1.0  # a scan may take in one burst as many timers as the rate allows in this time
+BURST_S = 1.0  # the largest burst: the number of timers that the rate allows in this time
 
 
 @dataclass(slots=True)
 class Ramp:
-    """Limit the rate of the timers that an outage left.
+    """Limit the firing rate of timers that became overdue in an outage.
 
-    The rate is stored in Postgres, and every scan returns it. No timer may be taken before the first scan. When a
-    scan finds more timers of an outage than it can take, later scans take a share for each tenant instead of the oldest
-    timers of all tenants. The shares end when one round over all tenants has left no timer of an outage.
+    Postgres stores the rate, and every scan returns the rate; before the first scan the rate is 0. When a scan finds
+    more timers of an outage than it may lease, later scans lease an equal number for each tenant, until a round over
+    all tenants has left none.
     """
 
     per_s: int | None = 0
@@ -24,11 +24,10 @@ class Ramp:
     _found_more: bool = False
 
     def holds_back(self, batch: int, *, now_s: float) -> bool:
-        """Return whether ordinary scans must skip the timers of an outage, because the `outage` scan takes these
-        timers.
+        """Return whether ordinary scans must leave the timers of an outage to the `outage` scan.
 
-        Ordinary scans must skip these timers while the rate allows less than a whole batch, and while tenants get fair
-        shares."""
+        This is so while the rate is below a whole batch, and while the tenants get equal numbers.
+        """
         return self.catching_up or self.room(batch, now_s=now_s) < batch
 
     def room(self, batch: int, *, now_s: float) -> int:

@@ -7,24 +7,25 @@ from shardclock_server.shards.settings import ShardSettings
 from shardclock_server.sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
 from shardclock_server.sql.claims.scan_window import RotatingScan
 
-# A shard begins to fire directly (by the claim) at 2,000 timers a second that a claim can fire, and stops below 1,000:
-# see docs/decisions/0019-direct-firing.md.
+# A shard begins direct firing (the claim fires the timers) at 2,000 suitable timers a second, and stops below 1,000:
+# docs/decisions/0019-direct-firing.md.
 DIRECT_FROM_PER_S, DIRECT_UNTIL_PER_S = 2_000, 1_000
 DIRECT_S = 0.002  # the time between two claims while the shard fires directly
 RATED_S = 0.5  # the rate of firings is measured over at least this time
-# Full-scan period: own slots 0.5 s, all slots 10 s; longer when scans are slower than the pause between them.
+# The time in which scans read each slot once: own slots 0.5 s, all slots 10 s; slow scans need longer.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
-# A timer with a delay of zero is due before its transaction commits, and visible only after the commit. So a scan ahead
-# also reads due dates that passed at most this time ago. A scan for the newest timers finds timers that commit later.
+# A timer with a delay of zero is due before its transaction commits, so it is overdue when it becomes visible. A scan
+# ahead therefore also reads due dates that passed within this time. A "newest" scan finds timers that commit even
+# later.
 COMMIT_S = 0.125
 RECENT_S = 2.0  # an earlier scan has seen older due dates, or a full scan of the slot finds them
 LATE_MAX = 2.0  # a late scan catches up by reading more slots, at most this many times the planned number
-SLOW_S = 0.5  # a claim takes longer only if it reads past a million dead rows of fired timers, or if Postgres hangs
+SLOW_S = 0.5  # a claim that takes longer reads a million dead rows of fired timers, or Postgres hangs
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """One scan of a turn: `scan` without its window of slots, and the rotation that gives the window.
+    """One scan of a turn: the `scan` without its window of slots, and the rotation that chooses this window.
 
     units:   `turn_at_s` is the monotonic time at which the turn began; `every_s` is the time between two scans; None:
              the next scan begins when this scan ends
@@ -43,16 +44,14 @@ class ScanPlanner:
 
     `scans` chooses the scans and changes no state. Each scan begins with `begin`, and ends with `learn` or `fail`.
 
-    `has_backlog` means that the last scan left overdue timers in the table. Then overdue and upcoming timers are taken
-    in separate scans, so that a backlog of millions does not delay the timers of the next seconds. A scan for upcoming
-    timers ("ahead") also takes timers that became due since the previous scan ahead began, or at most `COMMIT_S` before
-    it. Otherwise these timers would wait at the end of the backlog. A scan for the newest overdue timers ("newest")
-    takes turns with it, and finds timers that commit even later after their due dates. A further scan takes the timers
-    of an outage, at the ramp's rate.
+    `has_backlog`: the last scan left overdue timers in the table. Separate scans then lease overdue and upcoming
+    timers, so that a backlog of millions does not delay upcoming timers. A scan for upcoming timers ("ahead") also
+    leases timers that became due since the previous scan ahead began, at most `COMMIT_S` before; otherwise these timers
+    would wait behind the backlog. Alternate scans for the newest overdue timers ("newest") find timers that commit even
+    later after their due dates. Another scan leases the timers of an outage, at the ramp's rate.
 
-    `direct` means that each second many timers become due that a claim can fire: plain timers, and schedules of a fixed
-    period. Leasing each of these timers beforehand would then cost more than scanning every few milliseconds for due
-    timers and firing the found timers at once.
+    `direct`: many timers become due each second that a claim can fire (plain timers, and schedules with a fixed
+    period). A scan every few milliseconds that fires the due timers then costs less than a lease of each timer.
     """
 
     settings: ShardSettings
@@ -78,7 +77,7 @@ class ScanPlanner:
 
     @property
     def pause_s(self) -> float:
-        """Return the pause before the next turn after a turn that left no timers to take."""
+        """Return the pause before the next turn, after a turn that left no timers."""
         return DIRECT_S if self.direct else self.settings.poll_s
 
     def rate(self, fired: int, *, now_s: float) -> None:
@@ -90,7 +89,7 @@ class ScanPlanner:
             self._fired, self._rated_at_s = 0, now_s
 
     def scans(self, *, held: int, now_s: float) -> list[PlannedScan]:
-        """Choose the scans of one turn; none while the queue has a whole batch more than `queue_max` timers.
+        """Choose the scans of one turn; no scan while the queue has `queue_max` timers and a batch more.
 
         units:   now_s in seconds of the monotonic clock
         """
@@ -139,7 +138,8 @@ class ScanPlanner:
         if planned.rotation is not None:
             planned.rotation.fail(now_s=now_s)
         if planned.scan.scope == "newest":
-            self._pass_backlog(planned)  # another scan without a pause would delay the other scans of the turn
+            # the backlog waits: another scan of it now would delay the other scans of the turn
+            self._pass_backlog(planned)
 
     def _pass_backlog(self, planned: PlannedScan) -> None:
         self.passed_at_s, self._is_newest_next = planned.turn_at_s, planned.scan.scope == "ahead"
@@ -147,9 +147,8 @@ class ScanPlanner:
     def _between_s(self, since_s: float) -> float:
         """Return the time by which this scan advances its rotation: the time since the last scan, at most two polls.
 
-        A late scan reads more slots, so that the rotation does not take longer on a busy machine. While the shard fires
-        directly, the rotation may take longer: each further slot in a scan would delay every timer of that scan, but a
-        longer rotation delays only timers that are written overdue.
+        A late scan reads more slots, so that the rotation takes the same time on a busy machine. Direct firing limits
+        this to two polls: each further slot delays every timer of the scan.
         """
         if self.direct and since_s < self.settings.poll_s:
             return DIRECT_S
@@ -159,17 +158,17 @@ class ScanPlanner:
         settings, since_s = self.settings, now_s - self.last_ahead_at_s
         batch = settings.claim_batch
         if not self.has_backlog:
-            # While the queue is full, scans take only overdue timers: plain overdue timers fire in the scan and need no
-            # place in the queue.
+            # While the queue is full, scans read overdue timers only: the scan itself fires plain timers, without the
+            # queue.
             horizon_s = settings.horizon_s if room >= batch and not self.direct else 0.0
             scan = Scan("own", horizon_s, batch, floor_s)
             return [PlannedScan(scan, now_s, self._own, self._between_s(since_s))]
         overdue = PlannedScan(Scan("own", 0.0, batch, floor_s), now_s, self._own)
         if now_s - self.passed_at_s < settings.poll_s:
             return [overdue]
-        # Many timers due at the same moment may have filled the queue. Half a batch of places is kept for timers with
-        # later due dates. Otherwise timers that become due later would be leased only after the firing of the whole
-        # backlog. The newest overdue timers fire in the scan even without free places.
+        # Timers that are due at the same moment may have filled the queue. Half a batch of places is reserved for later
+        # timers, which would otherwise be leased after the whole backlog has fired. A "newest" scan needs no places in
+        # the queue.
         ahead = min(batch, room + batch // 2)
         if ahead <= 0 or self._is_newest_next:
             passing = Scan("newest", 0.0, max(1, batch // 2), RAMP_AFTER_S)

@@ -7,17 +7,17 @@ from shardclock_server.sql.claims.claim import RAMP_AFTER_S
 
 
 class ShardSettings(KeeperSettings):
-    """All settings of one shard, which finds the database's address on its own node.
+    """All settings of one shard, without the database's address, which the shard finds on its node.
 
     `cluster.settings` reads the numbers from the environment, and checks the relations between these numbers.
     """
 
     poll_s: float = Field(
-        0.1, gt=0, description="between two claims: limits the lag of a timer that is due immediately"
+        0.1, gt=0, description="the pause between two claims, which limits the lag of a timer that is due immediately"
     )
     horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
     lease_s: float = Field(
-        10.0, gt=0, description="how long a lease lasts: after it, any shard may take a dead shard's timers"
+        10.0, gt=0, description="the duration of a lease; afterwards any shard may lease a dead shard's timers"
     )
     claim_batch: int = Field(4_200, gt=0, description="timers taken by one claim: five for each of 840 slots")
     fire_batch: int = Field(1_000, gt=0, description="timers fired by one statement: about 15 ms of work")

@@ -43,22 +43,21 @@ from shardclock_server.timers.refusal import InvalidTimer
 
 # The SQLSTATE of a duplicate key. The sequence is at fault, not the timer: docs/decisions/0032-key-and-moment.md.
 KEY_TAKEN = "23505"
-# After Postgres refuses a scan, overdue timers are leased before they are fired for this time, so that one bad row
-# fails alone.
+# After Postgres refuses a scan, scans only lease timers for this time, so that a bad row can't fail the firing of
+# others.
 CLAIM_ONLY_S = 10.0
-# An alarm is set again only if Postgres's time proves to be later than the estimate by more than this, because an
-# alarm is no more exact.
+# If the estimate of Postgres's time was wrong by more than this, the alarm is set again; a smaller error is within the
+# precision of the alarm.
 ALARM_SLACK_S = 0.001
-# The minimum time between the begins of two claims that notifications start, and a factor: the time is also at least
-# four times the duration of the last claim of this kind. So these claims take at most a quarter of a shard's time,
-# regardless of the number of clients.
+# The minimum time between two claims that notifications start. A factor: the time is also at least four times the
+# duration of the last such claim, so that these claims take at most a quarter of a shard's time.
 NOTIFIED_S, NOTIFIED_SHARE = 0.01, 4.0
 
 
 class Shard(Keeper):
     """Lease and fire the timers of one shard, until the shard is drained or declared dead."""
 
-    gathers_starts = True  # starts of jobs fire together if they are due one right after the other
+    gathers_starts = True  # starts of jobs that are due within milliseconds fire together
     measures_lags = True  # scans measure lags for the metrics
 
     def __init__(
@@ -70,7 +69,7 @@ class Shard(Keeper):
         self._claims, self._fires = registration.session("claims"), registration.session("fires")
         super().__init__(registration, settings, self._claims)
         self._settings = settings
-        # A client that schedules a timer for now may notify the shards, so that the timer need not wait for a poll.
+        # A client that schedules a timer for now notifies the shards, so that the timer does not wait for a poll.
         self._notifications = registration.listener(DUE)
         self._record_notifications = registration.notification_sender(notify_of_records, to="consumers")
         self._delivery_notifications = registration.notification_sender(notify_of_deliveries, to="workers")
@@ -113,7 +112,7 @@ class Shard(Keeper):
             self._claim_soon.set()
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: scan if the holder is registered; no pause if more timers may be due."""
+        """Run the claim loop once: scan if the holder is registered; return no pause if more timers may be due."""
         self._claim_soon.clear()
         if not self._heartbeat.began:
             return self._settings.poll_s
@@ -136,9 +135,8 @@ class Shard(Keeper):
     async def fire_turn(self) -> float:
         """Make one turn of the fire loop: wait until the soonest timer is due, then fire all due timers.
 
-        The first turn of a registered holder prepares the connection. A shard that stands by fires its first timer
-        when its cluster gets the lead. Opening the connection and planning the statement would delay this timer by
-        50 ms, and by more on a busy machine.
+        The first turn of a registered holder opens the connection and plans the statement, because this would delay the
+        shard's first timer by 50 ms or more.
         """
         if not self._heartbeat.began:
             return self._settings.poll_s
@@ -158,7 +156,7 @@ class Shard(Keeper):
             try:
                 await self._fire(due)
             except BaseException as error:
-                # The outcome is unknown. Sending the same timers again is safe: timers that have fired match no row.
+                # The outcome is unknown. A second firing of the same timers is safe: a fired timer has no row.
                 self._queue.add(due)
                 # for example, the payloads are large: a smaller batch may fire in time
                 if isinstance(error, StoreTooSlow):
@@ -167,14 +165,17 @@ class Shard(Keeper):
             self._fire_batch = min(self._settings.fire_batch, 2 * self._fire_batch)
 
     async def _wait_for_release(self, due: Sequence[ClaimedTimer]) -> None:
-        """Try timers again after the next heartbeat: the hold may be over, and a forgotten timer waits for a lease."""
+        """Retry these timers after the next heartbeat, when the hold may be over.
+
+        Without a retry they would wait for the end of their leases.
+        """
         now_s = self._clock.now_s()
         held, forgotten = held_and_forgotten(due, now_s=now_s, lease_s=self._settings.lease_s)
         self._queue.add(held, not_before_s=now_s + self._settings.heartbeat_s)
         await self._sort_out(forgotten, [])
 
     async def _recall(self) -> None:
-        """After a claim's lost answer, read the shard's leased timers, which no other shard can fire."""
+        """After a claim without an answer, read the timers that this shard has leased: no other shard can fire them."""
         if self._answer_lost:
             horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
             self._queue.add(await leased_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
@@ -246,10 +247,7 @@ class Shard(Keeper):
         await self._sort_out(timers, left.unexplained)
 
     async def _refuse(self, timer: ClaimedTimer, error: Exception) -> None:
-        """Let a timer that can't be fired fail alone.
-
-        The timer is paused if its data are at fault; otherwise its lease ends.
-        """
+        """Remove a timer that can't be fired: pause the timer if its data are the cause, otherwise end its lease."""
         self.stats.refused += 1
         await self._sort_out([timer], [])  # releases the timers that wait behind this timer
         refused = values_at_fault(error)
@@ -258,7 +256,10 @@ class Shard(Keeper):
         self._log.error("timer refused", timer_key=timer.timer_key, paused=paused, error=one_line(error))
 
     async def _sort_out(self, sent: Sequence[ClaimedTimer], timer_keys: Sequence[int]) -> None:
-        """Read why timers did not fire: keep timers with a locked row, drop timers that this shard no longer leases."""
+        """Read why timers did not fire.
+
+        Retry timers with a locked row, drop timers that this shard no longer leases.
+        """
         held = await still_leased(self._fires, self.holder, timer_keys) if timer_keys else []
         self.stats.locked += len(held)
         self.stats.fenced += len(timer_keys) - len(held)

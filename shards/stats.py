@@ -23,7 +23,8 @@ COUNTERS = {
     "timers_refused": "refused",
     "occurrences_skipped": "skipped",
 }
-# During a backlog a shard measures one of this number of scans: measuring costs a twentieth of a scan's time.
+# During a backlog a shard measures one scan out of this number, because a measurement takes a twentieth of a scan's
+# time.
 MEASURED_OF_BACKLOG = 5
 
 Kind = tuple[Scope, float | None]
@@ -31,11 +32,10 @@ Kind = tuple[Scope, float | None]
 
 @dataclass(slots=True)
 class LagHistograms:
-    """Lag histograms of the fired timers, by target, type, and whether they were scheduled ahead or late.
+    """Lag histograms of fired timers, by target and type, separately for timers that were scheduled ahead or late.
 
-    During a backlog only some scans are measured. The timers of a backlog are all about equally late, so an unmeasured
-    scan counts as the last measured scan of its kind. The kinds are kept apart, because
-    an outage's timers are much later than timers that are just overdue.
+    During a backlog, an unmeasured scan counts like the last measured scan of its kind, because the timers of a backlog
+    are about equally late. Scans of an outage are a separate kind, because their timers are much later.
     """
 
     counts: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)

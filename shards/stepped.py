@@ -20,8 +20,8 @@ class SteppedShard(Shard):
     async def step(self, slot: int | None = None) -> None:
         """Fire the due timers of one slot or of all: the claim fires plain timers; schedules are leased, then fired.
 
-        No timer is leased ahead, and no timer counts as left by an outage, because the clock stops until all timers
-        have fired.
+        No timer is leased ahead, and no timer is treated as overdue from an outage, because the clock stops until all
+        timers have fired.
 
         errors:  StoreUnavailable  the outcome is unknown: the next step fires the remaining timers
         """
@@ -34,7 +34,8 @@ class SteppedShard(Shard):
         try:
             await self._scan(everything_due)
         except StatementRefused:
-            await self._scan(everything_due)  # from now on scans only lease, so that a faulty timer fails alone
+            # further scans only lease, so that a faulty timer can't fail the firing of others
+            await self._scan(everything_due)
         await self._fire_due()
 
     async def end(self) -> None:

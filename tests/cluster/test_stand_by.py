@@ -109,7 +109,7 @@ def test_local_keepers_fire_while_a_lost_ray_is_started_again(up: TwoKinds) -> N
     until(lambda: up.fired() == 300, "all timers to fire")
     assert up.worst_lag_s() < LATE_S
     assert up.verdict()[1] == 300
-    assert "local keepers lead: they fire until Ray's keepers are there" in up.said
+    assert "local keepers lead: they fire until Ray's keepers are ready" in up.said
 
 
 def test_an_orderly_end_of_ray_s_host_makes_no_timer_late(up: TwoKinds) -> None:
