@@ -8,7 +8,13 @@ from shardclock_server.service.bulk_run import BulkBroken, BulkProgress, BulkRun
 from shardclock_server.service.operation_verbs import PAUSE, RESUME, change_keys
 from shardclock_server.service.operations import record_done
 from shardclock_server.service.pauses import Pause
-from shardclock_server.sql.clients.search import TimerFilter, find_keys, find_timers_of_system
+from shardclock_server.sql.clients.search import (
+    TimerCount,
+    TimerFilter,
+    count_timers,
+    find_keys,
+    find_timers_of_system,
+)
 from shardclock_server.sql.clients.verbs import end_of_pause
 from shardclock_server.sql.operations.operations import Counts, NewOperation
 from shardclock_server.sql.retry import StoreRetry
@@ -80,6 +86,20 @@ class BulkChange(BulkRun):
         if self.change.pause is not None:
             self.change = await _with_end(session, self.change, self.change.pause)
         await self.find_all(self._pages(session), progress)
+
+    async def count(self, session: Session, *, most: int) -> TimerCount:
+        """Count the timers without their keys, at most `most` of them.
+
+        errors:  StoreUnavailable  no answer in time
+                 InvalidTimer      two filters of names
+        """
+        matched = left_out = 0
+        for state in self.change.states:
+            found = await count_timers(session, state, self.wanted, most=most - matched - left_out)
+            matched, left_out = matched + found.matched, left_out + found.left_out
+            if not found.is_whole:
+                return TimerCount(matched, left_out, is_whole=False)
+        return TimerCount(matched, left_out, is_whole=True)
 
     @property
     def page_size(self) -> int:

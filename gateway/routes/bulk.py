@@ -29,11 +29,13 @@ from shardclock_server.service.bulk_run import BulkBroken
 from shardclock_server.service.moves import destination_of
 from shardclock_server.service.operation_verbs import CANCEL, PAUSE, RESCHEDULE, RESUME
 from shardclock_server.service.pauses import Pause, read_until
+from shardclock_server.sql.clients.search import TimerCount
 from shardclock_server.sql.clients.verbs import Shift
 from shardclock_server.timers.refusal import InvalidTimer, shortened
 from shardclock_server.timers.schedule import MissedChoice
 
 CHANGED_MAX = 100_000  # timers changed by one request
+COUNTED_MAX = 100_000  # timers that a page counts
 BEGUN_MAX = 1_000_000  # timers of an operation that gateways continue: their keys have 8 MB
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
@@ -117,17 +119,30 @@ for _verb, _sentence in (
     _add_route(_verb, _sentence)
 
 
-async def count_timers(
-    request: Request, caller: Caller, verb: str, asked: BulkChangeRequest, *, most: int = CHANGED_MAX
-) -> TimersCountedAnswer:
+async def count_timers(request: Request, caller: Caller, verb: str, asked: BulkChangeRequest) -> TimersCountedAnswer:
     """Count the timers that a bulk change would affect, and make the token for the change.
 
     errors:  as `change_counted`
     """
     bulk = BulkChange(actor_of(request, caller), asked.filter.filter_of(caller), _change_of(verb, asked, operation=""))
-    await _run(request, caller, bulk, _MatchLimit(most), dry_run=True)
+    await _run(request, caller, bulk, _MatchLimit(CHANGED_MAX), dry_run=True)
     token = _CountToken.of(bulk.matched, _identity_of(caller, verb, asked)).token
     return TimersCountedAnswer(matched=bulk.matched, token=token, left_out=bulk.left_out)
+
+
+async def count_for_page(
+    request: Request, caller: Caller, verb: str, asked: BulkChangeRequest
+) -> tuple[TimerCount, str]:
+    """Count the timers of a bulk change up to `COUNTED_MAX`, and make the token for `begin_counted`.
+
+    errors:  InvalidTimer      a parameter is refused
+             StoreUnavailable  no answer in time
+    """
+    bulk = BulkChange(actor_of(request, caller), asked.filter.filter_of(caller), _change_of(verb, asked, operation=""))
+    async with gateway_of(request).pool.session(caller.tenants) as session:
+        count = await bulk.count(session, most=COUNTED_MAX)
+    accepted = count.matched if count.is_whole else BEGUN_MAX
+    return count, _CountToken.of(accepted, _identity_of(caller, verb, asked)).token
 
 
 async def change_counted(
@@ -155,14 +170,15 @@ async def change_counted(
 async def begin_counted(
     request: Request, caller: Caller, verb: str, asked: BulkChangeRequest, token: str | None
 ) -> BulkChange:
-    """Find the timers that were counted with the token, and begin the operation that gateways then continue.
+    """Find the timers of the count's filter, and begin the operation that gateways then continue.
 
     A second request with the token finds the operation of the first one.
 
     errors:  as `change_counted`
     """
     counted = _CountToken.read(token, _identity_of(caller, verb, asked))
-    by = actor_of(request, caller, expected=counted.matched, request_id=uuid5(NAMESPACE_OID, counted.token))
+    expected = counted.matched if counted.matched < BEGUN_MAX else None
+    by = actor_of(request, caller, expected=expected, request_id=uuid5(NAMESPACE_OID, counted.token))
     bulk = BulkChange(by, asked.filter.filter_of(caller), _change_of(verb, asked, operation=counted.token))
     async with gateway_of(request).pool.session(caller.tenants) as session:
         await bulk.find(session, _MatchLimit(counted.matched))

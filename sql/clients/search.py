@@ -235,6 +235,26 @@ async def find_keys(session: Session, state: str, wanted: TimerFilter, *, size: 
     return [row[0] for row in rows]
 
 
+class TimerCount(NamedTuple):
+    """Counted timers that clients can change, and timers of jobs and processes; `is_whole` False: or more."""
+
+    matched: int
+    left_out: int
+    is_whole: bool
+
+
+async def count_timers(session: Session, state: str, wanted: TimerFilter, *, most: int) -> TimerCount:
+    """Count PENDING or PAUSED timers, at most `most` of them.
+
+    errors:  StoreUnavailable  no answer in time
+             InvalidTimer      two filters of names
+    source:  sql/functions/timers/count_timers.sql
+    """
+    _check_names(wanted, None, None, of_ended=False)
+    ((matched, left_out),) = await session.call("count_timers", state=state, **asdict(wanted), timers_max=most)
+    return TimerCount(matched, left_out, is_whole=matched + left_out < most)
+
+
 async def find_timers_of_system(session: Session, timer_keys: Sequence[int]) -> set[int]:
     """Find the given timers that belong to jobs and processes; clients can't change them.
 

@@ -64,6 +64,7 @@ CALLS = (
     "select shardclock.reschedule_timer(name => 'n', schedule => 'R/2031-01-31T09:00/P1D', zone => 'CET')",
     "select shardclock.run_timer(name => 'none')",
     "select count(*) from shardclock.find_keys(tenant_id => 'default')",
+    "select of_clients from shardclock.count_timers(tenant_id => 'default')",
     "select shardclock.cancel_timer(name => 'n')",
     "select shardclock.add_job('extra', 'refresh', every => interval '1 hour 0.1 second')",
     "select shardclock.apply_job('{\"name\": \"made\", \"function\": \"app:refresh\", \"every_s\": 0.1234567890123}')",

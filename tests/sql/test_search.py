@@ -14,7 +14,14 @@ import pytest
 from shardclock.api.refusals.timers import NEEDS_ONE_NAME
 from shardclock_server.sql.clients import search
 from shardclock_server.sql.clients.history import TimerState, find_timer
-from shardclock_server.sql.clients.search import PageLimits, TimerFilter, find_keys, find_timers
+from shardclock_server.sql.clients.search import (
+    PageLimits,
+    TimerCount,
+    TimerFilter,
+    count_timers,
+    find_keys,
+    find_timers,
+)
 from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, pause_timers, run_timer
 from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.timers.refusal import InvalidTimer
@@ -189,10 +196,24 @@ async def test_every_filter_alone_and_combined_finds_its_timers_in_order_and_onc
                 assert await all_pages(client, state, wanted, size=size) == expected, (state, wanted, size)
                 if state in {PENDING, PAUSED}:
                     assert await all_keys(client, state, wanted, size=size) == sorted(it.timer_key for it in expected)
+                    assert await count_timers(client, state, wanted, most=1_000) == TimerCount(len(expected), 0, True)
                 found += len(expected)
 
     assert {it.state for it in timers} == set(STATES) - {ENDED}
     assert found > 1_000
+
+
+async def test_a_count_ends_at_its_limit_and_leaves_out_timers_of_processes(client: HolderClient) -> None:
+    await add_timers(client.dsn, 7, f"'{START}'::timestamptz")
+    await query(client.dsn, "update shardclock.timers set target = 'process:instance' where timer_key <= 2")
+
+    counts = [await count_timers(client.session, PENDING, TimerFilter(), most=most) for most in (8, 7)]
+
+    assert counts == [TimerCount(5, 2, is_whole=True), TimerCount(5, 2, is_whole=False)]
+    with pytest.raises(InvalidTimer, match="give only one of"):
+        await count_timers(client.session, PENDING, TimerFilter("a", name_contains="b", name_prefix="c"), most=10)
+    with pytest.raises(StatementRefused, match="state 'ENDED' is unknown here: use PENDING or PAUSED"):
+        await count_timers(client.session, "ENDED", TimerFilter(), most=10)
 
 
 @pytest.mark.parametrize("state", [PENDING, PAUSED])

@@ -98,6 +98,7 @@ async def test_a_client_with_a_hostile_path_schedules_changes_and_finds_timers(c
     )
     assert {row["name"] for row in found} == {"a", "b", "c", "d"}
     assert await ask("find_keys(name_prefix => 'c', tenant_id => 'default')")
+    assert await ask("count_timers(name_prefix => 'c', tenant_id => 'default')")
 
 
 async def test_the_rules_of_a_row_use_postgres_s_own_operators(client: asyncpg.Connection) -> None:

@@ -217,3 +217,35 @@ async def test_a_page_of_keys_reads_only_the_matching_rows(
     assert it.found == most.found
     assert it.rows <= most.rows
     assert set(most.indexes) <= set(it.indexes)
+
+
+# The counts: a common filter reads the rows up to the limit, a rare filter reads its own rows.
+COUNTS: dict[str, tuple[str, TimerFilter, int]] = {
+    "all": (PENDING, TimerFilter(), 2 * PAGE),
+    "big_tenant": (PENDING, TimerFilter("big"), 2 * PAGE),
+    "soon": (PENDING, TimerFilter(due_before=datetime.now(UTC) + timedelta(days=15)), 4 * PAGE),
+    "small_tenant": (PENDING, TimerFilter(tenant_id="tenant-7"), 2 * PAGE),
+    "name": (PENDING, TimerFilter("big", name_prefix="order-1234"), 11),
+    "no_target": (PENDING, TimerFilter(target="nowhere"), 0),
+    "paused": (PAUSED, TimerFilter("big"), PAGE),
+}
+
+
+@pytest.mark.parametrize(("state", "wanted", "most"), COUNTS.values(), ids=COUNTS)
+async def test_a_count_reads_few_more_rows_than_its_limit(
+    crowded: str, state: str, wanted: TimerFilter, most: int
+) -> None:
+    arguments = {key: it for key, it in asdict(wanted).items() if it is not None}
+    named = ", ".join(f"{name} => ${number}" for number, name in enumerate(["timers_max", "state", *arguments], 1))
+    connection = await asyncpg.connect(crowded)
+    try:
+        async with connection.transaction():
+            counted = await connection.fetchval(
+                f"select of_clients from shardclock.count_timers({named})", PAGE, state, *arguments.values()
+            )
+            read = await connection.fetchval(READ)
+    finally:
+        await connection.close()
+
+    assert counted <= PAGE
+    assert read <= most

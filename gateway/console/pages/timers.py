@@ -19,13 +19,7 @@ from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
-from shardclock_server.gateway.routes.bulk import (
-    BEGUN_MAX,
-    BulkChangeRequest,
-    BulkFilter,
-    begin_counted,
-    count_timers,
-)
+from shardclock_server.gateway.routes.bulk import BulkChangeRequest, BulkFilter, begin_counted, count_for_page
 from shardclock_server.gateway.routes.finding import STATES, TimersQuery, find_page
 from shardclock_server.service.missed_count import MissedCount, read_missed, sum_missed
 from shardclock_server.sql.clients.search import Page
@@ -141,7 +135,7 @@ def _add_bulk_route(verb: str) -> None:
         if not dry_run:
             bulk = await begin_counted(request, caller, verb, form.request(), form.token)
             return begun(request, bulk, url_of(request, "/timers", **form.filter_fields()))
-        count = await count_timers(request, caller, verb, form.request(), most=BEGUN_MAX)
+        count, token = await count_for_page(request, caller, verb, form.request())
         return page(
             request,
             caller,
@@ -152,6 +146,7 @@ def _add_bulk_route(verb: str) -> None:
             participle=CHANGED[verb],
             state=form.state or CHANGED_STATES[verb],
             count=count,
+            token=token,
             form=form,
             chosen=form.filter_fields(),
             missed=await _missed_of(gateway_of(request), caller, form) if verb == "resume" else None,

@@ -12,6 +12,7 @@ import pytest
 from asyncpg.connection import LoggedQuery
 
 from shardclock_server.gateway.console import caching
+from shardclock_server.gateway.routes.bulk import COUNTED_MAX
 from shardclock_server.sql.session import CLIENT_PLANS
 from tests.support.console import Browser, browsing
 from tests.support.factories import query, value
@@ -122,6 +123,7 @@ async def test_each_count_is_the_count_of_postgres(full: str) -> None:
         endpoint = (await browser.get("/endpoints/endpoint-7")).main
         processes = (await browser.get("/processes")).main
         counted = await browser.submit("/timers/bulk/pause?dry_run=true", {"only_schedules": "true"})
+        everything = await browser.submit("/timers/bulk/pause?dry_run=true", {"state": "pending"})
 
     soon = "now() + interval '30 minutes'"
     due = await value(full, f"select count(*) from shardclock.timers where due_date between now() and {soon}")
@@ -151,3 +153,25 @@ async def test_each_count_is_the_count_of_postgres(full: str) -> None:
     assert f"p p {VERSIONS} {running:,} model.bpmn" in processes
     schedules = "select count(*) from shardclock.timers where schedule is not null and paused_due_date is null"
     assert f"{await value(full, schedules):,} pending timers match" in counted.main
+    assert f"{COUNTED_MAX:,} or more pending timers match" in everything.main
+
+
+async def test_the_count_of_a_bulk_change_reads_few_blocks(full: str, statements: list[LoggedQuery]) -> None:
+    connection = await asyncpg.connect(full, server_settings=dict(CLIENT_PLANS))
+    filters: tuple[dict[str, str], ...] = (
+        {}, {"target": "log"}, {"target": "target.10"}, {"name_prefix": "order-"}, {"due_from": "2020-01-01T00:00:00Z"},
+        {"due_before": "2020-01-01T00:00:00Z"}, {"only_schedules": "true"}, {"changed_from": "2020-01-01T00:00:00Z"},
+    )  # fmt: skip
+    blocks = dict[str, int]()
+    try:
+        async with serving(full) as api, browsing(api) as browser:
+            for verb in ("cancel", "resume"):
+                for chosen in filters:
+                    statements.clear()
+                    shown = await browser.submit(f"/timers/bulk/{verb}?dry_run=true", chosen)
+                    assert shown.status == 200
+                    blocks[f"{verb} {chosen}"] = await blocks_of(connection, statements[:])
+    finally:
+        await connection.close()
+
+    assert {chosen: read for chosen, read in blocks.items() if read > BLOCKS_MAX} == {}

@@ -168,6 +168,25 @@ async def test_all_timers_that_match_are_counted_first_and_changed_then(dsn: str
     assert (again.status, "token is missing" in again.main) == (422, True)
 
 
+async def test_a_long_count_ends_early_and_the_operation_has_the_exact_number(
+    dsn: str, api: Api, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardclock_server.gateway.routes.bulk.COUNTED_MAX", 2)
+    for number in range(3):
+        await made(api, name=f"order-{number}")
+    await api.post("/v1/timers/by-name/order-2/pause")
+
+    counted = await browser.submit("/timers/bulk/cancel?dry_run=true", {})
+    assert "2 or more pending or paused timers match. Nothing is cancelled yet." in counted.main
+    assert "Cancel 2 or more timers" in counted.main
+    (token,) = re.findall(r'name="token" value="([^"]*)"', counted.text)
+    done = await browser.submit("/timers/bulk/cancel", {"token": token})
+
+    assert await ends_of(dsn) == [("cancel", "DONE", 3, 3)]
+    shown = (await browser.follow(done)).main
+    assert "Found 3 Changed 3" in shown
+
+
 async def test_a_change_of_all_that_match_keeps_to_the_state_of_the_list(dsn: str, api: Api, browser: Browser) -> None:
     for number in range(3):
         await made(api, name=f"order-{number}")

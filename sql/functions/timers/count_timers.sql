@@ -1,0 +1,70 @@
+-- The order of the rows is free, so that a count with a limit reads little more than its limit.
+--
+-- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
+--        process_instance_key bigint, timers_max bigint, target text, name_contains text, only_schedules boolean,
+--        changed_from timestamptz, changed_before timestamptz
+-- out:   one row: of_clients bigint, of_system bigint
+-- locks: nothing
+-- index: the index of the filter that leaves the fewest rows
+create or replace function shardclock.count_timers(
+    state text default 'PENDING',
+    tenant_id text default null,
+    name_prefix text default null,
+    due_from timestamptz default null,
+    due_before timestamptz default null,
+    process_instance_key bigint default null,
+    timers_max bigint default null,
+    target text default null,
+    name_contains text default null,
+    only_schedules boolean default false,
+    changed_from timestamptz default null,
+    changed_before timestamptz default null
+)
+returns table (of_clients bigint, of_system bigint)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if state is null or state not in ('PENDING', 'PAUSED') then
+        raise exception 'state % is unknown here: use PENDING or PAUSED', quote_literal(left(state, 60))
+            using errcode = 'invalid_parameter_value', constraint = 'invalid_state';
+    end if;
+    return query execute $count$
+        select
+            count(*) filter (where shardclock.is_of_system(m.target) is not true),
+            count(*) filter (where shardclock.is_of_system(m.target))
+        from (
+            select t.target
+            from shardclock.timers t
+            where ($2::text is null or t.tenant_id = $2)
+                and ($3::text is null or t.name ^@ $3)
+                and ($6::bigint is null or t.process_instance_key = $6)
+                and ($8::text is null or t.target = $8)
+                and ($1 = 'PAUSED') = (t.paused_due_date is not null)
+                and ($1 = 'PENDING' or t.due_date = '9999-12-31 23:59:59.999998+00')
+                and ($4::timestamptz is null or coalesce(t.paused_due_date, t.due_date) >= $4)
+                and ($1 = 'PAUSED' or $4::timestamptz is null or t.due_date >= $4)
+                and ($5::timestamptz is null or coalesce(t.paused_due_date, t.due_date) < $5)
+                and ($1 = 'PAUSED' or $5::timestamptz is null or t.due_date < $5)
+                and ($9::text is null or position(lower($9) in lower(t.name)) > 0)
+                and (not $10 or t.schedule is not null)
+                and ($11::timestamptz is null or t.changed_at >= $11)
+                and ($12::timestamptz is null or t.changed_at < $12)
+            limit $7
+        ) m
+    $count$
+    using state, tenant_id, name_prefix, due_from, due_before, process_instance_key, timers_max, target, name_contains,
+        only_schedules, changed_from, changed_before;
+end
+$$;
+
+comment on function shardclock.count_timers is $$Counts pending or paused timers, up to a limit.
+
+as: find_keys
+state: PENDING or PAUSED
+timers_max: the limit of timers: two counts that together reach the limit mean `this many or more`; null: no limit
+returns: one row: of_clients, the timers that clients can change, and of_system, the timers of jobs and processes
+errors: 22023 for another state
+example: select of_clients from shardclock.count_timers(tenant_id => 'acme', due_before => '2031-01-01T00:00:00Z', timers_max => 100000);
+$$;
