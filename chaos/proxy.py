@@ -31,7 +31,6 @@ class Link:
     """The state of one connection through the proxy."""
 
     application: str
-    port: int  # the client's port, which identifies the process
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -193,7 +192,7 @@ class Proxy:
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         hello, application = await read_hello(reader, client)
         from_server, server = await asyncio.open_unix_connection(self._socket)
-        link = Link(application, client.get_extra_info("peername")[1], client, server)
+        link = Link(application, client, server)
         try:
             if any(refuses(link) for refuses in self._refused):
                 return

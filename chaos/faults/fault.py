@@ -18,8 +18,8 @@ BACK_S = 30.0  # the limit for the restart of a killed server or Ray
 class Hit:
     """The victims of a fault, and the fault's start and end if these differ from the call's start and end.
 
-    `led` is false if the fault hit a coordinator that stood by: the fault delays no timer, because another coordinator
-    leads.
+    A fault with victims names its start, because the rig takes a while to choose a victim. `led` is false if the fault
+    hit a coordinator that stood by: the fault delays no timer, because another coordinator leads.
     """
 
     victims: tuple[int, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 from chaos.faults.fault import Hit
 from chaos.proxy import Link
@@ -12,15 +13,17 @@ from chaos.sandbox import Sandbox
 async def cut_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
     """Break a shard's connections off, and refuse new connections for a while."""
     keeper = chance.choice(await sandbox.shards())
+    began_at = time.time()
     await sandbox.proxy.cut(keeper.owns, for_s=for_s)
-    return Hit((keeper.holder,))
+    return Hit((keeper.holder,), began_at)
 
 
 async def half_open_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:
     """Hold all traffic of a shard for a while, without closing its connections."""
     keeper = chance.choice(await sandbox.shards())
+    began_at = time.time()
     await sandbox.proxy.half_open(keeper.owns, for_s=for_s)
-    return Hit((keeper.holder,))
+    return Hit((keeper.holder,), began_at)
 
 
 async def slow_shard(sandbox: Sandbox, chance: random.Random, for_s: float) -> Hit:

@@ -27,8 +27,9 @@ CATCH_S = 4.0  # the limit for a trap; after it a shard without a timer to fire 
 async def kill_shard(sandbox: Sandbox, chance: random.Random, _: float) -> Hit:
     """Kill a shard with -9 at any moment."""
     keeper = chance.choice(await sandbox.shards())
+    began_at = time.time()
     sandbox.send(keeper.pid, signal.SIGKILL)
-    return Hit((keeper.holder,))
+    return Hit((keeper.holder,), began_at)
 
 
 def kill_shard_at(statement: str, moment: Moment) -> Injection:
