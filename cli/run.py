@@ -101,7 +101,10 @@ def _run(settings: Settings, stop: threading.Event, *, keep_running: bool, ahead
             if stop.is_set():
                 return
             print_note(f"running on {database.place}, {_mode(settings)}; `shardclock status` shows it, Ctrl-C stops it")
-            while not stop.wait(TEND_S):
+            while True:
+                cluster.wait(TEND_S)
+                if stop.is_set():
+                    break
                 cluster.tend()
                 preparation.maintain(database.dsn)
             print_note("stopping: the shards keep running" if keep_running else "stopping: handing claims back")

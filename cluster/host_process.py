@@ -41,6 +41,11 @@ class HostProcess:
             env=environment,
         )
 
+    def fileno(self) -> int:
+        """Return the descriptor of the host's output, for `select`."""
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
     @property
     def has_ended(self) -> bool:
         """Return whether the process has ended."""

@@ -43,6 +43,11 @@ class KeptHost:
         """Return whether the process is ending, or has ended."""
         return self._process is not None and self._process.output_ended
 
+    @property
+    def outputs(self) -> list[HostProcess]:
+        """List the running process if more events may come from it, for `select`."""
+        return [] if self._process is None or self._process.output_ended else [self._process]
+
     def start(self) -> None:
         """Start a process."""
         self.is_ready, self.why_not, self.ready_on = False, "", ""

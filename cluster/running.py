@@ -1,6 +1,7 @@
 """A running cluster: embedded Postgres, host processes, gateway and exporter; dead processes are restarted."""
 
 import secrets
+import select
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -89,6 +90,13 @@ class RunningCluster:
         self._tend_one("Postgres", self._tend_database)
         self._tend_one("the exporter", self._exporting.tend)
         self._tend_one("the HTTP API", self._gateway.tend)
+
+    def wait(self, wait_s: float) -> None:
+        """Wait until a host reports an event or ends, for at most `wait_s`.
+
+        Local keepers that stand by take over when Ray's host reports its end, so no poll may delay the report.
+        """
+        select.select([output for host in self._hosts for output in host.outputs], [], [], wait_s)
 
     def unready(self) -> list[str]:
         """List the missing conditions for the first firing."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -21,6 +23,7 @@ from shardclock_server.coordinator.reconciler import Reconciler
 from shardclock_server.embedded.server import EmbeddedPostgresError
 from shardclock_server.sql.dsn import Dsn
 from tests.support.clock import Clock
+from tests.support.factories import BOUND_S
 
 NO_SOCKET = "/nonexistent/metrics.sock"  # with a given socket, there is no directory that a test must remove
 
@@ -171,6 +174,32 @@ class Lines:
 
     def close(self) -> None:
         pass
+
+
+def test_a_report_of_a_host_ends_the_wait_between_two_turns(parts: Parts, clock: Clock) -> None:
+    # Given a host of Ray that runs, and has reported nothing
+    said, says = os.pipe()
+    ray = Lines()
+    ray.fileno = lambda: said  # type: ignore[attr-defined]
+    assert parts.cluster._ray is not None
+    parts.cluster._ray._hosts = cast("Hosts", Starting(ray))
+    parts.cluster._ray.start()
+    try:
+        waited = threading.Thread(target=parts.cluster.wait, args=(BOUND_S,))
+        waited.start()
+        assert waited.is_alive()
+
+        # When it reports its end, then the wait is over
+        os.write(says, b"event")
+        waited.join(BOUND_S / 2)
+        assert not waited.is_alive()
+
+        # When its output has ended, although its process has not, then the wait is not a busy loop
+        ray.output_ended = True
+        assert parts.cluster._ray.outputs == []
+    finally:
+        os.close(said)
+        os.close(says)
 
 
 def test_the_local_host_learns_at_its_start_and_at_each_change_whether_ray_is_ready(parts: Parts, clock: Clock) -> None:
