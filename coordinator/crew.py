@@ -7,7 +7,7 @@ from structlog.typing import FilteringBoundLogger
 
 from shardclock_server.coordinator.backoff import STARTING_S, SpawnBackoff, StartWatch
 from shardclock_server.coordinator.failure_detector import FailureDetector
-from shardclock_server.coordinator.fleet import Fleet
+from shardclock_server.coordinator.fleet import LOCAL, Fleet
 from shardclock_server.coordinator.holders_seen import HoldersSeen
 from shardclock_server.coordinator.keeper_processes import KeeperProcesses
 from shardclock_server.coordinator.plan import Observed, Plan, plan, plan_to_go
@@ -16,7 +16,8 @@ from shardclock_server.coordinator.settings import CoordinatorSettings
 from shardclock_server.coordinator.stand_by import StandBy
 from shardclock_server.coordinator.stats import CrewStats
 from shardclock_server.coordinator.takeover import NEVER_STARTED, SILENT, UNREACHABLE, lost_holders, silent_holders
-from shardclock_server.sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders
+from shardclock_server.sql.claims.notifications import notify_of_due_timers
+from shardclock_server.sql.cluster.holders import SHARD, WORKER, Holder, assign, cut_off, end_holders
 from shardclock_server.sql.cluster.leadership import Leadership
 from shardclock_server.sql.session import Session, StatementRefused
 
@@ -65,10 +66,26 @@ class Crew:
         errors:  StoreUnavailable, StatementRefused, FleetUnavailable  the turn ended half way: call again
         """
         await self._processes.adopt()
+        if await self._suspend(leadership, wanted, seen):
+            seen = await HoldersSeen.read(self._session)
         self._nodes = await self._fleet.nodes()
         observed = self._observe(await self._take_over(leadership, seen))
         goes = self._stand_by is not None and not leadership.leads
         await self._act(plan_to_go(observed) if goes else plan(wanted, observed), leadership)
+
+    async def _suspend(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> bool:
+        """Give the slots of silent keepers to the other keepers; return whether any moved.
+
+        This comes before the question to the fleet, which a busy head of Ray answers late. So it uses the nodes of the
+        last turn.
+        """
+        holders, _ = self._watched(seen)
+        mine = {it.actor_name: it for it in holders if it.cluster_id == self._cluster_id}
+        is_suspect = any(not mine[name].suspended_at for name in self._suspects(mine) & mine.keys())
+        if not (leadership.leads and is_suspect and self._nodes):
+            return False
+        todo = plan(wanted, self._observe(holders))
+        return bool(todo.suspend) and await self._assign(todo, leadership)
 
     async def turn_without_fleet(self, leadership: Leadership, wanted: int, seen: HoldersSeen) -> None:
         """Without an answer of the fleet, end the silent holders, and assign their slots to other keepers.
@@ -127,6 +144,11 @@ class Crew:
         return self._processes.is_starting
 
     @property
+    def needs_processors(self) -> bool:
+        """Return whether the first local shards are about to register, which takes about 0.1 s: other starts wait."""
+        return self.role == SHARD and self._fleet.kind == LOCAL and self._processes.starts_from_nothing
+
+    @property
     def is_stuck(self) -> bool:
         """Return whether the role has no keeper, and starts have failed for as long as another start may take."""
         return self._starts.failing_s(now_s=time.monotonic()) >= self._settings.start_s
@@ -164,7 +186,8 @@ class Crew:
         shape:   the holders of all clusters
         """
         holders = seen.of(self.role)
-        self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=seen.read_s)
+        signs = {holder.actor_name: holder.seen_at for holder in holders}
+        self._detector.check(signs, {it.actor_name: it.silent_s for it in holders}, now_s=seen.read_s)
         silent = self._detector.silent(longer_than_s=self._settings.silent_s)
         self._processes.give_up(silent, SILENT)
         return holders, silent
@@ -264,6 +287,8 @@ class Crew:
             if todo.suspend:
                 self._log.warning("suspended", holders=[f"{holder:016x}" for holder in todo.suspend])
                 await self._cut_off(todo.suspend)
+            if self.role == SHARD:
+                await notify_of_due_timers(self._session)  # the timers of new slots must not wait for a poll
             if todo.resume:
                 self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
             self._log.info("assigned", part_count=todo.part_count)

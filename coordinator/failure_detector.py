@@ -11,7 +11,7 @@ UNSEEN_S = 1.0
 
 @dataclass(slots=True)
 class _LastBeat:
-    """The last heartbeat of one keeper: when it was first read, and whether an earlier heartbeat was known."""
+    """The last heartbeat of one keeper: when it was sent, and whether an earlier heartbeat was known."""
 
     sign: datetime
     since_s: float
@@ -21,26 +21,32 @@ class _LastBeat:
 class FailureDetector:
     """Measure by the coordinator's own clock how long each keeper's heartbeat has not changed.
 
-    The clocks of two machines are never compared. After an outage of Postgres, or a pause of the coordinator's machine,
-    no keeper counts as silent.
+    A new heartbeat counts from the moment when Postgres wrote it, by its age at the check, but not from a moment before
+    the last check, which did not find it. So the interval between two checks does not prolong a silence, and a wrong
+    clock of Postgres moves a heartbeat by one interval at most. The clocks of two machines are never compared. After an
+    outage of Postgres, or a pause of the coordinator's machine, no keeper counts as silent.
 
-    units:   now_s in seconds of the monotonic clock
+    units:   now_s in seconds of the monotonic clock; ages_s in seconds of Postgres's clock
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, _LastBeat] = {}
         self._looked_s: float | None = None
 
-    def check(self, signs: Mapping[str, datetime], *, now_s: float) -> None:
-        """Record the last sign of life of every keeper."""
+    def check(self, signs: Mapping[str, datetime], ages_s: Mapping[str, float], *, now_s: float) -> None:
+        """Record the last sign of life of every keeper, and the age of each sign."""
         unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
+        # After a pause of the watcher nothing says when a heartbeat came.
+        earliest_s = now_s if self._looked_s is None or unseen_s else self._looked_s
         seen: dict[str, _LastBeat] = {}
         for name, sign in signs.items():
             before = self._seen.get(name)
             if before is not None and before.sign == sign:
                 seen[name] = _LastBeat(sign, before.since_s + unseen_s, before.heard)
+            elif before is not None:
+                seen[name] = _LastBeat(sign, min(max(now_s - ages_s[name], earliest_s), now_s), heard=True)
             else:
-                seen[name] = _LastBeat(sign, now_s, heard=before is not None)
+                seen[name] = _LastBeat(sign, now_s, heard=False)
         self._seen, self._looked_s = seen, now_s
 
     def silent(self, *, longer_than_s: float) -> set[str]:

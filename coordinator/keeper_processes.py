@@ -114,6 +114,12 @@ class KeeperProcesses:
         since = time.monotonic() - SOON_S
         return any(process.started_s is None and process.since > since for process in self._processes.values())
 
+    @property
+    def starts_from_nothing(self) -> bool:
+        """Return whether a keeper is starting, and all supervised keepers were started within `SOON_S`."""
+        since = time.monotonic() - SOON_S
+        return self.is_starting and all(process.since > since for process in self._processes.values())
+
     def overdue_to_start(self, holders: Mapping[str, Holder]) -> list[str]:
         """Name the actors that did not become holders within the time allowed for a start."""
         deadline = time.monotonic() - self._start_s

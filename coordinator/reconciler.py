@@ -206,7 +206,8 @@ class Reconciler:
         try:
             while left and not self._is_fleet_away:
                 await left[0].turn(leadership, wanted[left[0].role], seen)
-                del left[0]
+                if left.pop(0).needs_processors:
+                    break
         except FleetUnavailable as error:
             self._ask_again_s = time.monotonic() + ASK_AGAIN_S
             unanswered = error

@@ -19,7 +19,7 @@ class CoordinatorSettings(BaseModel):
     )
     leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
     suspect_s: float = Field(
-        1.2, gt=0, description="a keeper without a sign of life for this long is suspended: four beats and a little"
+        1.3, gt=0, description="a keeper without a sign of life for this long is suspended: five beats and a little"
     )
     silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
     stalled_s: float = Field(

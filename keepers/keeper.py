@@ -111,7 +111,10 @@ class Keeper(KeeperPart, ABC):
         self.learn_beat(first=first)
         self._early_beats -= 1
         is_awaited = self._heartbeat.last.part is None and self._early_beats >= 0
-        return min(EARLY_BEAT_S, self._heartbeat_s) if is_awaited else self._heartbeat_s
+        between_s = min(EARLY_BEAT_S, self._heartbeat_s) if is_awaited else self._heartbeat_s
+        # The interval begins with the heartbeat, and not with Postgres's answer, which a busy machine delays. A slow
+        # Postgres gets at most twice as many heartbeats.
+        return max(between_s / 2, between_s - self._heartbeat.round_trip_s)
 
     def learn_beat(self, *, first: bool) -> None:
         """Handle the answer to a heartbeat; `first`: the holder has just been registered."""

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from shardclock_server.coordinator.failure_detector import UNSEEN_S, FailureDetector
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -13,9 +15,9 @@ SECOND = FIRST + timedelta(seconds=1)
 LIMIT_S = 4.0
 
 
-def check(detector: FailureDetector, at_s: float, signs: dict[str, datetime]) -> set[str]:
-    """Check the heartbeats once, and name the silent actors."""
-    detector.check(signs, now_s=at_s)
+def check(detector: FailureDetector, at_s: float, signs: dict[str, datetime], *, age_s: float = 0.0) -> set[str]:
+    """Check the heartbeats once, all of the same age, and name the silent actors."""
+    detector.check(signs, dict.fromkeys(signs, age_s), now_s=at_s)
     return detector.silent(longer_than_s=LIMIT_S)
 
 
@@ -40,6 +42,35 @@ def test_any_change_is_a_sign_of_life_even_to_an_earlier_time() -> None:
     watch(detector, {"one": SECOND}, at_s=[100.0, 101.0, 102.0])
 
     assert watch(detector, {"one": FIRST}, at_s=[103.0, 104.0, 105.0, 106.0, 107.0]) == set()
+
+
+def test_silence_counts_from_the_heartbeat_and_not_from_the_check_that_found_it() -> None:
+    detector = FailureDetector()
+    watch(detector, {"one": FIRST}, at_s=[100.0])
+    check(detector, 100.25, {"one": SECOND}, age_s=0.125)
+
+    assert watch(detector, {"one": SECOND}, at_s=[101.25, 102.25, 103.25, 104.125]) == set()
+    assert check(detector, 104.1875, {"one": SECOND}) == {"one"}
+
+
+@pytest.mark.parametrize(("age_s", "silent_from_s"), [(3_600.0, 104.0), (-3_600.0, 104.25)])
+def test_a_wrong_clock_of_postgres_moves_a_heartbeat_by_one_interval_at_most(
+    age_s: float, silent_from_s: float
+) -> None:
+    detector = FailureDetector()
+    watch(detector, {"one": FIRST}, at_s=[100.0])
+    check(detector, 100.25, {"one": SECOND}, age_s=age_s)
+
+    assert watch(detector, {"one": SECOND}, at_s=[101.25, 102.25, 103.25, silent_from_s]) == set()
+    assert check(detector, silent_from_s + 0.0625, {"one": SECOND}) == {"one"}
+
+
+def test_a_heartbeat_that_is_found_after_a_pause_of_the_watcher_counts_from_the_check() -> None:
+    detector = FailureDetector()
+    watch(detector, {"one": FIRST}, at_s=[100.0])
+    check(detector, 160.0, {"one": SECOND}, age_s=59.0)
+
+    assert detector.silent(longer_than_s=0.0) == set()
 
 
 def test_after_an_outage_everyone_gets_the_whole_interval_again() -> None:

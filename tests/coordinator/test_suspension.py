@@ -93,6 +93,41 @@ async def test_the_next_turn_begins_when_a_shard_without_a_heartbeat_becomes_sus
     assert reconciler._pause_s == 0.25
 
 
+async def test_the_slots_of_a_silent_shard_move_before_the_fleet_is_asked_and_the_others_are_notified(
+    session: Session, dsn: str, fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given two shards that serve, and one that is silent now
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, reconciler)
+    clock.now_s += UNSEEN_S
+    await beat(session, 12, held=0)
+    await reconciler.turn()
+    clock.now_s += UNSEEN_S
+    await beat(session, 12, held=0)
+    steps = list[str]()
+    rows, nodes = reconciler._session.rows, fleet.nodes
+
+    async def recorded(name: str, /, **values: Any) -> Any:
+        steps.append(name)
+        return await rows(name, **values)
+
+    async def asked() -> Any:
+        steps.append("the fleet")
+        return await nodes()
+
+    monkeypatch.setattr(reconciler._session, "rows", recorded)
+    monkeypatch.setattr(fleet, "nodes", asked)
+
+    # When the coordinator makes a turn
+    await reconciler.turn()
+
+    # Then it moves the slots, ends the silent shard's sessions, and notifies the other shard before any other step
+    assert await kept(session) == {11: None, 12: 0}
+    moved = ["assign", "cut_off", "notify_of_due_timers"]
+    assert steps[: steps.index("the fleet") + 1] == ["lead", "list_holders", *moved, "list_holders", "the fleet"]
+    assert steps.count("assign") == 1
+
+
 async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its_takeover_was_quick(
     session: Session, dsn: str, fleet: FakeFleet, clock: Clock
 ) -> None:

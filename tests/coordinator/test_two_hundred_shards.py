@@ -17,7 +17,7 @@ from tests.support.simulated_cluster import SLOTS, Cluster, simulated
 HOSTS, SHARDS = 40, 200
 RACK = 4  # the hosts of one switch, with twenty shards
 SETTINGS = CoordinatorSettings()
-# The coordinator suspends a silent shard in the first turn that begins 1.2 s after the read of its last heartbeat.
+# The coordinator suspends a silent shard in the first turn that begins 1.3 s after its last heartbeat.
 UNSERVED_S = SETTINGS.suspect_s + 2 * SETTINGS.reconcile_s
 
 
