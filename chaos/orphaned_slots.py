@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from chaos.fault_windows import has_victims
@@ -87,6 +87,23 @@ def slots_of(run: RunIndex, fault: Fault) -> frozenset[int]:
         states = [it for it in run.holders.get(holder, ()) if it.committed_s <= fault.began_at]
         slots |= _slots_in(states[-1]) if states else frozenset()
     return frozenset(slots)
+
+
+def served_again_at(run: RunIndex, fault: Fault) -> float:
+    """Return the moment when as many shards had slots as before the loss of a head, and no lost shard had slots.
+
+    The moment is the fault's end, at which the rig had found these shards, unless the recording has an earlier commit.
+    """
+    lost, served = fault.detail.get("lost"), fault.detail.get("served")
+    if not isinstance(lost, Sequence) or not isinstance(served, int):
+        return fault.ended_at
+    serving: set[int] = set()
+    for change in _slot_changes(run):
+        (serving.add if change.slots else serving.discard)(change.holder)
+        is_whole = len(serving) >= served and serving.isdisjoint(lost)
+        if is_whole and fault.began_at <= change.committed_s <= fault.ended_at:
+            return change.committed_s
+    return fault.ended_at
 
 
 def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:

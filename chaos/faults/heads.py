@@ -30,7 +30,8 @@ def lose_head(word: str) -> Injection:
             return replaced(before, await sandbox.shards(), lambda it: not it.is_local)
 
         back = await until(whole, within_s=WHOLE_S)
-        detail = {"process": word.strip(), "whole": back}
+        lost = [it.holder for it in before if not it.is_local]
+        detail = {"process": word.strip(), "whole": back, "served": len(before), "lost": lost}
         return Hit(began_at=killed_at, detail=detail, whole_within_s=sandbox.cluster.whole_s)
 
     return inject

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from chaos.fault_windows import Window, deadline_s, fired_by_a_wrong_clock, is_set_by, windows_of
 from chaos.history.faults import Fault
-from chaos.orphaned_slots import OrphanedSlots, orphaned_slots_of, waits_for_takeover
+from chaos.orphaned_slots import OrphanedSlots, orphaned_slots_of, served_again_at, waits_for_takeover
 from chaos.promises.wording import clock, record_of, row_of
 from chaos.run_index import RunIndex
 from chaos.takeover import takeovers
@@ -83,14 +83,15 @@ def taken_over(run: RunIndex) -> Iterator[str | None]:
 
 
 def serve_again(run: RunIndex) -> Iterator[str | None]:
-    """Check the time until as many shards served as before the loss of a head.
+    """Check the time until as many shards had slots as before the loss of a head.
 
-    While `up` is down, no process starts new shards. While Postgres is down, locked or without a free connection, no
-    shard can register. So the time counts from the end of these faults.
+    The time ends with the commit of the last slots, if the fault names the lost shards, and not with the rig's look for
+    these shards, which is later on a busy machine. While `up` is down, no process starts new shards. While Postgres is
+    down, locked or without a free connection, no shard can register. So the time counts from the end of these faults.
     """
     for fault in (fault for fault in run.history.faults if fault.kind == "head"):
         started_s = max((it.ended_at for it in run.history.faults if _delays(it, fault)), default=fault.began_at)
-        took_s = fault.ended_at - started_s
+        took_s = served_again_at(run, fault) - started_s
         late = (
             f"{fault.name} at {clock(fault.began_at)}: whole again after {took_s:.1f} s, promised"
             f" {fault.whole_within_s} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.checker import judge
-from chaos.orphaned_slots import promised_of
+from chaos.orphaned_slots import promised_of, served_again_at
 from chaos.run_index import index_run
 from chaos.scripted.good_run import A, B, good, timer
 from chaos.scripted.run import LAG_S, blank, rig_s
@@ -90,6 +90,29 @@ def test_a_takeover_during_another_one_has_the_time_of_both(began_s: float, boun
     run.fault("kill", began_s, began_s, 2.0, victims=[A])
 
     assert promised_of(index_run(run.end()))[2] == bound_s
+
+
+@pytest.mark.parametrize(("last_s", "still", "took_s"), [(11.9, False, 1.9), (12.05, False, 2.05), (11.9, True, 2.25)])
+def test_a_lost_head_is_replaced_with_the_commit_that_gives_the_last_slots(
+    last_s: float, still: bool, took_s: float
+) -> None:
+    # Given two shards that a lost head takes away, and a rig that finds their successors after 2.25 s
+    run = blank()
+    for at_s, holder, part in ((-0.5, A, 0), (-0.4, B, 1)):
+        run.holder(at_s, holder, part)
+    detail = {"whole": True, "served": 2, "lost": [A, B]}
+    run.fault("head", 10.0, 12.25, 5.0, detail=detail, whole_within_s=2.0)
+    # When one successor has slots after a second, and the other later
+    for holder in (A, B)[: 1 if still else 2]:
+        run.holder(11.0, holder, None, ended=True)
+    run.holder(11.0, 0xC, 0)
+    run.holder(last_s, 0xD, 1)
+    history = run.end()
+
+    # Then the time ends with that commit, or with the rig's look if a lost shard still has slots
+    assert served_again_at(index_run(history), history.faults[0]) == pytest.approx(rig_s(10.0 + took_s))
+    finding = next(it for it in judge(history).findings if it.promise == "T2")
+    assert bool(finding.violations) == (took_s > 2.0)
 
 
 @pytest.mark.parametrize("led", [True, False])
