@@ -24,7 +24,7 @@ from shardclock_server.workers.app import App
 READY_S = 60.0
 TEND_S = 0.2
 # A start of Ray takes all processors of a small machine for seconds. So local keepers that stand by take over first.
-TAKEOVER_S = 1.0
+TAKEOVER_S = 2.0
 
 
 class RunningCluster:

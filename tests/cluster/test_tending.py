@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from chaos.clusters import STOOD_BY_S
 from shardclock_server.cluster import kept_host, restarts
 from shardclock_server.cluster.database import Database
 from shardclock_server.cluster.host_events import LOST, STOP, found
@@ -174,6 +175,25 @@ class Lines:
 
     def close(self) -> None:
         pass
+
+
+def test_the_next_ray_starts_when_the_time_of_a_takeover_is_over(parts: Parts, clock: Clock) -> None:
+    # Given a host of Ray that has ended, so that local keepers take over
+    ray, first, second = parts.cluster._ray, Lines(), Lines()
+    assert ray is not None
+    ray._hosts = cast("Hosts", Starting(first))
+    ray.start()
+    ray._hosts = cast("Hosts", Starting(second))
+    first.has_ended = True
+    KeptHost.tend(ray)
+
+    # Then no next host is started within the promised time
+    clock.now_s += STOOD_BY_S - 0.1
+    KeptHost.tend(ray)
+    assert (ray.starts, ray.losses) == (1, 1)
+    clock.now_s += 0.2
+    KeptHost.tend(ray)
+    assert ray.starts == 2
 
 
 def test_a_report_of_a_host_ends_the_wait_between_two_turns(parts: Parts, clock: Clock) -> None:
