@@ -150,6 +150,12 @@ def test_the_lock_has_every_dependency_of_the_project() -> None:
     assert named - locked == {CLIENT}, "the client is in this tree"
 
 
+def test_no_locked_package_builds_grammars_in_each_process_that_imports_ray() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "\njsonschema==" in lock  # it imports rfc3987-syntax if it can, and Ray imports jsonschema
+    assert "\nrfc3987-syntax==" not in lock
+
+
 def test_all_files_name_the_same_versions_of_python() -> None:
     project = PYPROJECT["project"]
     classified = [it.rpartition(".")[2] for it in project["classifiers"] if it.startswith(PYTHON)]
