@@ -1,12 +1,16 @@
 """Explain how the delivery to a fired timer's target ended."""
 
+from datetime import timedelta
+
 from shardclock.log import LogRecord
 from shardclock_server.service.deliveries import holder_name
 from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.timeline import Timeline, author_of, detail_of, show_moment
 from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import counted
+from shardclock_server.sql.deliveries.find import DeliveryState
 
+LATE = timedelta(seconds=1)  # a worker takes a due delivery earlier
 ENDS_OF_DELIVERY = {
     "DELIVERED": "delivered to",
     "DISCARDED": "discarded by",
@@ -48,9 +52,23 @@ def _under_way(timeline: Timeline, fired: LogRecord) -> str:
         return f"{ENDS_OF_DELIVERY['DEAD']} {fired.target}{failed}: {delivery.reason}"
     if delivery.state == "IN_HAND":
         return f"{holder_name(delivery)} has claimed its delivery to {fired.target}"
-    at = f", the next attempt is due at {show_moment(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
     unserved = f": {line_of(timeline.unserved)}" if timeline.unserved else ""
-    return f"its delivery to {fired.target} waits{failed}{at}{unserved}"
+    return f"its delivery to {fired.target} waits{failed}{_next_attempt(timeline, delivery)}{unserved}"
+
+
+def _next_attempt(timeline: Timeline, delivery: DeliveryState) -> str:
+    """Describe when the next attempt is due; if it is late, with the cause."""
+    if delivery.next_attempt_at is None:
+        return ""
+    due = show_moment(delivery.next_attempt_at)
+    if timeline.hold is not None and timeline.hold.of_all:
+        return f", the next attempt is due at {due}; a hold keeps it ({timeline.hold.why})"
+    if delivery.next_attempt_at > timeline.now - LATE or timeline.unserved:
+        return f", the next attempt is due at {due}"
+    return (
+        f", the next attempt was due at {due}; it waits for a free worker, or for the end of a pause in which the"
+        " workers don't call a target that fails"
+    )
 
 
 def _because(detail: dict[str, object]) -> str:

@@ -32,11 +32,15 @@ class Hold:
     of_all: bool
 
     @property
+    def reason(self) -> str:
+        """Describe the hold without the way out."""
+        return self.why if self.of_all else f"{', '.join(self.clusters)}: {self.why}; others fire"
+
+    @property
     def line(self) -> str:
-        """Describe the hold in one line."""
-        if self.of_all:
-            return f"ON HOLD: {self.why}; `shardclock release --yes` lets it fire"
-        return f"ON HOLD: {', '.join(self.clusters)}: {self.why}; others fire; is its SHARDCLOCK_DSN right?"
+        """Describe the hold in one line, with the way out."""
+        way_out = "`shardclock release --yes` lets it fire" if self.of_all else "is its SHARDCLOCK_DSN right?"
+        return f"ON HOLD: {self.reason}; {way_out}"
 
 
 @dataclass(frozen=True, slots=True)

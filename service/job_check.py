@@ -1,11 +1,12 @@
 """Check whether a job does its work: for scripts, on an installation without alerts."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from shardclock.api.refusals.jobs import UNKNOWN_JOB
 from shardclock_server.service.jobs import find_job
+from shardclock_server.service.notify import FAILURES_MIN
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.jobs.jobs import Job
 from shardclock_server.sql.metrics.jobs import JobMeasures, measure_job, measure_jobs
@@ -54,6 +55,26 @@ async def check_job(session: Session, name: str) -> JobCheck:
         measured.success_overdue_s,
         measured.max_runtime_s,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class JobTrouble:
+    """The jobs that need a person, by name: the seconds of late ones, and the failed runs in a row of others."""
+
+    late_s: Mapping[str, float]
+    failed: Mapping[str, int]
+
+
+async def find_troubled_jobs(session: Session) -> JobTrouble:
+    """Find the jobs with an overdue success, and the enabled jobs of which several runs in a row have failed.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    jobs = (await measure_jobs(session)).jobs
+    late_s = {it.name: it.success_overdue_s for it in jobs if _is_late(it)}
+    stopped = ("DISABLED", "WITHDRAWN")
+    failing = [it for it in jobs if it.consecutive_failures >= FAILURES_MIN and it.state not in stopped]
+    return JobTrouble(late_s, {it.name: it.consecutive_failures for it in failing if it.name not in late_s})
 
 
 async def late_jobs(session: Session, names: Collection[str] | None = None) -> dict[str, float]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shardclock_server.service.job_check import late_jobs
+from shardclock_server.service.job_check import JobTrouble, find_troubled_jobs
 from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
@@ -70,7 +70,7 @@ class Coming:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The rows of one tenant that need a person; `late_jobs` has the seconds by name, for operators alone.
+    """The rows of one tenant that need a person; `jobs` is for operators alone.
 
     `unserved` is the line about handlers without a running worker, for operators alone; or ''.
 
@@ -81,7 +81,7 @@ class Attention:
     dead_letters: Mapping[str, TargetLetters]
     incidents: Sequence[FoundIncident]
     endpoints: Sequence[ListedEndpoint]
-    late_jobs: Mapping[str, float]
+    jobs: JobTrouble
     refused: Sequence[RefusedTimer]
     unserved: str
 
@@ -96,9 +96,8 @@ class Attention:
     @property
     def is_empty(self) -> bool:
         """Whether nothing needs a person."""
-        return not (
-            self.dead_letters or self.incidents or self.endpoints or self.late_jobs or self.refused or self.unserved
-        )
+        of_tenant = self.dead_letters or self.incidents or self.endpoints or self.refused
+        return not (of_tenant or self.jobs.late_s or self.jobs.failed or self.unserved)
 
 
 def judge(status: Status, *, serving: int, hold: str | None) -> Punctuality:
@@ -138,7 +137,7 @@ async def read_attention(session: Session, tenant_id: str, *, is_operator: bool)
     letters = await count_dead_letters_by_target(session, tenant_id, targets_max=TARGETS_MAX, letters_max=LETTERS_MAX)
     incidents = await find_incidents(session, IncidentFilter(tenant_id), limit=INCIDENTS_MAX)
     endpoints = await list_disabled_or_failing_endpoints(session, tenant_id, limit=ENDPOINTS_MAX)
-    late = await late_jobs(session) if is_operator else {}
+    jobs = await find_troubled_jobs(session) if is_operator else JobTrouble({}, {})
     refused = await find_refused(session, tenant_id, with_jobs=is_operator, limit=REFUSED_MAX)
     unserved = line_of(await find_unserved_handlers(session)) if is_operator else ""
-    return Attention(letters, incidents, endpoints, late, refused, unserved)
+    return Attention(letters, incidents, endpoints, jobs, refused, unserved)

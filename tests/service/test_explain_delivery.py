@@ -9,6 +9,7 @@ from datetime import datetime
 import pytest
 
 from shardclock_server.service.explain import Explanation, explain
+from shardclock_server.service.hold import hold
 from shardclock_server.service.timeline import read_timeline
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.deliveries.claim import ClaimedDelivery
@@ -69,6 +70,20 @@ async def test_a_redriven_dead_letter_is_explained_as_a_delivery(shard: HolderCl
     assert re.search(r"; its delivery to order\.expired waits, the next attempt is due at \S+ \S+Z$", waits)
     assert in_hand.endswith("; worker 000000000000cafe has claimed its delivery to order.expired")
     assert "; delivered to order.expired at " in ended
+
+
+async def test_a_late_attempt_is_explained_by_the_hold_or_by_the_worker(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    await query(dsn, "update shardclock.deliveries set next_attempt_at = now() - interval '1 hour'")
+
+    waits = (await why(shard, TimerRef(key))).why
+    await hold(shard.session, "billing is down")
+    held = (await why(shard, TimerRef(key))).why
+
+    assert re.search(r"the next attempt was due at \S+ \S+Z; it waits for a free worker, or for the end of ", waits)
+    assert held.endswith("; a hold keeps it (an operator said: billing is down)")
 
 
 async def test_a_discarded_dead_letter_is_explained_with_the_author_and_without_an_attempt(

@@ -70,4 +70,5 @@ async def _summary(request: Request, hold: Hold | None) -> ClusterSummary:
         held = await read_operator_hold(session) if hold else None
     living = living_of([holder for holder in holders if holder.role == SHARD], gateway.settings.silent_s)
     serving = sum(holder.part is not None for holder in living)
-    return ClusterSummary(status, hold, held, serving, judge(status, serving=serving, hold=hold.line if hold else None))
+    punctuality = judge(status, serving=serving, hold=hold.reason if hold else None)
+    return ClusterSummary(status, hold, held, serving, punctuality)

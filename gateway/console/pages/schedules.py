@@ -1,5 +1,6 @@
 """List schedules: the rule in plain words, the next occurrence, the last firings and how late they were."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import Field
@@ -8,11 +9,12 @@ from starlette.responses import Response
 
 from shardclock_server.gateway.console.access import Viewer
 from shardclock_server.gateway.console.caching import page_router
-from shardclock_server.gateway.console.forms import filter_of
+from shardclock_server.gateway.console.forms import Filter, filter_of
 from shardclock_server.gateway.console.pages.timers import CHANGEABLE, chosen_of, find_or_refuse, next_url
 from shardclock_server.gateway.console.shell import page
 from shardclock_server.gateway.console.strip import strip_of
-from shardclock_server.gateway.gateway import CurrentGateway
+from shardclock_server.gateway.gateway import CurrentGateway, Gateway
+from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.routes.finding import TimersQuery
 from shardclock_server.service.schedules import with_firings
 from shardclock_server.sql.clients.history import TimerState
@@ -21,6 +23,7 @@ from shardclock_server.timers.rule_words import describe_rule
 from shardclock_server.timers.schedule import parse_schedule
 
 SHOWN_MAX = 25  # each row has a strip of 30 bars
+PAUSED_MAX = 10  # paused schedules after the first page of the others
 
 router = page_router()
 
@@ -37,8 +40,10 @@ async def list_schedules(request: Request, gateway: CurrentGateway, caller: View
     asked = filter_of(request, SchedulesPageQuery)
     only = replace(asked, model=asked.model.model_copy(update={"only_schedules": True}))
     found, wanted = await find_or_refuse(gateway, caller, only)
+    paused = [] if {"state", "after"} & wanted.given.keys() else await _paused(gateway, caller, only)
     async with gateway.pool.session(caller.tenants) as session:
-        schedules = await with_firings(session, caller.tenant_id, found.timers)
+        schedules = await with_firings(session, caller.tenant_id, [*found.timers, *paused])
+    rows = [(it, words_of(it.timer), strip_of(it.firings)) for it in schedules]
     state = wanted.model.state.lower()
     return page(
         request,
@@ -47,7 +52,9 @@ async def list_schedules(request: Request, gateway: CurrentGateway, caller: View
         status=wanted.status,
         title="Schedules",
         error=wanted.error,
-        rows=[(it, words_of(it.timer), strip_of(it.firings)) for it in schedules],
+        rows=rows[: len(found.timers)],
+        paused=rows[len(found.timers) :],
+        paused_max=PAUSED_MAX,
         next_url=next_url(request, "/schedules", wanted.given, found),
         given=wanted.given,
         chosen={**chosen_of(wanted.given), "state": state, "only_schedules": "true"},
@@ -55,6 +62,13 @@ async def list_schedules(request: Request, gateway: CurrentGateway, caller: View
         is_changeable=state in CHANGEABLE and wanted.error is None,
         states=[(it, it) for it in CHANGEABLE],
     )
+
+
+async def _paused(gateway: Gateway, caller: Caller, wanted: Filter[SchedulesPageQuery]) -> Sequence[TimerState]:
+    """Find some paused schedules of a filter for pending ones, so that none is missing from the page unnoticed."""
+    update = {"state": "paused", "limit": PAUSED_MAX}
+    found, _ = await find_or_refuse(gateway, caller, replace(wanted, model=wanted.model.model_copy(update=update)))
+    return found.timers
 
 
 def words_of(timer: TimerState) -> str:

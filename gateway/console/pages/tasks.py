@@ -161,7 +161,9 @@ def _variables_of(task: WholeTask) -> Excerpt | None:
 
 
 def _detail_of(detail: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in detail.items() if value is not None)[:1_000]
+    """Write the fields of an act, with the items of lists."""
+    texts = {name: ", ".join(map(str, it)) if isinstance(it, list) else it for name, it in detail.items()}
+    return "; ".join(f"{name} {text}" for name, text in texts.items() if text not in (None, ""))[:1_000]
 
 
 def _done(request: Request, task_key: int, message: str) -> Response:

@@ -42,7 +42,7 @@ QUESTIONS = (
     Question(
         "Is there a hold, why, since when, and by whom?",
         (),
-        (r"On hold ON HOLD: .*billing is down.*, since \S+ \S+ .{0,20} by AUTHOR",),
+        (r"On hold an operator said: billing is down, since \S+ \S+ .{0,20} by AUTHOR",),
     ),
     Question(
         "Which job did not run, and why?",

@@ -39,7 +39,7 @@ WELL = Status(
         (replace(WELL, lag_p99_ms=900.0, last_fired_s=240.0), 1, None, True, "too few"),
         (replace(WELL, oldest_overdue_s=61.0), 1, None, False, "1 min 1 s"),
         (WELL, 0, None, False, "no shard is running"),
-        (WELL, 1, "ON HOLD: billing is down", False, "billing is down"),
+        (WELL, 1, "billing is down", False, "billing is down"),
     ],
 )
 def test_timers_are_on_time_if_none_is_overdue_and_the_lag_is_within_the_objective(

@@ -53,7 +53,7 @@ async def test_a_search_finds_timers_by_the_filter_in_its_url(api: Api, browser:
     window = (await browser.get("/timers?due_from=2031-01-01T00%3A00%3A00Z")).main
     assert ("invoice-1" in window, "report" in window) == (True, False)
     nothing = await browser.get("/timers?name_prefix=nothing")
-    assert "No timer matches." in nothing.main
+    assert "No pending timer matches." in nothing.main
 
 
 @pytest.mark.parametrize(
