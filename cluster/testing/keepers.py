@@ -45,8 +45,8 @@ class Keepers:
     book: WebhookBook
 
     async def step(self, due: NextDue) -> None:
-        """Fire timers if a timer is due first, and then let the keeper of the timer's target make a step."""
-        if not due.claims:
+        """Fire timers if a timer is due first and has not fired, and let the keeper of the target make a step."""
+        if not due.claims and not due.fired:
             await self.shard.step(due.slot)
         if due.target == SIGNAL:
             await self.engine.step()

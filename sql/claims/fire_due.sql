@@ -104,6 +104,7 @@ recurring as (
 ),
 logged as (
     -- include: record_firing.sql
+    -- include: record_skipped.sql
 ),
 -- include: recur.sql
 -- include: deliver_and_measure.sql

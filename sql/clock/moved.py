@@ -24,6 +24,7 @@ class NextDue:
     """The next due row: a timer (`claims` is 0), or a delivery for the `claims`-th time.
 
     `slot` is the slot of all timers that are due at or before that date; None: these timers have several slots.
+    `fired` is the number of timers that the search has fired.
     """
 
     due_at: datetime
@@ -32,6 +33,7 @@ class NextDue:
     target: str
     claims: int
     slot: int | None = None
+    fired: int = 0
 
 
 async def install(session: Session) -> None:
@@ -56,16 +58,20 @@ async def move(session: Session, to: datetime) -> None:
         await connection.execute(_MOVE, to)
 
 
-async def next_due(session: Session, *, until: datetime | None = None) -> NextDue | None:
+async def next_due(
+    session: Session, *, until: datetime | None = None, fire_until: datetime | None = None, holder: int = 0
+) -> NextDue | None:
     """Find the next due row, overdue or in the future; None: nothing is pending.
 
-    The same statement sets the clock to that due date, if the date is after now and not after `until`.
+    The same statement sets the clock to that due date, if the date is after now and not after `until`. If the date is
+    not after `fire_until`, it then fires the due timers for the shard `holder`, unless a schedule is among them.
 
-    errors:  StoreUnavailable  no answer in time; the clock may have been set
+    errors:  StoreUnavailable  no answer in time; the clock may have been set, and timers may have fired
+             StatementRefused  a due timer is at fault: none has fired; call again without `fire_until`
     source:  sql/clock/next_due.sql
     """
-    row = await session.row("next_due", until=until)
-    return NextDue(*row[:-1]) if row else None
+    row = await session.row("next_due", until=until, fire_until=fire_until, holder=holder, now=None)
+    return NextDue(*row) if row else None
 
 
 async def require_real_clock(session: Session) -> None:

@@ -1,26 +1,17 @@
 -- Finds the next due row: a timer, the end of a pause, or the next attempt of a delivery. If the row is due at the given
--- moment or earlier, the statement sets the clock of tests to the row's due date. It reads all rows, because a test's
--- database is small.
+-- moment or earlier, the statement sets the clock of tests to the row's due date, and fires all timers that are then due
+-- if all of them are plain timers. It reads all rows, because a test's database is small.
 --
--- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays
--- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer that has not
---        fired; else one more than the number of claims of the delivery), slot integer or null (the slot of all timers
---        that are due at this moment; null: they have several slots), moved boolean (the clock was set to due_at);
+-- in:    :until timestamptz or null: the latest moment for the clock; null: the clock stays,
+--        :fire_until timestamptz or null: if the row is due later than this, no timer fires; null: no timer fires,
+--        :holder bigint: the shard that fires; :now timestamptz or null
+-- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer; else one more
+--        than the number of claims of the delivery), slot integer or null (the slot of all timers that are due at this
+--        moment; null: they have several slots), fired bigint (the number of fired timers);
 --        no row: nothing is pending, or a hold is in force
--- locks: nothing
+-- locks: the fired rows, for the statement; leaves out rows that other transactions have locked
 -- index: none
-select
-    first.due_at, first.timer_key, first.name, first.target, first.claims, first.slot,
-    -- Sets the clock as shardclock_clock.move_to does. In a database with Postgres's own clock, the statement sets no
-    -- clock.
-    case
-        when first.due_at > now() and first.due_at <= :until::timestamptz then
-            setval(
-                to_regclass('shardclock_clock.moment'),
-                (extract(epoch from first.due_at - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint
-            )
-    end is not null as moved
-from (
+with first as materialized (
     select n.due_at, n.timer_key, n.name, n.target, n.claims, n.slot
     from (
         (
@@ -96,4 +87,50 @@ from (
     where not exists (select from shardclock.identity i where i.held_why is not null)
     order by n.due_at, n.timer_key
     limit 1
-) first
+),
+-- Sets the clock as shardclock_clock.move_to does. In a database with Postgres's own clock, the statement sets no clock.
+reached as materialized (
+    select
+        f.*,
+        case
+            when f.due_at > now() and f.due_at <= :until::timestamptz then
+                setval(
+                    to_regclass('shardclock_clock.moment'),
+                    (extract(epoch from f.due_at - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint
+                )
+        end as moment
+    from first f
+),
+due as materialized (
+    -- The rule of a schedule decides about its firing and its next occurrence, so a shard fires schedules, and the plain
+    -- timers of the same moment with them.
+    select t.timer_key
+    from reached r
+    cross join lateral (
+        select t.timer_key
+        from shardclock.timers t
+        where t.due_date <= greatest(r.due_at, now())
+        for update of t skip locked
+    ) t
+    where r.claims = 0
+        and r.due_at <= :fire_until::timestamptz
+        and not exists (
+            select
+            from shardclock.timers s
+            where s.due_date <= greatest(r.due_at, now()) and s.schedule is not null
+        )
+),
+firing as (
+    delete from shardclock.timers t
+    where t.timer_key = any (array(select due.timer_key from due))
+        and (t.due_date <= coalesce(:now::timestamptz, now())) is true
+    returning t.*
+),
+logged as (
+    -- include: record_firing.sql
+),
+delivering as (
+    -- include: deliver.sql
+)
+select r.due_at, r.timer_key, r.name, r.target, r.claims, r.slot, (select count(*) from firing) as fired
+from reached r

@@ -46,17 +46,8 @@ handed as (
         payload::text as payload, attempts_max, claimed_by
 ),
 delivering as (
-    -- A firing with the target log writes only its record, and no delivery.
-    insert into shardclock.deliveries (
-        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
-        tenant_id, timer_type, target, target_element_id, name, schedule, payload
-    )
-    select
-        f.timer_key, f.process_instance_key, f.element_instance_key, coalesce(:now::timestamptz, now()), f.due_date,
-        f.created_at, f.occurrence, f.slot, f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule,
-        f.payload
-    from firing f
-    where f.target <> 'log' and f.timer_key not in (select g.timer_key from given g)
+    -- include: deliver.sql
+        and f.timer_key not in (select g.timer_key from given g)
 ),
 done as materialized (
     -- The clock is read after the delete of all timers; their records are written right after.

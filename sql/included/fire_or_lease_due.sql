@@ -35,6 +35,7 @@ recurring as materialized (
 ),
 logged as (
     -- include: record_firing.sql
+    -- include: record_skipped.sql
 ),
 claimed as (
     update shardclock.timers t

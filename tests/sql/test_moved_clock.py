@@ -94,6 +94,40 @@ async def test_the_clock_does_not_go_back_to_an_overdue_timer(sc: SteppedCluster
     assert await value(sc.dsn, "select now()") == BEGIN + timedelta(minutes=1)
 
 
+@pytest.mark.parametrize(
+    ("until_s", "fire_until_s", "fired"),
+    [(60, 60, 2), (61, 61, 2), (60, 59, 0), (60, None, 0), (59, 61, 0)],
+    ids=["at", "after", "before", "never", "not-reached"],
+)
+async def test_the_due_timers_fire_when_the_clock_reaches_them(
+    sc: SteppedCluster, until_s: int, fire_until_s: int | None, fired: int
+) -> None:
+    for delay in ("PT60S", "PT60S", "PT61S"):
+        await value(sc.dsn, "select shardclock.schedule_timer(delay => $1)", delay)
+    fire_until = None if fire_until_s is None else BEGIN + timedelta(seconds=fire_until_s)
+    async with Session(sc.dsn, application="test") as session:
+        due = await next_due(session, until=BEGIN + timedelta(seconds=until_s), fire_until=fire_until)
+
+    assert due is not None
+    assert due.fired == fired
+    assert await value(sc.dsn, "select count(*) from shardclock.timers") == 3 - fired
+    records = await query(sc.dsn, "select recorded_at from shardclock.command_log where intent = 'TRIGGERED'")
+    assert [row["recorded_at"] for row in records] == [BEGIN + timedelta(seconds=60)] * fired
+
+
+async def test_the_due_timers_wait_for_the_shard_if_a_schedule_is_among_them(sc: SteppedCluster) -> None:
+    end = BEGIN + timedelta(seconds=60)
+    await value(sc.dsn, "select shardclock.schedule_timer(delay => 'PT60S')")
+    await value(sc.dsn, "select shardclock.schedule_timer(schedule => 'R/PT60S')")
+    await sc.advance(to=end - timedelta(seconds=1))
+    async with Session(sc.dsn, application="test") as session:
+        due = await next_due(session, until=end, fire_until=end)
+
+    assert due is not None
+    assert (due.due_at, due.fired) == (end, 0)
+    assert await value(sc.dsn, "select count(*) from shardclock.timers") == 2
+
+
 def test_our_sql_reads_no_clock_that_can_t_be_moved() -> None:
     texts = {path: path.read_text() for path in (ROOT / "sql").rglob("*.sql")}
 
