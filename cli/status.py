@@ -31,7 +31,7 @@ from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import counted
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Holder, list_holders
 from shardclock_server.sql.cluster.leadership import list_stand_bys
-from shardclock_server.sql.deliveries.handlers import find_unserved_handlers
+from shardclock_server.sql.deliveries.unserved import find_unserved_targets
 from shardclock_server.sql.log.records import INTENTS, follow
 from shardclock_server.sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
 from shardclock_server.sql.metrics.processes import ProcessMeasures, measure_processes
@@ -99,7 +99,7 @@ def status(as_json: Json = False) -> int:
         settings = load_settings()
         stand_bys = await list_stand_bys(session)
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
-        unserved = await find_unserved_handlers(session)
+        unserved = await find_unserved_targets(session)
         if as_json:
             caught_up = {"caught_up_in_s": state.caught_up_in_s}
             print_json(
@@ -107,7 +107,7 @@ def status(as_json: Json = False) -> int:
                     **asdict(state),
                     **caught_up,
                     "hold": hold.why if hold else None,
-                    "unserved_handlers": unserved,
+                    "unserved_targets": unserved,
                     "keepers_run_as": _run_as(living_of(holders, settings.coordinator.silent_s)),
                     "stand_bys": stand_bys,
                     "shards": [_json_of(holder) for holder in holders],

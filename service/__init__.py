@@ -47,7 +47,7 @@ or raises. It does not print, does not parse options and knows no exit codes.
     instance_cancellation   cancel all instances with one business key
     tasks                   the tasks of persons
     service_tasks           give service tasks to programs
-    unserved                handlers with waiting deliveries and without a running worker
+    unserved                handlers and jobs with waiting deliveries and without a running worker
     undeclared              service task types that have no handler and no endpoint
     incidents               resolve many incidents
     token_moves             move tokens of an instance, and set the variables of tokens

@@ -7,7 +7,7 @@ from shardclock_server.service.hold import living_of
 from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import counted, span_of
 from shardclock_server.sql.cluster.holders import SHARD, list_holders
-from shardclock_server.sql.deliveries.handlers import UnservedHandler, find_unserved_handlers
+from shardclock_server.sql.deliveries.unserved import UnservedTarget, find_unserved_targets
 from shardclock_server.sql.metrics.measures import ClusterMeasures, measure_cluster
 from shardclock_server.sql.metrics.processes import measure_processes
 from shardclock_server.sql.session import Session
@@ -32,7 +32,7 @@ async def check_cluster(session: Session, *, silent_s: float) -> list[Finding]:
         _leader(measured),
         _keepers("workers", measured.workers_alive, measured.workers_wanted),
         _keepers("engines", processes.engines_alive, processes.engines_wanted),
-        *_handlers(await find_unserved_handlers(session)),
+        *_targets(await find_unserved_targets(session)),
         *_punctuality(measured),
     ]
 
@@ -96,10 +96,10 @@ def _keepers(role: str, alive: int, wanted: int) -> Finding:
     return Finding(role, Level.OK, f"{counted(alive, noun)} {'runs' if alive == 1 else 'run'}")
 
 
-def _handlers(unserved: Sequence[UnservedHandler]) -> Iterator[Finding]:
-    """Report waiting deliveries of handlers that no running worker has."""
+def _targets(unserved: Sequence[UnservedTarget]) -> Iterator[Finding]:
+    """Report waiting deliveries of handlers and jobs that no running worker has."""
     if unserved:
-        yield Finding("handlers", Level.FAULT, line_of(unserved))
+        yield Finding("targets", Level.FAULT, line_of(unserved))
 
 
 def _punctuality(it: ClusterMeasures) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from shardclock_server.service.unserved import line_of
 from shardclock_server.service.wording import span_of
 from shardclock_server.sql.clients.refused import RefusedTimer, find_refused
 from shardclock_server.sql.deliveries.dead_letters import TargetLetters, count_dead_letters_by_target
-from shardclock_server.sql.deliveries.handlers import find_unserved_handlers
+from shardclock_server.sql.deliveries.unserved import find_unserved_targets
 from shardclock_server.sql.endpoints.endpoints import ListedEndpoint, list_disabled_or_failing_endpoints
 from shardclock_server.sql.metrics.coming import MINUTES, ComingTimers, count_coming
 from shardclock_server.sql.metrics.status import Status
@@ -72,7 +72,7 @@ class Coming:
 class Attention:
     """The rows of one tenant that need a person; `jobs` is for operators alone.
 
-    `unserved` is the line about handlers without a running worker, for operators alone; or ''.
+    `unserved` is the line about handlers and jobs without a running worker, for operators alone; or ''.
 
     shape:   at most LETTERS_MAX letters for each of TARGETS_MAX targets, and INCIDENTS_MAX, ENDPOINTS_MAX and
              REFUSED_MAX rows: a full list means that many or more
@@ -139,5 +139,5 @@ async def read_attention(session: Session, tenant_id: str, *, is_operator: bool)
     endpoints = await list_disabled_or_failing_endpoints(session, tenant_id, limit=ENDPOINTS_MAX)
     jobs = await find_troubled_jobs(session) if is_operator else JobTrouble({}, {})
     refused = await find_refused(session, tenant_id, with_jobs=is_operator, limit=REFUSED_MAX)
-    unserved = line_of(await find_unserved_handlers(session)) if is_operator else ""
+    unserved = line_of(await find_unserved_targets(session)) if is_operator else ""
     return Attention(letters, incidents, endpoints, jobs, refused, unserved)

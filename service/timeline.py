@@ -20,7 +20,7 @@ from shardclock_server.sql.clients.history import (
 from shardclock_server.sql.clients.verbs import TimerRef
 from shardclock_server.sql.cluster.leadership import RampRate, read_ramp
 from shardclock_server.sql.deliveries.find import DeliveryState, find_delivery
-from shardclock_server.sql.deliveries.handlers import UnservedHandler, find_unserved_handlers
+from shardclock_server.sql.deliveries.unserved import UnservedTarget, find_unserved_targets
 from shardclock_server.sql.served import PERSON
 from shardclock_server.sql.session import Session
 
@@ -38,7 +38,7 @@ class Timeline:
     delivery: DeliveryState | None = None
     past_hold: PastHold | None = None
     ramp: RampRate | None = None
-    unserved: Sequence[UnservedHandler] = ()
+    unserved: Sequence[UnservedTarget] = ()
 
     def without_reasons(self) -> "Timeline":
         """Leave out the reasons of operators' holds, which only operators may read."""
@@ -72,7 +72,7 @@ async def read_timeline(
     held = await read_past_hold(session, since=late_since, until=about.recorded_at) if about else None
     is_overdue = timer is not None and timer.due_date <= now
     ramp = await read_ramp(session, silent_s=silent_s) if is_overdue else None
-    unserved = await find_unserved_handlers(session, about.target) if about and delivery else []
+    unserved = await find_unserved_targets(session, about.target) if about and delivery else []
     return Timeline(timer, records, seen, now, hold, plan, delivery, held, ramp, unserved)
 
 

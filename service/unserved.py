@@ -1,29 +1,28 @@
-"""Describe handlers with waiting deliveries that no running worker has in its app."""
+"""Describe handlers and jobs with waiting deliveries that no running worker has in its app."""
 
 from collections.abc import Sequence
 
+from shardclock_server.service.job_runs import TARGET_OF_JOB
 from shardclock_server.service.wording import counted
-from shardclock_server.sql.deliveries.handlers import COUNTED_MAX, UnservedHandler
+from shardclock_server.sql.deliveries.unserved import COUNTED_MAX, UnservedTarget
 
 SHOWN_MAX = 5
-WAY_OUT = "no running worker has the app of this handler: start one with `shardclock up --app MODULE`"
+WAY_OUT = "no running worker has the app of these targets: start one with `shardclock up --app MODULE`"
+DELIVERIES, STARTS = ("waiting delivery", "waiting deliveries"), ("waiting start", "waiting starts")
 
 
-def line_of(unserved: Sequence[UnservedHandler]) -> str:
-    """Write the way out, then the first handlers with their numbers of waiting deliveries.
+def line_of(unserved: Sequence[UnservedTarget]) -> str:
+    """Write the way out, then the first targets with their numbers of waiting deliveries.
 
-    shape:   one line; '' without a handler
+    shape:   one line; '' without a target
     """
     if not unserved:
         return ""
-    shown = ", ".join(f"{it.target} has {_waiting(it.waiting)}" for it in unserved[:SHOWN_MAX])
-    more = f", and {len(unserved) - SHOWN_MAX} more handlers" if len(unserved) > SHOWN_MAX else ""
+    shown = ", ".join(f"{it.target} has {_waiting(it)}" for it in unserved[:SHOWN_MAX])
+    more = f", and {len(unserved) - SHOWN_MAX} more targets" if len(unserved) > SHOWN_MAX else ""
     return f"{WAY_OUT} ({shown}{more})"
 
 
-def _waiting(number: int) -> str:
-    return (
-        f"{number:,} or more waiting deliveries"
-        if number >= COUNTED_MAX
-        else counted(number, "waiting delivery", "waiting deliveries")
-    )
+def _waiting(it: UnservedTarget) -> str:
+    one, many = STARTS if it.target.startswith(TARGET_OF_JOB) else DELIVERIES
+    return f"{it.waiting:,} or more {many}" if it.waiting >= COUNTED_MAX else counted(it.waiting, one, many)

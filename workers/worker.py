@@ -37,7 +37,9 @@ class Worker(Keeper):
     ) -> None:
         dependencies = dependencies or Dependencies()
         self.stats = WorkerStats(spec.target for spec in handlers)
-        incarnation = replace(incarnation, targets=[spec.target for spec in handlers])
+        incarnation = replace(
+            incarnation, targets=[spec.target for spec in handlers], functions=[spec.reference for spec in jobs]
+        )
         registration = Registration(
             incarnation, settings, dsn, retry_s=settings.delivery_poll_s, failures=self.stats.failures
         )

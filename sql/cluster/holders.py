@@ -40,7 +40,7 @@ class Holder:
 class Incarnation:
     """A slot keeper's registration at its start; `identity` is its configured installation, or ''.
 
-    `targets` has the targets of a worker's handlers.
+    `targets` has the targets of a worker's handlers, `functions` the functions of its jobs.
     """
 
     holder: int
@@ -52,6 +52,7 @@ class Incarnation:
     pid: int
     identity: str = ""
     targets: Sequence[str] = ()
+    functions: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ claim         claim due deliveries, and renew their leases
 settle record the ends of attempts
 find, verbs   list the deliveries on their way, cancel one, or make next attempts due now
 dead_letters  given-up deliveries: list, redrive, discard
-handlers      the declarations of an app; handlers that no worker has
+handlers      the declarations of an app
+unserved      handlers and jobs with waiting deliveries that no worker has
 targets       all targets that timers may name
 notifications         notify workers of new deliveries
 """

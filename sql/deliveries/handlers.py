@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from shardclock_server.sql.session import Session
 
-COUNTED_MAX = 1_000  # the limit for counting one handler's waiting deliveries
-
 
 @dataclass(frozen=True, slots=True)
 class DeclaredHandler:
@@ -34,25 +32,6 @@ async def declare_handlers(
         withdraw=withdraw,
     )
     return {row["target"]: row["change"] for row in rows}
-
-
-@dataclass(frozen=True, slots=True)
-class UnservedHandler:
-    """A handler that no living worker has in its app, and its due deliveries, counted up to COUNTED_MAX."""
-
-    target: str
-    waiting: int
-
-
-async def find_unserved_handlers(session: Session, target: str | None = None) -> list[UnservedHandler]:
-    """Find the handlers with due deliveries that no living worker has in its app: one handler, or all.
-
-    shape:   at most 100, by target; often empty
-    errors:  StoreUnavailable  no answer in time
-    source:  sql/deliveries/find_unserved_handlers.sql
-    """
-    rows = await session.rows("find_unserved_handlers", target=target, most=COUNTED_MAX)
-    return [UnservedHandler(*row) for row in rows]
 
 
 async def count_handlers(session: Session) -> int:

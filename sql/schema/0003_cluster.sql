@@ -48,6 +48,7 @@ create table shardclock.holders (
     identity text,
     suspended_at timestamptz,
     targets text[] not null default '{}',
+    functions text[] not null default '{}',
 
     constraint holders_pkey primary key (holder),
     constraint holders_role_fkey foreign key (role) references shardclock.scale (role),
@@ -74,6 +75,8 @@ comment on column shardclock.holders.suspended_at is
         'null again after its next heartbeat.';
 comment on column shardclock.holders.targets is
     'The targets of the handlers that the worker''s app has; empty: no app, or no worker.';
+comment on column shardclock.holders.functions is
+    'The functions of the jobs that the worker''s app has; empty: no app, or no worker.';
 comment on column shardclock.holders.seen_at is 'The last heartbeat before the end; null: the holder has not ended.';
 
 -- Values that change several times a second are in separate tables, not in the rows that claims read. Statements read
@@ -95,6 +98,7 @@ create view shardclock.presence as
 select
     h.holder, h.role, h.cluster_id, h.actor_name, h.node_id, h.host, h.pid, h.part, h.part_count, b.held, h.started_at,
     b.seen_at, h.suspended_at, h.identity, h.targets,
+    h.functions,
     -- The default of SHARDCLOCK_SILENT_S: docs/decisions/0017-suspect-quickly-kill-slowly.md.
     b.seen_at > now() - interval '5 s' as alive
 from shardclock.holders h

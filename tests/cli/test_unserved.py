@@ -1,4 +1,4 @@
-"""Deliveries of a handler that no running worker has are reported with the command that starts such a worker."""
+"""Waiting deliveries of a handler or a job that no running worker has are reported with a way out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import asyncio
 import pytest
 
 from shardclock_server.service.unserved import line_of
-from shardclock_server.sql.deliveries.handlers import COUNTED_MAX, UnservedHandler
+from shardclock_server.sql.deliveries.unserved import COUNTED_MAX, UnservedTarget
 from tests.support.cli_asserts import NOT_DONE
 from tests.support.deliveries import HANDLER, add_worker, declare, deliver
-from tests.support.factories import HolderClient, add_holder
+from tests.support.factories import HolderClient, add_holder, value
+from tests.support.job_runs import declare as declare_jobs
+from tests.support.job_runs import fire
+from tests.support.jobs import job_spec
 from tests.support.program import Shell
 
-WAY_OUT = "no running worker has the app of this handler: start one with `shardclock up --app MODULE`"
+WAY_OUT = "no running worker has the app of these targets: start one with `shardclock up --app MODULE`"
 
 
 async def leave_a_delivery(dsn: str, *, targets: tuple[str, ...]) -> int:
@@ -37,11 +40,51 @@ def test_explain_doctor_and_status_report_a_handler_without_a_worker(shell: Shel
     assert f"; its delivery to {HANDLER} waits, the next attempt is due at " in explained["why"]
     assert explained["why"].endswith(line)
     assert checked.code == NOT_DONE
-    assert [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "handlers"] == [
+    assert [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "targets"] == [
         ("fault", line)
     ]
     assert shown.out.splitlines().count(line) == 1
-    assert state["unserved_handlers"] == [{"target": HANDLER, "waiting": 1}]
+    assert state["unserved_targets"] == [{"target": HANDLER, "waiting": 1}]
+
+
+async def leave_a_start(dsn: str, *, functions: tuple[str, ...], withdraw: bool) -> int:
+    """Fire the start of a job while the only worker has these functions; return the timer's key."""
+    await declare_jobs(dsn, job_spec("sweep"))
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 0xCAFE, functions=functions)
+    key: int = await value(dsn, "select shardclock.run_job('sweep')")
+    async with HolderClient(dsn, holder=1) as shard:
+        assert await fire(shard) == 1
+    if withdraw:
+        await declare_jobs(dsn)
+    return key
+
+
+@pytest.mark.parametrize(
+    ("functions", "withdraw"), [((), False), (("app:other",), False), ((), True)], ids=["none", "other", "withdrawn"]
+)
+def test_explain_doctor_and_status_report_a_start_of_a_job_without_a_worker(
+    shell: Shell, functions: tuple[str, ...], *, withdraw: bool
+) -> None:
+    key = asyncio.run(leave_a_start(shell.dsn, functions=functions, withdraw=withdraw))
+    line = f"{WAY_OUT} (job:sweep has 1 waiting start)"
+
+    explained, checked = shell("explain", key, "--json").json, shell("doctor", "--json", SHARDCLOCK_LOCAL="true")
+
+    assert explained["why"].endswith(line)
+    assert [(it["level"], it["text"]) for it in checked.json["findings"] if it["check"] == "targets"] == [
+        ("fault", line)
+    ]
+    assert shell("status").out.splitlines().count(line) == 1
+    assert shell("status", "--json").json["unserved_targets"] == [{"target": "job:sweep", "waiting": 1}]
+
+
+def test_a_start_of_a_job_whose_function_a_running_worker_has_is_not_reported(shell: Shell) -> None:
+    key = asyncio.run(leave_a_start(shell.dsn, functions=("app:sweep",), withdraw=False))
+
+    reports = [shell("explain", key), shell("doctor", SHARDCLOCK_LOCAL="true"), shell("status")]
+
+    assert all("no running worker" not in " ".join(it.out.split()) for it in reports)
 
 
 def test_a_handler_that_a_running_worker_has_is_not_reported(shell: Shell) -> None:
@@ -52,11 +95,12 @@ def test_a_handler_that_a_running_worker_has_is_not_reported(shell: Shell) -> No
     assert all("no running worker" not in " ".join(it.out.split()) for it in reports)
 
 
-def test_the_line_names_the_first_handlers_and_limits_its_length() -> None:
-    unserved = [UnservedHandler(f"order.{number}", COUNTED_MAX if number == 0 else number) for number in range(7)]
+def test_the_line_names_the_first_targets_and_limits_its_length() -> None:
+    targets = ["order.0", "order.1", "order.2", "order.3", "job:sweep", "order.5", "order.6"]
+    unserved = [UnservedTarget(target, number or COUNTED_MAX) for number, target in enumerate(targets)]
 
     assert line_of(unserved) == (
         f"{WAY_OUT} (order.0 has 1,000 or more waiting deliveries, order.1 has 1 waiting delivery,"
-        " order.2 has 2 waiting deliveries, order.3 has 3 waiting deliveries, order.4 has 4 waiting deliveries,"
-        " and 2 more handlers)"
+        " order.2 has 2 waiting deliveries, order.3 has 3 waiting deliveries, job:sweep has 4 waiting starts,"
+        " and 2 more targets)"
     )

@@ -33,11 +33,18 @@ async def declare(dsn: str, *targets: str) -> dict[str, str]:
 
 
 async def add_worker(
-    dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1, *, targets: Sequence[str] = (HANDLER,)
+    dsn: str,
+    holder: int,
+    part: int | None = 0,
+    part_count: int | None = 1,
+    *,
+    targets: Sequence[str] = (HANDLER,),
+    functions: Sequence[str] = (),
 ) -> None:
-    """Register a worker with its handlers and its assignment, as the coordinator does."""
+    """Register a worker with its handlers, its jobs' functions and its assignment, as the coordinator does."""
     await add_holder(dsn, holder, part, part_count, role=WORKER)
-    await query(dsn, "update shardclock.holders set targets = $2 where holder = $1", holder, list(targets))
+    text = "update shardclock.holders set targets = $2, functions = $3 where holder = $1"
+    await query(dsn, text, holder, list(targets), list(functions))
 
 
 async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER, **columns: str) -> list[int]:

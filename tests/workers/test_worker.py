@@ -31,6 +31,7 @@ from shardclock_server.workers.worker import Worker
 from tests.support.deliveries import HANDLER, bury, declare, deliver, deliveries
 from tests.support.factories import HolderClient, query, value
 from tests.support.handlers import Processes, spec_of
+from tests.support.jobs import job_spec
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, assigned, ended, no_runs, working
@@ -364,11 +365,20 @@ async def test_a_handler_that_hangs_delays_no_other_handler(dsn: str, shard: Hol
     await run
 
 
-async def test_a_worker_registers_the_targets_of_its_handlers(dsn: str) -> None:
-    async with working(dsn, Processes(), is_up=False) as worker:
-        targets = await value(dsn, "select targets from shardclock.holders where holder = $1", worker.holder)
+async def test_a_worker_registers_its_handlers_targets_and_its_jobs_functions(dsn: str) -> None:
+    incarnation = Incarnation(7, WORKER, "test", "test", "test", "test", 1)
+    jobs = [job_spec(), job_spec("other")]
+    worker = Worker(
+        incarnation, QUICK, [spec_of()], as_role(dsn, "shard"), jobs=jobs, start=Processes(), start_run=no_runs
+    )
+    run = asyncio.create_task(worker.run())
+    await eventually(lambda: value(dsn, "select count(*) from shardclock.holders"))
 
-    assert targets == [HANDLER]
+    (registered,) = await query(dsn, "select targets, functions from shardclock.holders")
+    await worker.drain()
+    await run
+
+    assert tuple(registered) == ([HANDLER], ["app:refresh", "app:other"])
 
 
 async def _is(dsn: str, count: int) -> bool:
