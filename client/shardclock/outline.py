@@ -1,11 +1,13 @@
 """Convert a type to an outline: a schema against which a process without the user's code can check a value.
 
 An outline is a schema of pydantic's core. Each part of the type that would run the user's code becomes "any". So an
-outline accepts every value that the type accepts, but the type may refuse a value that its outline accepts.
+outline accepts every value that the type accepts, but the type may refuse a value that its outline accepts. The
+exception are unknown fields, which most types ignore: an outline refuses them, unless the type's configuration has
+`extra="ignore"` or `extra="allow"`.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, EnumMeta
 from functools import lru_cache
 from typing import Any
@@ -34,6 +36,7 @@ WITHIN = {
     "lax-or-strict": "lax_schema",
     "json-or-python": "json_schema",
 }
+FORBID = "forbid"
 OBJECTS = {"model", "dataclass", "typed-dict"}
 PYTHONS_ENGINE = "python-re"  # the engine of patterns in which a match may run for ever
 FORGOTTEN = {"metadata", "serialization", "default", "default_factory", "title", "regex_engine"}
@@ -61,10 +64,48 @@ def misfit_of(text: str, outline: str) -> str | None:
     try:
         _validator(outline).validate_json(text)
     except ValidationError as error:
-        return misfit(error)
+        return misfit(error, lambda place: _words_of(_fields_at(json.loads(outline), place)))
     except Exception:  # noqa: BLE001 - as above
         return None
     return None
+
+
+def _words_of(fields: Sequence[str]) -> str:
+    """Word the refusal of an unknown field; the caller limits the length of the sentence."""
+    if not fields:
+        return "no such field"
+    named = f"the fields are {', '.join(fields)}" if len(fields) > 1 else f"the only field is {fields[0]}"
+    return f"no such field; {named}"
+
+
+def _fields_at(outline: Mapping[str, Any], place: Sequence[int | str]) -> list[str]:
+    """Return the names of the fields beside an unknown field at a place; empty: the outline does not name them."""
+    definitions = {it["ref"]: it for it in outline.get("definitions", ())}
+    part: Mapping[str, Any] | None = outline
+    for step in place[:-1]:
+        part = _within(part, definitions, step)
+    part = _within(part, definitions)
+    return [_name_of(name, it) for name, it in part["fields"].items()] if part and "fields" in part else []
+
+
+def _within(
+    part: Mapping[str, Any] | None, definitions: Mapping[str, Any], step: int | str | None = None
+) -> Mapping[str, Any] | None:
+    """Resolve the names and the options of a part, then take one step into it; None: there is no such step."""
+    while part is not None and part["type"] in ("definitions", "definition-ref", "nullable"):
+        part = definitions.get(part["schema_ref"]) if part["type"] == "definition-ref" else part["schema"]
+    if part is None or step is None:
+        return part
+    if part["type"] == "union":
+        return next((it for it in part["choices"] if it.get("cls_name") == step), None)
+    if part["type"] == "typed-dict":
+        return next((it["schema"] for name, it in part["fields"].items() if step in (name, _name_of(name, it))), None)
+    return part.get("items_schema") or part.get("values_schema")
+
+
+def _name_of(name: str, field: Mapping[str, Any]) -> str:
+    alias = field.get("validation_alias")
+    return alias if isinstance(alias, str) else name
 
 
 @lru_cache(maxsize=1_000)
@@ -78,6 +119,7 @@ class _Outline:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._objects_around = 0
+        self._extra: str | None = FORBID  # of unknown fields, in an object without a configuration of its own
         self._shapes: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             **dict.fromkeys(HOLDING, self._holding),
             "definitions": self._definitions,
@@ -108,7 +150,10 @@ class _Outline:
 
     def _definition(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         # Keep only objects: any other definition uses the configuration of an enclosing object, which is unknown here.
-        return self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
+        self._extra = None
+        found = self.of(schema) if schema["type"] in OBJECTS else self._named(schema, dict(ANYTHING))
+        self._extra = FORBID
+        return found
 
     def _reference(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "definition-ref", "schema_ref": self._name(schema["schema_ref"])}
@@ -147,6 +192,9 @@ class _Outline:
         """Convert a schema with fields to the schema of a JSON object."""
         if (schema.get("config") or {}).get("regex_engine") == PYTHONS_ENGINE:
             return dict(ANYTHING)
+        config, around = schema.get("config"), self._extra
+        if config:
+            self._extra = config.get("extra_fields_behavior", FORBID)
         self._objects_around += 1
         outlined = {
             name: {
@@ -158,8 +206,13 @@ class _Outline:
             for name, it in fields.items()
         }
         self._objects_around -= 1
-        kept = ("strict", "extra_behavior", "config")
+        # A TypedDict says "ignore" in any case; a type that wants it has it in its configuration.
+        own = schema.get("extra_behavior", "ignore")
+        extra, self._extra = self._extra if own == "ignore" else own, around
+        kept = ("strict", "config")
         said = {key: _scalars(schema[key]) for key in kept if schema.get(key) is not None}
+        if extra is not None:
+            said["extra_behavior"] = extra
         if isinstance(schema.get("cls"), type):
             said["cls_name"] = schema["cls"].__name__
         return {"type": "typed-dict", "fields": outlined, **said}

@@ -1,7 +1,7 @@
 """Convert errors to texts for the log and for Postgres: of limited length, without NUL or half of a surrogate pair."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from pydantic import ValidationError
@@ -27,13 +27,21 @@ def one_line(text: str) -> str:
     return f"{line[: REASON_CHARS_MAX - 1]}…" if cut else line
 
 
-def misfit(error: ValidationError) -> str:
+def misfit(error: ValidationError, unknown_field: Callable[[tuple[int | str, ...]], str] | None = None) -> str:
     """Write pydantic's errors as text, with the fields but without the values, which may be secrets.
+
+    `unknown_field` words the error of an unknown field by its place.
 
     shape:   the first three errors, and the number of further errors
     """
     refused = error.errors(include_url=False, include_input=False)
-    told = "; ".join(_placed(".".join(map(str, it["loc"])), it["msg"]) for it in refused[:MISFITS_MAX])
+    told = "; ".join(
+        _placed(
+            ".".join(map(str, it["loc"])),
+            unknown_field(it["loc"]) if unknown_field and it["type"] == "extra_forbidden" else it["msg"],
+        )
+        for it in refused[:MISFITS_MAX]
+    )
     more = len(refused) - MISFITS_MAX
     return one_line(f"{told} (and {more:,} more)" if more > 0 else told)
 

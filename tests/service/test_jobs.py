@@ -122,6 +122,8 @@ async def test_a_config_that_does_not_fit_the_function_is_refused_before_the_wri
 
     with pytest.raises(InvalidTimer, match=f"{why}: Input should be a valid string"):
         await configure_job(session, "refresh", '{"city": 5}')
+    with pytest.raises(InvalidTimer, match="cty: no such field; the only field is city"):
+        await configure_job(session, "refresh", '{"city": "Bonn", "cty": "Rome"}')
     with pytest.raises(InvalidTimer, match=f"{why}: Field required"):
         await run_job(session, "refresh", config="{}")
     with pytest.raises(InvalidTimer, match=f"{why}: Field required"):
