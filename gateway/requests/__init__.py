@@ -14,4 +14,5 @@ idempotency    answer a repeated request without doing it twice
 recording      write an audit record for each change by an operator
 wait           the parameter `wait`
 listing        long responses
+page_cursors   the `next` of a page, and the `after` of the next request
 """

@@ -10,6 +10,7 @@ from shardclock_server.gateway.access import Admin
 from shardclock_server.gateway.answers.audit import ActAnswer, AuditAnswer
 from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.service.audit import LISTED_MAX, page_of
 from shardclock_server.service.filters import moment_of
 from shardclock_server.sql.audit.acts import AuditFilter
@@ -44,5 +45,5 @@ async def list_audit(gateway: CurrentGateway, _: Admin, wanted: Annotated[AuditQ
     """List changes by operators, the newest first."""
     chosen = wanted.filter_of()
     async with gateway.pool.session(ALL_TENANTS) as session:
-        page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
-    return await listing(AuditAnswer, "acts", map(ActAnswer.of, page.acts), next=page.next)
+        page = await page_of(session, chosen, size=wanted.limit, page=place_of(wanted.after))
+    return await listing(AuditAnswer, "acts", map(ActAnswer.of, page.acts), next=cursor_of(page.next))

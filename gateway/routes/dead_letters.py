@@ -20,6 +20,7 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import DryRun, ManyRequest
@@ -104,8 +105,10 @@ async def list_dead_letters(
     """List dead letters, the newest first."""
     chosen = DeadLetterFilter(target=wanted.target, tenant_id=caller.tenant_id, reason_line=wanted.reason_line)
     async with gateway.pool.session(caller.tenants) as session:
-        page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
-    return await listing(DeadLettersAnswer, "dead_letters", map(DeadLetterAnswer.of, page.letters), next=page.next)
+        page = await page_of(session, chosen, size=wanted.limit, page=place_of(wanted.after))
+    return await listing(
+        DeadLettersAnswer, "dead_letters", map(DeadLetterAnswer.of, page.letters), next=cursor_of(page.next)
+    )
 
 
 @router.get("/groups")

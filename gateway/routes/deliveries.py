@@ -23,6 +23,7 @@ from shardclock_server.gateway.gateway import CurrentGateway
 from shardclock_server.gateway.reference.openapi import body_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.requests.recording import actor_of, note_changed
 from shardclock_server.gateway.requests.shared_fields import PAID, DryRun, ManyRequest, ReasonRequest
@@ -72,8 +73,10 @@ async def list_deliveries(
     """List deliveries, in the order of target and due date."""
     chosen = DeliveryFilter(target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing)
     async with gateway.pool.session(caller.tenants) as session:
-        page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
-    return await listing(DeliveriesAnswer, "deliveries", map(DeliveryAnswer.of, page.deliveries), next=page.next)
+        page = await page_of(session, chosen, size=wanted.limit, page=place_of(wanted.after))
+    return await listing(
+        DeliveriesAnswer, "deliveries", map(DeliveryAnswer.of, page.deliveries), next=cursor_of(page.next)
+    )
 
 
 @router.post(

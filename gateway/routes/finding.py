@@ -13,6 +13,7 @@ from shardclock_server.gateway.answers.timers import TimerAnswer, TimersAnswer
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter
 from shardclock_server.gateway.routes.creating import TIMERS
 from shardclock_server.sql.clients.search import Page, PageLimits, find_timers
@@ -68,7 +69,8 @@ async def find_page(gateway: Gateway, caller: Caller, wanted: TimersQuery, *, li
             name=wanted.name,
             order_by=wanted.order_by,
             size=wanted.limit,
-            page=wanted.after,
+            page=place_of(wanted.after),
             limits=limits,
         )
-    return replace(page, timers=[timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target)])
+    shown = [timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target)]
+    return replace(page, timers=shown, next=cursor_of(page.next))

@@ -13,6 +13,7 @@ from shardclock_server.gateway.answers.operations import OperationAnswer, Operat
 from shardclock_server.gateway.gateway import CurrentGateway, gateway_of
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.paths import Key
 from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.gateway.requests.recording import note_body
@@ -62,9 +63,9 @@ async def list_operations(
 ) -> Response:
     """List operations, the newest first."""
     async with gateway.pool.session(tenants_seen(caller)) as session:
-        page = await page_of(session, wanted.filter_of(caller), size=wanted.limit, page=wanted.after)
+        page = await page_of(session, wanted.filter_of(caller), size=wanted.limit, page=place_of(wanted.after))
     answers = (OperationAnswer.of(it, is_operator=caller.is_operator) for it in page.operations)
-    return await listing(OperationsAnswer, "operations", answers, next=page.next)
+    return await listing(OperationsAnswer, "operations", answers, next=cursor_of(page.next))
 
 
 @router.get("/{operation_id:key}")

@@ -22,6 +22,7 @@ from shardclock_server.gateway.answers.timers import (
 from shardclock_server.gateway.gateway import CurrentGateway, Gateway
 from shardclock_server.gateway.requests.callers import Caller
 from shardclock_server.gateway.requests.listing import listing
+from shardclock_server.gateway.requests.page_cursors import cursor_of, place_of
 from shardclock_server.gateway.requests.paths import Name
 from shardclock_server.gateway.requests.shared_fields import TIMERS_PAGE, TimersFilter, find_shown
 from shardclock_server.service.schedules import SCHEDULES_MAX, ScheduleState, with_firings
@@ -59,7 +60,9 @@ async def list_schedules(
 ) -> Response:
     """List pending or paused schedules, each with its last firings, in the order of the list of timers."""
     page = await find_schedules(gateway, caller, wanted)
-    return await listing(SchedulesAnswer, "schedules", map(ScheduleAnswer.of, page.schedules), next=page.next)
+    return await listing(
+        SchedulesAnswer, "schedules", map(ScheduleAnswer.of, page.schedules), next=cursor_of(page.next)
+    )
 
 
 @router.get("/refused", operation_id="list_refused_timers", response_model=RefusedTimersAnswer)
@@ -94,7 +97,7 @@ async def find_schedules(gateway: Gateway, caller: Caller, wanted: SchedulesQuer
             replace(wanted.filter_of(caller), only_schedules=True),
             order_by=wanted.order_by,
             size=wanted.limit,
-            page=wanted.after,
+            page=place_of(wanted.after),
             limits=TIMERS_PAGE,
         )
         shown = [timer for timer in page.timers if caller.sees(timer.tenant_id, timer.target)]

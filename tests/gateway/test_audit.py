@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 
@@ -231,10 +231,10 @@ async def test_the_audit_is_read_by_verb_by_actor_and_page_by_page(locked: Api, 
     assert await verbs(actor="test_gateway") == ["tenants remove", "tenants set", "tenants set"]
     assert await verbs(verb="tenant") == await verbs(actor="ann") == []
     first = (await locked.get("/v1/audit?limit=2", **key)).json
-    rest = (await locked.get(f"/v1/audit?limit=2&after={quote(first['next'])}", **key)).json
+    rest = (await locked.get(f"/v1/audit?limit=2&after={first['next']}", **key)).json
     assert [it["parameters"]["tenant"] for it in first["acts"] + rest["acts"]] == ["one", "two", "one"]
     assert rest["next"] is None
-    (await locked.get("/v1/audit?after=7", **key)).assert_problem("refused", 422, "'7' is not from a list")
+    (await locked.get("/v1/audit?after=7", **key)).assert_problem("refused", 422, "'7' is not the `next` of a page")
 
 
 @pytest.mark.parametrize(

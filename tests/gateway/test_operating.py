@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.parse import quote
 
 import pytest
 
@@ -60,11 +59,11 @@ async def test_a_dead_letter_of_a_disabled_endpoint_stays_unless_the_endpoint_is
 
 async def test_a_list_of_dead_letters_leads_to_the_next_page(api: Api, letters: list[int]) -> None:
     first = (await api.get("/v1/dead-letters?limit=2")).json
-    rest = (await api.get(f"/v1/dead-letters?limit=2&after={quote(first['next'])}")).json
+    rest = (await api.get(f"/v1/dead-letters?limit=2&after={first['next']}")).json
 
     assert [letter["timer_key"] for letter in (*first["dead_letters"], *rest["dead_letters"])] == letters[::-1]
     assert rest["next"] is None
-    (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "'7' is not from a list")
+    (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "'7' is not the `next` of a page")
 
 
 async def test_a_tenant_sees_its_targets_with_its_own_counts(dsn: str, api: Api, letters: list[int]) -> None:
@@ -207,7 +206,7 @@ async def test_deliveries_are_listed_retried_and_cancelled(dsn: str, api: Api) -
 
     listed = (await api.get(f"/v1/deliveries?target={HANDLER}&failing=true&limit=1")).json
     assert (len(listed["deliveries"]), listed["deliveries"][0]["failed_attempts"]) == (1, 1)
-    more = (await api.get(f"/v1/deliveries?limit=1&after={quote(listed['next'])}")).json["deliveries"]
+    more = (await api.get(f"/v1/deliveries?limit=1&after={listed['next']}")).json["deliveries"]
     assert {listed["deliveries"][0]["timer_key"], more[0]["timer_key"]} == set(keys)
     eve = {"Shardclock_Tenant": "eve"}
     (await api.post(f"/v1/deliveries/{keys[0]}/cancel", **eve)).assert_problem("not_found", 404)

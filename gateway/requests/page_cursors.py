@@ -1,0 +1,33 @@
+"""The cursors of lists: a page's `next`, which the next request's `after` repeats in its URL.
+
+A list's own cursor is any text, such as a timer's name or a moment with its offset. So a cursor is its Base64 for URLs.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+from shardclock.api.codes import invalid
+from shardclock_server.timers.refusal import Refusal, shortened
+
+
+def cursor_of(page: str | None) -> str | None:
+    """Return the cursor for a list's place; None: there is no further page.
+
+    shape:   letters, digits, - and _
+    """
+    return None if page is None else urlsafe_b64encode(page.encode()).decode().rstrip("=")
+
+
+def place_of(cursor: str | None) -> str | None:
+    """Return the list's place for a cursor; None: the first page.
+
+    errors:  Refusal  the text is no cursor; the list itself checks the place
+    """
+    if cursor is None:
+        return None
+    try:
+        place = urlsafe_b64decode(f"{cursor}{'=' * (-len(cursor) % 4)}").decode()
+    except ValueError:
+        place = None
+    if place is None or cursor_of(place) != cursor:
+        raise Refusal.of(invalid("page"), why=f"{shortened(cursor)} is not the `next` of a page: send it unchanged")
+    return place
