@@ -1,4 +1,4 @@
-"""Fixtures: clients, holders that keep all slots, and databases with many timers.
+"""Fixtures: clients, holders with all slots, and databases with many timers.
 
 Clients and holders are on `dsn`. A file with tests for each version of Postgres has its own fixture `dsn`.
 """
@@ -33,28 +33,28 @@ async def other(dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Yield a worker for jobs that holds all slots; workers for deliveries are in the test files that name targets."""
+    """Yield a worker for jobs with all slots; a test file that names targets has its own workers for deliveries."""
     async with JobWorker(dsn, 11) as hand:
         yield hand
 
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[JobWorker]:
-    """Yield another worker, which also believes that it holds all slots."""
+    """Yield another worker that also believes that it has all slots."""
     async with JobWorker(dsn, 12) as hand:
         yield hand
 
 
 @pytest.fixture
 async def shard_ahead(shard: HolderClient) -> HolderClient:
-    """Set the shard's clock two minutes ahead, so that it fires timers before their due dates."""
+    """Set the shard's clock two minutes ahead, so that the shard fires timers before their due dates."""
     shard.now = await shard.value("select now() + interval '2 minutes'")
     return shard
 
 
 @pytest.fixture
 async def shards(dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient]]:
-    """Yield two holders that both believe that they keep all slots, each with its own clock."""
+    """Yield two holders that both believe that they have all slots, each with its own clock."""
     await add_holder(dsn, 101)
     await add_holder(dsn, 102)
     async with HolderClient(dsn, holder=101) as one, HolderClient(dsn, holder=102) as two:
@@ -64,14 +64,14 @@ async def shards(dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient]]:
 
 @pytest.fixture(params=[by_sql, by_batch], ids=["sql", "batch"])
 def ask(request: pytest.FixtureRequest) -> Ask:
-    """Return each of the two ways to schedule in turn."""
+    """Return in turn each of the two ways to schedule."""
     way: Ask = request.param
     return way
 
 
 @pytest.fixture(scope="session")
 def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Return the DSN of a database with 300,000 timers that was never analyzed; tests must not change it."""
+    """Return the DSN of a database with 300,000 timers and without ANALYZE; tests must not change the database."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -81,7 +81,7 @@ def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def analyzed(postgres: Callable[[int], Server], filled: str) -> Iterator[str]:
-    """Return the DSN of a copy of that database, in which the planner knows the size of each table."""
+    """Return the DSN of a copy of the filled database, in which the planner knows the size of each table."""
     server = postgres(18)
     dsn = server.clone(of=filled)
     asyncio.run(query(dsn, "analyze shardclock.timers"))

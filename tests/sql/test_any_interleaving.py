@@ -60,7 +60,7 @@ class Game:
         self.waited = 0
 
     async def sit_down(self, stack: AsyncExitStack) -> None:
-        """Connect the players, and a session that watches their waits for locks."""
+        """Connect the players, and a session that watches the locks for which players wait."""
         self._watch: asyncpg.Connection = await asyncpg.connect(self._dsn)
         stack.push_async_callback(self._watch.close)
         self._now: datetime = await self._watch.fetchval("select now()")
@@ -80,7 +80,7 @@ class Game:
         self._stopped = False
 
     async def step(self) -> None:
-        """Do one action of a player that doesn't wait for another player."""
+        """Do one action of a player that waits for no other player."""
         self._settle()
         free = [hand for hand in [*self._shards, *self._clients] if hand not in self._busy]
         if not free:

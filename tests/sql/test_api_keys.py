@@ -30,7 +30,7 @@ HOUR, DAY = parse_duration("PT1H"), parse_duration("P1D")
 
 
 def proof(letter: str) -> Proof:
-    """Make the stored parts of a key; its prefix is one letter, repeated eight times."""
+    """Return the stored parts of a key; the prefix is one letter, eight times."""
     return Proof(8 * letter, 32 * letter.encode())
 
 

@@ -1,4 +1,4 @@
-"""Prove that the audit only grows, that it names the login role, and that it deletes old records."""
+"""Prove that the audit only grows and names the login role, and that old records are deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims and beats read no old row versions after thousands of beats and renewals under an old snapshot."""
+"""Claims and heartbeats read no old row versions after thousands of heartbeats and renewals under an old snapshot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATEMENTS = {
 
 @pytest.fixture
 async def session(each_dsn: str) -> AsyncIterator[Session]:
-    """Register two holders that beat, and a leader; prevent any vacuum."""
+    """Register two holders that send heartbeats, and a leader; prevent any vacuum."""
     for table in ("holders", "beats", "coordination", "leadership"):
         await query(as_role(each_dsn, "owner"), f"alter table shardclock.{table} set (autovacuum_enabled = off)")
     await add_holder(each_dsn, A, 0, 2)

@@ -1,4 +1,4 @@
-"""Many waiting starts hide no other job. No start is dropped while the end of a run needs this start."""
+"""Many waiting starts hide no other job. No start is dropped while the end of a run needs the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that SQL reads wall clocks and adds calendar time as Python does."""
+"""Prove that SQL reads local times and adds calendar time as Python does."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 class Clocks:
-    """List the zones that both Postgres and Python know; the two may have different histories of some zones."""
+    """List the zones that both Postgres and Python know; the two may have different histories of a zone."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
         self.zone = ""
 
     async def changes(self, random: Random) -> list[tuple[str, datetime, timedelta]]:
-        """Find some clock changes of each zone that Postgres and Python both know: zone, moment, and difference."""
+        """Find some clock changes of each zone in both Postgres and Python: zone, moment, and difference."""
         found = []
         for zone in [row["zone"] for row in await query(self.dsn, "select zone from shardclock.zones order by 1")]:
             try:
@@ -60,7 +60,7 @@ class Clocks:
         return same
 
     async def shown(self, hand: HolderClient, zone: str, moments: list[datetime]) -> list[datetime]:
-        """Read a clock by the session's own zone: only that setting never reads the name as an abbreviation."""
+        """Read a local time by the session's own zone, because this setting never takes a name for an abbreviation."""
         if zone != self.zone:
             await hand.value("select set_config('timezone', $1, false)", zone)
             self.zone = zone

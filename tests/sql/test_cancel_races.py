@@ -1,4 +1,4 @@
-"""Prove that a cancel during a firing either prevents the firing or reports that it came too late."""
+"""Prove that a cancel during a firing either prevents the firing or answers that the timer has fired."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ async def test_a_scan_for_the_newest_timers_fires_them_and_leaves_out_locked_one
 
 
 async def test_a_scan_ahead_skips_a_backlog(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
-    """A scan ahead fires newly due timers and leases timers due soon; otherwise both would wait for the backlog."""
+    """A scan ahead fires newly due timers and leases timers due soon, which otherwise would wait for the backlog."""
     shard, _ = shards
     await add_timers(dsn, 100, "now() - interval '5 seconds'")
     since, soon = await add_timers(dsn, 2, "now() + (i * 2 - 3) * interval '1 second'")

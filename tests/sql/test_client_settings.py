@@ -1,6 +1,6 @@
 """Prove that the functions have the same results with each setting of a client's session.
 
-A body in PL/pgSQL is parsed in the session that calls it, and so with the session's settings.
+Postgres parses a PL/pgSQL body in the calling session, and so with the session's settings.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ CALLS = (
 
 @pytest.fixture
 async def client(dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Yield a superuser's session, which may change each setting, and a schema before Postgres's in the search path."""
+    """Yield a superuser's session, which may change each setting, and a schema before Postgres's schema in the search
+    path.
+    """
     await declare(dsn, job_spec())
     await query(dsn, "create schema evil")
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
@@ -143,7 +145,7 @@ async def test_no_setting_of_a_session_changes_an_answer(
 
 
 async def test_no_body_has_a_backslash_that_a_session_could_read_otherwise(dsn: str) -> None:
-    """With `standard_conforming_strings` off, a backslash in a text without E before it is an escape."""
+    """With `standard_conforming_strings` off, a backslash in a text without a leading E is an escape."""
     bodies = await query(
         dsn,
         "select p.proname, p.prosrc from pg_proc p"

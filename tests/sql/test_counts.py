@@ -1,4 +1,4 @@
-"""Prove that all verbs of clients are counted, once for each timer that they change."""
+"""Prove that each change of a timer by a client's verb is counted once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLS = {
 
 @pytest.fixture
 async def three(dsn: str) -> AsyncIterator[tuple[HolderClient, Sequence[int]]]:
-    """Yield three timers of one process instance, the last of them paused, and a client."""
+    """Yield three timers of one process instance (the last timer is paused) and a client."""
     keys = await add_timers(dsn, 3, FAR, name="'n' || i", process_instance_key="7")
     async with HolderClient(dsn) as client:
         await client.value("select shardclock.pause_timers(array[$1::bigint])", keys[2])

@@ -1,4 +1,4 @@
-"""Prove that a firing writes its delivery, and that workers claim each delivery once and keep no lane waiting."""
+"""Prove that a firing writes its delivery, that workers claim each delivery once, and that no lane waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker that holds all slots."""
+    """Yield a worker with all slots."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:
@@ -31,7 +31,7 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield another worker, which also believes that it holds all slots."""
+    """Yield another worker that also believes that it has all slots."""
     await add_worker(dsn, 12)
     async with WorkerClient(dsn, 12) as hand:
         yield hand

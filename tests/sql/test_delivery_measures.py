@@ -214,7 +214,7 @@ STUCK = 300_000
 
 @pytest.fixture(scope="module")
 def stuck_dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 300,000 deliveries and 30,000 dead letters of one dead target."""
+    """Return the DSN of a database with 300,000 deliveries and 30,000 dead letters of one dead target."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(_stick(dsn))
@@ -236,7 +236,7 @@ async def _stick(dsn: str) -> None:
 
 @pytest.fixture(params=["never_analyzed", "analyzed"])
 def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
-    """Name that database, before and after the planner knows its size."""
+    """Return the DSN of this database, before and after the planner knows the tables' sizes."""
     if request.param == "analyzed":
         asyncio.run(query(stuck_dsn, "analyze shardclock.deliveries, shardclock.dead_letters"))
     return stuck_dsn

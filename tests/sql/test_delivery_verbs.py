@@ -1,4 +1,6 @@
-"""Prove that a verb ends a delivery or makes it due once, during any act of a worker, with a true answer."""
+"""Prove that a verb ends a delivery or makes the delivery due once, with a true answer, whatever a worker does
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ LEASE_IS_OVER = "update shardclock.deliveries set claimed_until = now()"
 
 
 class Verb(NamedTuple):
-    """A verb, and its answer if it succeeds."""
+    """A verb, and its answer for a success."""
 
     act: Callable[[Session, int], Awaitable[str]]
     answer: str
@@ -53,7 +55,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker that holds all slots."""
+    """Yield a worker with all slots."""
     await declare(dsn, HANDLER, OTHER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, targets=[HANDLER, OTHER]) as hand:
@@ -62,7 +64,7 @@ async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def operator(dsn: str, worker: WorkerClient) -> AsyncIterator[HolderClient]:
-    """Yield an operator, on a connection that a test can keep in a transaction."""
+    """Yield an operator, on a connection with a transaction that a test can keep open."""
     async with HolderClient(dsn, role="shard", plans={}) as hand:
         yield hand
 

@@ -1,4 +1,4 @@
-"""JSON has one depth limit in SQL, in Python and in the client; each SQL function refuses deeper JSON in a sentence."""
+"""SQL, Python and the client have the same depth limit of JSON; each SQL function refuses deeper JSON in a sentence."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker that holds all slots."""
+    """Yield a worker with all slots."""
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, targets=[]) as hand:
         yield hand

@@ -1,7 +1,7 @@
 """No statement reads a whole table for each row, even with a plan from the time when the table was empty.
 
-A queue is empty most of the time, and Postgres knows that: every plan then costs the same. With this plan, a session
-would later read all waiting rows for each row that it searches.
+A queue is empty most of the time, and for an empty table Postgres computes the same cost for every plan. A session with
+a bad plan would later read all waiting rows for each searched row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prove that a database which can't store all text is refused before any object is made in it."""
+"""Prove that Shardclock refuses a database which can't store all text, before it makes any object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENCODINGS = ["LATIN1", "SQL_ASCII", "WIN1252", "EUC_JP", "LATIN9", "KOI8R"]
 
 @pytest.fixture(params=ENCODINGS)
 async def other(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> AsyncIterator[tuple[str, str]]:
-    """Name an empty database and its encoding, which is not UTF8."""
+    """Return the DSN of an empty database and its encoding, which is not UTF8."""
     clone = postgres(18).clone()
     name = f"other_{uuid4().hex}"
     await query(clone, f"create database {name} encoding '{request.param}' locale 'C' template template0")

@@ -1,4 +1,4 @@
-"""Prove that a pause ends at its moment and never before it, once, with its choice for the missed occurrences."""
+"""Prove that a pause ends once, at its moment and never earlier, with its choice for the missed occurrences."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ OUTCOMES: dict[str, list[tuple[str, int]]] = {
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots."""
+    """Yield a holder with all slots."""
     await add_holder(dsn, ONE)
     async with HolderClient(dsn, holder=ONE, plans={}) as hand:
         yield hand
@@ -84,7 +84,7 @@ async def end(hand: HolderClient) -> int:
 
 
 async def pass_end(dsn: str, ago: str = "1 second") -> None:
-    """Move the ends of all pauses into the past, in place of a wait."""
+    """Move the ends of all pauses into the past, instead of a wait."""
     await query(dsn, f"update shardclock.timers set resume_at = now() - interval '{ago}' where resume_at is not null")
 
 
@@ -96,7 +96,7 @@ async def paused_plain(client: HolderClient, due: datetime = NOON) -> int:
 
 
 async def paused_schedule(client: HolderClient, own: str, choice: str = "policy") -> None:
-    """Pause an hourly schedule; its pause has ended 5 minutes ago, 4 occurrences after its first due date."""
+    """Pause an hourly schedule; the pause has ended 5 minutes ago, 4 occurrences after the first due date."""
     start = "now() - interval '215 minutes'"
     await add_schedule(client.dsn, "R/PT1H", start, anchor=f"{start} - interval '1 hour'", missed=f"'{own}'")
     await pause_timer(client.session, BEAT, until=datetime.now(UTC) + HOUR, missed=choice)

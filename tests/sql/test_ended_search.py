@@ -17,7 +17,7 @@ ENDED = "ENDED"
 
 
 async def end(dsn: str, tenant: str, count: int) -> list[int]:
-    """End timers of a tenant, one record after the other; return their keys, newest first."""
+    """End a tenant's timers, one record after the other; return their keys, newest first."""
     keys = await add_timers(dsn, count, "now() + interval '1 hour'", tenant_id=f"'{tenant}'")
     await query(dsn, "select shardclock.cancel_timers($1)", keys)
     return keys[::-1]
@@ -38,7 +38,7 @@ async def pages_of(client: Session, wanted: TimerFilter, *, size: int) -> list[l
 
 @pytest.fixture
 async def quiet(dsn: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the ended timers of a quiet tenant, newest first, in a log with many others; a step reads ten records."""
+    """Return the ended timers of a quiet tenant, newest first, among many other records; a step reads ten records."""
     monkeypatch.setattr(search, "STEP_LEAST", 10)
     monkeypatch.setattr(search, "STEP_MOST", 10)
     first = await end(dsn, "quiet", 3)

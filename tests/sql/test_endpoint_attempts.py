@@ -1,4 +1,6 @@
-"""Prove that an endpoint keeps its last attempts, that a write waits for no lock, and that both read few rows."""
+"""Prove that an endpoint keeps its last attempts, that a write waits for no lock, and that reads and writes read few
+rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that an endpoint is a target of its own tenant only, and has its own claims."""
+"""Prove that an endpoint is a target of only its own tenant, and has its own claims."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def operator(dsn: str) -> AsyncIterator[Session]:
 
 
 async def refusal(dsn: str, target: str, tenant_id: str = "default") -> str:
-    """Schedule a timer as an application does; return the sentence that refuses it."""
+    """Schedule a timer as an application does; return the sentence of the refusal."""
     with pytest.raises(asyncpg.PostgresError) as refused:
         await query(as_role(dsn, "scheduler"), SCHEDULE, target, tenant_id)
     return str(refused.value)

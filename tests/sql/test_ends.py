@@ -1,4 +1,4 @@
-"""Prove that the record of a timer's end is found both by its key and in the log, and is read completely."""
+"""Prove that the record of a timer's end can be found both by its key and in the log, and is read completely."""
 
 from __future__ import annotations
 

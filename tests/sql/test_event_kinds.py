@@ -1,4 +1,4 @@
-"""The change that makes an event true also writes it: for jobs, incidents, holds, takeovers and schedules."""
+"""The change that makes an event true also writes the event: for jobs, incidents, holds, takeovers and schedules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dsn(each_dsn: str) -> str:
 
 
 async def only(dsn: str, *, tenant_id: str = "default") -> dict[str, Any]:
-    """Send the events, and return the body of the only one."""
+    """Send the events, and return the body of the only event."""
     assert await send(dsn) == 1
     (body,) = await bodies(dsn, tenant_id=tenant_id)
     return body

@@ -1,8 +1,7 @@
-"""Prove that a holder writes only to the exact row version that it claimed, also after it claims the row again.
+"""Prove that a holder writes only to the exact row version that it claimed, also after a later claim of the same row.
 
-A holder is not a lease: a client may change a timer, the same holder may lease the row again, and its older firing may
-still be on its way. Each write of a holder (fire, plan, pause) is tested against each change of a row by a
-client.
+A client may change a timer, the same holder may lease the row again, and its older firing may still be in flight. The
+tests combine each write of a holder (fire, plan, pause) with each change of a row by a client.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Change = Callable[[HolderClient, int], Awaitable[object]]
 
 @pytest.fixture
 async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots."""
+    """Yield a holder with all slots."""
     await add_holder(each_dsn, ME)
     async with HolderClient(each_dsn, holder=ME) as hand:
         yield hand
@@ -50,7 +49,7 @@ async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def late(shard: HolderClient) -> AsyncIterator[HolderClient]:
-    """Yield the same holder's other connection, with an older message on its way."""
+    """Yield the same holder's other connection, with an older message in flight."""
     async with HolderClient(shard.dsn, holder=ME) as hand:
         yield hand
 
@@ -85,7 +84,7 @@ CHANGES: tuple[Change, ...] = (becomes_a_schedule, moves_and_runs_now, pauses_an
 
 
 async def lease(shard: HolderClient, key: int) -> ClaimedTimer:
-    """Lease the one timer that is due."""
+    """Lease the one due timer."""
     (timer,) = (await shard.take()).claimed
     assert timer.timer_key == key
     return timer
@@ -193,7 +192,7 @@ async def test_a_timer_that_is_still_leased_comes_back_with_its_current_version(
 async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    """One timer's version is not valid for another timer: each version is compared with its own row."""
+    """Each version is compared with its own row, because one timer's version is not valid for another timer."""
     first, second = await add_timers(shard.dsn, 2)
     one, two = (await shard.take()).claimed
     await changes_the_payload(client, second)
@@ -209,7 +208,7 @@ async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version(
 async def test_the_newer_lease_wins_in_memory_even_if_the_clock_was_set_back_in_between(
     shard: HolderClient, client: HolderClient
 ) -> None:
-    """A client runs a timer that a clock an hour ahead has leased: the run must not wait for that hour."""
+    """A client runs a timer that was leased while the clock was an hour ahead: the run must not wait for this hour."""
     key = await add_schedule(shard.dsn, due="now() + interval '1 h'")
     shard.now = await shard.value("select now() + interval '1 h'")
     older = await lease(shard, key)
@@ -265,7 +264,9 @@ async def test_a_late_answer_is_older_than_a_question_that_was_asked_meanwhile(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_matching_version_does_not_fire_a_row_of_another_holder(shard: HolderClient, kind: str) -> None:
-    """After a failover to a replica that lagged, another holder's lease may have the same number as ours."""
+    """After a failover to a replica that lagged, another holder's lease may have the same number as this holder's
+    lease.
+    """
     await KINDS[kind](shard.dsn)
     await shard.begin()
     (held,) = (await shard.take()).claimed

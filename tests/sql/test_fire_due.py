@@ -1,4 +1,4 @@
-"""Prove that one fire statement fires no timer early or twice, and writes records and next occurrences in order."""
+"""Prove that a fire statement fires no timer early or twice, and writes records and next occurrences in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that the last firings of schedules are read in one statement, of a bounded number of records."""
+"""Prove that one statement reads the last firings of schedules, from a bounded number of records."""
 
 from __future__ import annotations
 

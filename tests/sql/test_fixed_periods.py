@@ -37,7 +37,7 @@ order by l.name, l.occurrence, l.intent
 
 @pytest.fixture
 async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots, with the rights of an operator."""
+    """Yield a holder with all slots and the rights of an operator."""
     await add_holder(each_dsn, 1)
     async with HolderClient(each_dsn, holder=1, role=OPERATOR) as hand:
         yield hand
@@ -51,7 +51,7 @@ async def client(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 
 async def rows_of(hand: HolderClient, text: str) -> list[str]:
-    """Read rows as JSON, as the client's transaction sees them."""
+    """Read rows as JSON, in the client's transaction."""
     async with hand.session.connection() as connection:
         return [found["row"] for found in await connection.fetch(text)]
 
@@ -63,7 +63,7 @@ async def add_beat(dsn: str, schedule: str = "R/PT1S", period_us: int | None = 1
 
 
 async def add_hourly(dsn: str) -> int:
-    """Insert the third occurrence of an hourly schedule, which is already due; the fourth is due in an hour."""
+    """Insert the third, due occurrence of an hourly schedule; the fourth is due in an hour."""
     return await add_beat(dsn, "R/PT1H", 3_600_000_000, anchor="now() - interval '3 hours 1 second'")
 
 
@@ -80,7 +80,7 @@ async def only_row(dsn: str) -> dict[str, Any]:
 
 
 async def take(shard: HolderClient) -> ScanResult:
-    """Claim the due timers, and fire the plain timers among them."""
+    """Claim the due timers; the claim fires the plain timers."""
     return await shard.take(fire_overdue=True, horizon_s=0.0, batch=BATCH)
 
 

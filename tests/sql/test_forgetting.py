@@ -1,4 +1,4 @@
-"""Instances that ended long ago are deleted, a part at a time if their history is long."""
+"""Instances that ended long ago are deleted; an instance with a long history is deleted in several steps."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_function_opens_with_its_input_output_locks_indexes_and_needs(path: Pa
 
 
 def _signature(arguments: str, result: str) -> tuple[str, str]:
-    """Write a function's input and output as a header does."""
+    """Return a function's input and output in the form of a header."""
     for long, short in SHORT.items():
         arguments, result = arguments.replace(long, short), result.replace(long, short)
     parts = arguments.split(", ") if arguments else []

@@ -1,4 +1,4 @@
-"""Starts that were given up are listed as incidents of instances that never began, with bounded reads."""
+"""Starts that engines gave up are listed as incidents of instances that never began; the lists read few rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAITS = """
 
 
 async def planned(dsn: str, name: str, tables: str, plans: dict[str, str]) -> Prepared:
-    """Prepare a statement with many dead letters, made before or after its plan."""
+    """Prepare a statement, with many dead letters that exist before or after its plan."""
     find = await prepare_as(dsn, name, plans)
     if tables.startswith("empty"):
         await query(dsn, "vacuum analyze")

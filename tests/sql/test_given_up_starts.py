@@ -1,4 +1,6 @@
-"""Test that an application cancels an instance after its start was given up, though its role writes no instances."""
+"""An application cancels an instance after engines gave up its start, though the application's role writes no
+instances.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that consumer groups are listed with their real state, and that operators can move them."""
+"""Prove that a list shows consumer groups with their real state, and that operators can move the groups."""
 
 from __future__ import annotations
 

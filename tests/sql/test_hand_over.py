@@ -1,4 +1,4 @@
-"""Prove that a firing hands its delivery over to a worker with a free place for it, and to no other worker."""
+"""Prove that a firing hands its delivery over to a worker that has granted capacity, and to no other worker."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ async def _declared(dsn: str) -> None:
 
 
 def granting(places: int = 10, *workers: int, target: str = HANDLER, lease_s: float = 5.0) -> Grants:
-    """Grant the same number of places for one target from each worker."""
+    """Return a grant of the same number of deliveries for one target from each worker."""
     return Grants({worker: {target: places} for worker in workers or (WORKER,)}, lease_s)
 
 
 async def fire(shard: HolderClient, grants: Grants, *, at_once: bool = True) -> Handed:
-    """Fire all due timers; return the deliveries that were handed over."""
+    """Fire all due timers; return the deliveries that the firings handed over."""
     if at_once:
         return (await shard.take(fire_overdue=True, grants=grants)).handed
     return (await shard.fire((await shard.take()).claimed, grants=grants)).handed

@@ -1,4 +1,4 @@
-"""Prove that a hand-over adds no reads to a firing, and costs nothing if no worker has granted a place."""
+"""Prove that a hand-over adds no reads to a firing, and costs nothing if no worker has granted a delivery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGETS = (HANDLER, *(f"other.{number}" for number in range(15)))
 
 @pytest.fixture
 async def full(dsn: str) -> str:
-    """Return a database in which all due timers call a handler, with two workers and a thousand that have ended."""
+    """Return a database in which all due timers call a handler, with two living and a thousand ended workers."""
     await declare(dsn, HANDLER)
     await add_holder(dsn, 1)
     for part, worker in enumerate(WORKERS):

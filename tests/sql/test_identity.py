@@ -1,4 +1,4 @@
-"""Prove that a copy of a database, made in any way, fires nothing until its release, and stops no other database."""
+"""Prove that a copy of a database, made in any way, fires nothing before its release, and stops no other database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Prove that jobs lose no run, place or retry when the clock is set back, or when a client locks their rows."""
+"""Prove that jobs lose no run, no process and no retry after the clock was set back, or while a client locks their
+rows.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ async def test_a_new_unplanned_rule_takes_no_retry_from_a_run(dsn: str, shard: H
 
 
 async def ask_for_run(dsn: str, shard: HolderClient) -> None:
-    """Make a start of a job with a schedule due, as after a client's request."""
+    """Make a start of a scheduled job due, as after a client's request."""
     await declare(dsn, job_spec(schedule="0 3 * * *", max_retries=3))
     await query(dsn, "select shardclock.run_job('refresh')")
     await fire(shard)

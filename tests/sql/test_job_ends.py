@@ -16,7 +16,7 @@ STARTS = "select count(*) from shardclock.deliveries"
 
 
 async def start(dsn: str, shard: HolderClient, *, slot: int | None = None) -> int:
-    """Start the job on request, in a slot; return the key of its start."""
+    """Start the job on request, in a slot; return the start's key."""
     key: int = await value(dsn, "select shardclock.run_job('refresh')")
     await fire(shard)
     if slot is not None:

@@ -1,4 +1,6 @@
-"""Prove that applying a file changes a job immediately, and that an app's own jobs and impossible jobs are refused."""
+"""Prove that the application of a file changes a job immediately, and that an app's own jobs and invalid jobs are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -144,7 +146,7 @@ async def test_an_impossible_job_is_refused(dsn: str, client: HolderClient, said
 
 
 async def refused(client: HolderClient, **said: object) -> str:
-    """Describe an impossible job; return the sentence of its refusal."""
+    """Describe an invalid job; return the sentence of the refusal."""
     text = json.dumps(EU | said).replace("'", "''")
     return await refusal(client, "apply_job", spec=f"'{text}'")
 

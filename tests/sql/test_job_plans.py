@@ -13,7 +13,7 @@ JOBS, DUE = 10_000, 5
 
 @pytest.fixture
 async def crowded(each_dsn: str) -> str:
-    """Name a database with many jobs, of which five are due, and many deliveries of a handler before them."""
+    """Return the DSN of a database with many jobs, of which five are due, and many older deliveries of a handler."""
     await query(
         each_dsn,
         "insert into shardclock.jobs (name, function, every_s) select 'job' || n, 'app:f', 60"

@@ -62,7 +62,7 @@ class Story:
             self.in_hand.append((worker, run))
 
     async def end(self) -> None:
-        """A worker ends its run, perhaps very late; the answer may be lost, and then the worker sends the end again."""
+        """End a worker's run, perhaps very late; if the answer is lost, the worker sends the end again."""
         if not self.in_hand:
             return
         worker, run = self.in_hand.pop(self.chance.randrange(len(self.in_hand)))
@@ -93,13 +93,13 @@ class Story:
         await query(self.dsn, f"select shardclock.{verb}('refresh')")
 
     async def ask_for_a_run(self) -> None:
-        """A client asks for one more run, if the job accepts it."""
+        """Ask for one more run as a client, if the job accepts the request."""
         await query(self.dsn, "select shardclock.run_job(j.name) from shardclock.jobs j where j.is_enabled")
 
 
 @pytest.fixture
 async def workers(dsn: str) -> AsyncIterator[list[JobWorker]]:
-    """Yield two workers that both believe that they keep all slots."""
+    """Yield two workers that both believe that they have all slots."""
     async with JobWorker(dsn, 11) as one, JobWorker(dsn, 12) as two:
         yield [one, two]
 

@@ -1,4 +1,4 @@
-"""Prove that a key identifies one timer, also after the sequence was set back by a crash, a failover or a restore."""
+"""Prove that a key identifies one timer, even if a crash, a failover or a restore sets the sequence back."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def timer(**fields: object) -> NewTimer:
 
 @pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
 def frail(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    """Run a server for this test, with fsync on as it is shipped, for a crash."""
+    """Run a server that this test may crash, with the default fsync on."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     try:
         with closing(EmbeddedPostgres.start(data_dir, version=request.param)) as server:
@@ -69,7 +69,7 @@ def frail(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
 
 
 async def crash(server: EmbeddedPostgres) -> None:
-    """Kill a server, so that it writes no checkpoint and no unflushed WAL; start it again."""
+    """Kill a server, so that the server writes no checkpoint and no unflushed WAL; start the server again."""
     os.kill(server.postmaster_pid, signal.SIGQUIT)
     await eventually(lambda: not server.is_running())
     await asyncio.to_thread(server.restart_if_dead)

@@ -1,4 +1,4 @@
-"""Prove that a timer is late from its due date on, or from a client's later request on."""
+"""Prove that the lag of a timer counts from its due date, or from a client's later request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ YEAR_AGO = "now() - interval '1 year'"
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots, and is also the client."""
+    """Yield a holder with all slots that is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, role=OPERATOR) as hand:
         yield hand
@@ -141,7 +141,7 @@ async def test_a_timer_left_by_an_outage_is_late_from_its_due_date(shard: Holder
 
 
 async def test_each_occurrence_left_by_an_outage_is_late_from_its_due_date(shard: HolderClient) -> None:
-    """The second occurrence is made by the firing of the first, hours after its own due date: that delay counts."""
+    """The firing of the first occurrence makes the second, hours after the second's due date: this delay counts."""
     await add_schedule(shard.dsn, "R3/PT1H", "now() - interval '3 hours'", anchor="now() - interval '4 hours'",
         missed="'fire_all'", repetitions="3", created_at="now() - interval '4 hours'")  # fmt: skip
 

@@ -37,7 +37,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
-    """Yield a worker that holds all slots, with its own clock."""
+    """Yield a worker with all slots and its own clock."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11, now=await shard.value("select now() + interval '1 second'")) as hand:

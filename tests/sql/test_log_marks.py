@@ -1,4 +1,6 @@
-"""Prove that every writer of the log takes a mark, waits for no other session, and makes readers wait."""
+"""Prove that every writer of the log takes a mark, that the mark waits for no other session, and that readers wait for
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ MARKS = 1936221036
 
 @pytest.fixture
 async def stranger(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
-    """Yield a session of a role that may connect, and has no other right."""
+    """Yield a session of a role that may only connect."""
     name = f"stranger_{uuid4().hex}"
     await query(each_dsn, f"create role {name} login")
     connection = await asyncpg.connect(USER.sub(f"{name}:", each_dsn))
@@ -115,7 +117,7 @@ async def test_no_setting_makes_a_writer_skip_its_mark(each_dsn: str, said: str)
 
 
 async def fire_fused(shard: HolderClient) -> None:
-    """Fire overdue timers, as a shard, in the statement that finds them."""
+    """Fire overdue timers as a shard, in the statement that finds these timers."""
     assert (await shard.take(fire_overdue=True, scope="outage", floor_s=0.0)).fired
 
 

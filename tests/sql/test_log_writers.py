@@ -41,7 +41,9 @@ async def test_records_of_16_writers_beside_a_foreign_transaction_are_neither_lo
 
 
 async def _write(dsn: str, chance: random.Random) -> None:
-    """Write many transactions: with several statements, rolled back, killed; each record has its row's next turn."""
+    """Write many transactions: with several statements, rolled back, killed; each record has the next number of its
+    row.
+    """
     connection = await asyncpg.connect(dsn)
     for _ in range(80):
         try:
@@ -74,7 +76,7 @@ TURN = f"""
 
 
 async def _read(dsn: str, found: list[tuple[int, int, int]], writing: Callable[[], bool]) -> None:
-    """Read on from the last position until the writers have ended and no record comes any more."""
+    """Read from the last position until the writers have ended and no new record comes."""
     async with session(dsn) as reader:
         while True:
             last = not writing()

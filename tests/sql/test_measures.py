@@ -1,4 +1,4 @@
-"""Prove that measurements of the tables are right with any process dead, and that estimates come close."""
+"""Prove that measurements of the tables are right even if all processes are dead, and that estimates are close."""
 
 from __future__ import annotations
 

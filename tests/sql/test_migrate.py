@@ -1,4 +1,4 @@
-"""Prove that the schema is brought up to date once and completely."""
+"""Prove that `migrate` applies every missing step, and applies no step twice."""
 
 from __future__ import annotations
 

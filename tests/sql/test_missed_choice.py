@@ -40,7 +40,7 @@ PAUSES = [("PAUSED", 1), ("RESUMED", 1)]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots, and is also the client."""
+    """Yield a holder with all slots that is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, plans={}, role=OPERATOR) as hand:
         yield hand
@@ -57,7 +57,7 @@ async def paused(shard: HolderClient, missed: str = "fire_once", *, has_period: 
 
 
 async def claimed_and_fired(shard: HolderClient) -> None:
-    """Serve all due timers with claims that fire timers themselves, as a running shard does."""
+    """Serve all due timers with claims that also fire, as a running shard does."""
     for _ in range(20):
         taken = await shard.take(fire_overdue=True, horizon_s=0.0)
         if taken.claimed:

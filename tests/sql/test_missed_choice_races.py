@@ -23,7 +23,7 @@ ONE, TWO = 1, 2
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots."""
+    """Yield a holder with all slots."""
     await add_holder(dsn, ONE)
     async with HolderClient(dsn, holder=ONE, plans={}) as hand:
         yield hand

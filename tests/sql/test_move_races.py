@@ -1,4 +1,4 @@
-"""Prove that a timer that a client moves during its lease fires once, at its new due date."""
+"""Prove for a timer that a client moves during its lease: the timer fires once, at its new due date."""
 
 from __future__ import annotations
 

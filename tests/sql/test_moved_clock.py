@@ -1,4 +1,4 @@
-"""Prove that a moved clock affects only its own database, and that no process serves that database by mistake."""
+"""Prove that a moved clock affects only its own database, and that no process serves this database by mistake."""
 
 from __future__ import annotations
 

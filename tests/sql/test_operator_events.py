@@ -1,4 +1,6 @@
-"""Events for operators are written with the change that makes them true, and sent at a bounded rate."""
+"""The change that makes an event for operators true also writes the event. The coordinator sends events at a limited
+rate.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield a worker that holds all slots."""
+    """Yield a worker with all slots."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:
@@ -140,7 +142,7 @@ async def test_two_calls_at_once_send_each_event_once(dsn: str) -> None:
 
 
 async def test_events_wait_for_no_transaction_that_removes_a_subscription(dsn: str) -> None:
-    """Such a transaction waits for the throttles of the events, so the events must not wait for the transaction."""
+    """The transaction waits for the throttles of the events, so the events must not wait for the transaction."""
     await subscribe(dsn, DEAD)
     await query(dsn, BURY, 1, HANDLER)
     other = await asyncpg.connect(dsn)

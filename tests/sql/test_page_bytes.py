@@ -18,7 +18,7 @@ STATES = {"PENDING": [], "PAUSED": [PAUSE], "CANCELED": [CANCEL], "ENDED": [CANC
 
 
 async def made(dsn: str, *statements: str) -> None:
-    """Make timers with payloads of 42 bytes each, and one without a payload."""
+    """Make timers with payloads of 42 bytes each, and one timer without a payload."""
     await add_timers(dsn, TIMERS, "now() + interval '1 hour'", tenant_id="'acme'", payload=PAYLOAD)
     await add_timers(dsn, 1, "now() + interval '2 hours'", tenant_id="'acme'")
     for statement in statements:

@@ -94,7 +94,7 @@ BOTH_REFUSE = [
 
 
 async def planned_or_left(dsn: str, texts: Sequence[str]) -> dict[str, bool | None]:
-    """Schedule each text: True: planned in SQL, False: left to a shard, None: refused."""
+    """Schedule each text: True if SQL planned it, False if a shard must plan it, None if SQL refused it."""
     async with HolderClient(dsn, plans={}, role=SUPERUSER) as hand, hand.session.connection() as connection:
         await connection.execute(READERS)
         text = "select given, read_schedule(given) from unnest($1::text[]) as given"
@@ -286,7 +286,7 @@ SqlReads = Callable[[str, Sequence[str]], list[list[int] | None]]
 
 @pytest.fixture
 def sql_reads(dsn: str) -> SqlReads:
-    """Return a function that reads many texts with one of the functions above."""
+    """Return a function that reads many texts with one of the SQL functions above."""
 
     async def make() -> None:
         async with HolderClient(dsn, role=SUPERUSER) as hand, hand.session.connection() as connection:
@@ -379,5 +379,5 @@ def sentence_of(text: str, zone: str = "UTC") -> str:
 
 
 def without_moment(sentence: str) -> str:
-    """Leave out the differences: the moment, and Python's own spelling of a repeat that never occurs."""
+    """Remove the known differences: the moment, and Python's own text for a repeat that never occurs."""
     return re.sub(r"'.* never occurs after \S+;", "it never occurs;", sentence)

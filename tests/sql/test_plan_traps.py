@@ -1,4 +1,4 @@
-"""Prove that plans stay right where planners often fail: after an outage, and on a table that was empty."""
+"""Prove that plans stay right in two cases with frequent errors: after an outage, and on a table that was empty."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ TENANTS = 300
 
 @pytest.fixture(scope="module", params=["never_analyzed", "analyzed"])
 def outage(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database in which one tenant has 50,000 overdue timers, and each of many others has ten."""
+    """Return the DSN of a database in which one tenant has 50,000 overdue timers, and each of many other tenants has
+    ten.
+    """
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(break_down(dsn, analyze=request.param == "analyzed"))
@@ -103,7 +105,7 @@ async def test_fair_scans_give_every_tenant_the_same_in_turn(outage: str) -> Non
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("emptied", [False, True], ids=["new", "emptied"])
 async def test_a_plan_from_an_empty_table_stays_right_when_it_is_full(each_dsn: str, *, emptied: bool) -> None:
-    """For a new table the planner expects ten pages; for a table after the firing of all its timers it expects none."""
+    """The planner expects ten pages for a new table, and none for a table after the firing of all its timers."""
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_holder(each_dsn, 1)
     if emptied:
@@ -142,7 +144,7 @@ async def test_a_plan_from_an_empty_table_stays_right_when_it_is_full(each_dsn: 
 
 
 async def test_a_client_with_plans_from_an_empty_table_reads_no_more_when_it_is_full(each_dsn: str) -> None:
-    """The table has one timer, which the verbs find. With no timer the planner would choose an index anyway."""
+    """The table has one timer, which the verbs find. Without a timer the planner would choose the index in any case."""
     touched = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'timers'"
     columns = {"tenant_id": "'t' || i % 7", "name": "'n' || i", "process_instance_key": "i"}
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")

@@ -1,4 +1,4 @@
-"""Prove the rights on the wanted number of shards: operators set it, the leader moves it within a policy's bounds."""
+"""Operators set the wanted number of shards. The leader changes the number only within the bounds of a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that row-level security changes no plan: a gateway's statements read by the same indexes, and as few rows."""
+"""Prove that row-level security changes no plan: a gateway's statements use the same indexes, and read as few rows."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
 
 @pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"postgres{version}")
 def crowded(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with many rows of many tenants in it; tests leave it as it is."""
+    """Return the DSN of a database with many rows of many tenants; tests must not change the database."""
     server = postgres(request.param)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -164,7 +164,7 @@ async def fill(dsn: str) -> None:
 
 
 class Reading(NamedTuple):
-    """The rows that a statement returned, the rows that it read, and its indexes."""
+    """The number of returned rows, the number of read rows, and the used indexes of a statement."""
 
     found: int
     rows: int

@@ -1,4 +1,4 @@
-"""Prove that one rule decides whether a holder is alive: the view of the holders, equal to a coordinator's rule."""
+"""One rule decides whether a holder is alive: the view of the holders has the same rule as the coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that the statements for programs with service tasks read by keys, with any number of other rows."""
+"""Prove that the statements of service tasks for programs read by keys, with any number of other rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ READ = """
 
 
 async def reads(connection: asyncpg.Connection, call: str) -> dict[str, int]:
-    """Call a function; count the rows that it reads of each table."""
+    """Call a function; count the rows that the function reads of each table."""
     transaction = connection.transaction()
     await transaction.start()
     try:
@@ -56,7 +56,7 @@ async def reads(connection: asyncpg.Connection, call: str) -> dict[str, int]:
 
 @pytest.fixture
 async def planned(dsn: str) -> asyncpg.Connection:
-    """Lend a connection with plans from empty tables, which are then filled."""
+    """Lend a connection with plans from empty tables, and then fill the tables."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     for _ in range(PLANNED_AFTER):
         await connection.fetch("select shardclock.complete_service_task(1, 1)")

@@ -25,7 +25,7 @@ from tests.support.factories import HolderClient, query, seconds, value
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
-    """Yield a worker that holds all slots, and has claimed one delivery."""
+    """Yield a worker with all slots that has claimed one delivery."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     await deliver(shard)

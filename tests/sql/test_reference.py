@@ -1,4 +1,4 @@
-"""Prove that the reference describes each SQL function as it is in Postgres, and that it omits no function."""
+"""Prove that the reference describes each SQL function with its present signature, and omits no function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A timer that a shard has paused is found until a client changes it; the search reads a bounded number of rows."""
+"""A search finds a timer that a shard has paused, until a client changes the timer; the search reads few rows."""
 
 from __future__ import annotations
 

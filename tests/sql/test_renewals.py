@@ -1,4 +1,4 @@
-"""After a lost answer, a heartbeat or a renewal is sent again; the first may commit after the second."""
+"""After a lost answer the holder sends a heartbeat or a renewal again; the first may commit after the second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def before(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 @pytest.fixture
 async def again(each_dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield the connection that is opened after the first connection."""
+    """Yield the connection that replaces the first connection."""
     async with HolderClient(each_dsn, role="shard") as hand:
         yield hand
 

@@ -1,4 +1,4 @@
-"""Prove that two simultaneous copies of a request are done once, in any interleaving."""
+"""Prove for two simultaneous copies of a request: the work is done once, in any interleaving."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_many_callers_of_the_same_requests_do_each_of_them_once(each_dsn: 
 
 
 async def is_answered(mine: Session, wanted: IdempotentRequest) -> bool:
-    """Do a request, or get its stored answer; return False if another caller is doing this request."""
+    """Do a request, or get its stored answer; return False if another caller executes this request."""
     async with mine.transaction() as connection:
         (begun,) = await begin_requests(connection, [wanted])
         if begun is None:

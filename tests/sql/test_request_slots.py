@@ -1,4 +1,4 @@
-"""Prove that old requests are deleted without blocking, and that a request reads and locks only the rows it needs."""
+"""Prove that the deletion of old requests blocks no session, and that a request locks only the rows that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that the log keeps records that a group has not read, and drops the oldest days, one at a time."""
+"""Prove that the log keeps records that a group has not read, and that the oldest days are dropped, one at a time."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_a_reader_that_keeps_the_log_open_keeps_the_day_and_blocks_writers
 
 @pytest.mark.parametrize("jump", [2, 9, 40, 400])
 async def test_a_clock_that_jumps_forward_drops_no_day_that_would_have_stayed(dsn: str, jump: int) -> None:
-    """The test moves all records and counted days that many days into the past."""
+    """Instead of moving the clock, the test moves all records and counted days into the past."""
     for ago in (30, 29, 1, 0):
         await add_records(dsn, -ago - jump, 1)
     async with session(dsn) as client:

@@ -1,4 +1,4 @@
-"""Prove that the error for a role with too few rights names the missing grants, and that these are enough."""
+"""Prove that the error for a role with too few rights names the missing grants, and that these grants are enough."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROLE = "test_stranger"
 
 @pytest.fixture
 async def stranger(dsn: str) -> AsyncIterator[str]:
-    """Name a database for a role with only the right to log in."""
+    """Return the DSN of a database for a role that may only log in."""
     await query(dsn, f"create role {ROLE} login")
     await query(dsn, "revoke all on schema shardclock from public")
     await query(dsn, "revoke all on all functions in schema shardclock from public")
@@ -48,7 +48,7 @@ async def lacks(dsn: str) -> str:
 
 
 def told_grants(told: str) -> list[str]:
-    """List the grants that a sentence names, as they follow `grant`."""
+    """List the grants in a sentence: the words after `grant`."""
     return re.findall(r"((?:usage|select|insert|update|delete|execute)[a-z, ]* on [a-z_. ]+?)(?= to |;|$)", told)
 
 

@@ -1,4 +1,4 @@
-"""A function runs with its caller's rights: a role that may call it may also call the functions inside it."""
+"""A function runs with its caller's rights: a role that may call the function may also call the functions inside."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ NOBODY = "nobody"
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the page: some objects, and the rights of each role on them."""
+    """A row of the page's table: some objects, and the rights of each role on these objects."""
 
     names: tuple[str, ...]
     rights: dict[str, frozenset[str]]
@@ -197,7 +197,7 @@ async def test_the_script_for_a_dba_gives_the_same_rights(anybody: str) -> None:
 
 @pytest.fixture
 async def tenant(postgres: Callable[[int], Server]) -> AsyncIterator[str]:
-    """Name an empty database; its owner is not a superuser, and may make roles."""
+    """Return the DSN of an empty database; its owner is not a superuser, and may make roles."""
     server = postgres(18)
     clone, name = server.clone(), f"tenant_{uuid4().hex}"
     user = clone.replace("//postgres:@", f"//{name}:@").replace(clone.partition("?")[0].rpartition("/")[2], name)
@@ -386,7 +386,7 @@ async def test_a_missing_right_is_not_the_fault_of_the_request(
 
 
 async def refused(asked: Session, text: str) -> None:
-    """Check that a statement is refused because a right is missing."""
+    """Check that Postgres refuses a statement because of a missing right."""
     with pytest.raises(StatementRefused) as refusal:
         async with asked.connection() as connection:
             await connection.execute(text, timeout=BOUND_S)

@@ -43,7 +43,9 @@ COLUMNS = """
 
 @pytest.fixture
 async def filled(each_dsn: str) -> str:
-    """Return two tenants a row in each table, and the gateway every right: only policies restrict it."""
+    """Insert a row of each of two tenants into each table, and grant the gateway every right: only policies restrict
+    it.
+    """
     await add_rows(each_dsn)
     every = "select, insert, update, delete on all tables in schema shardclock"
     await query(each_dsn, f"grant {every} to shardclock_gateway")
@@ -52,7 +54,7 @@ async def filled(each_dsn: str) -> str:
 
 @asynccontextmanager
 async def gateway(dsn: str, tenants: Tenants) -> AsyncIterator[asyncpg.Connection]:
-    """Lend a connection of the gateway's role that serves some tenants; its changes are rolled back."""
+    """Lend a connection of the gateway's role for some tenants; roll back its changes."""
     async with session(dsn, "gateway") as served:
         served.serve(tenants)
         async with served.connection() as connection:
@@ -245,7 +247,7 @@ async def test_a_page_of_the_log_ends_after_its_limit_of_records_of_all_tenants(
 
 
 def keys_taken_by_eve() -> Iterator[tuple[str, NewTimer]]:
-    """Yield the tables that may hold a key, and the timers that then need another one."""
+    """Yield the tables in which a key may exist already, and the timers that then need another key."""
     for table in ("timers", "command_log"):
         yield table, NewTimer.from_fields({"delay": "PT1H", "tenant_id": "ada"})
         for on_conflict in ("refuse", "ignore", "replace"):

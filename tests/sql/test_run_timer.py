@@ -45,7 +45,7 @@ async def fired(dsn: str, intent: str = "TRIGGERED") -> list[datetime]:
 
 
 async def fire_until(shard: HolderClient, count: int) -> None:
-    """Fire one occurrence each second, until `count` have fired in total."""
+    """Fire one occurrence each second, until `count` occurrences have fired in total."""
     while len(await fired(shard.dsn)) < count:
         await serve(shard)
         await asyncio.sleep(0.05)

@@ -101,7 +101,7 @@ async def test_a_run_of_many_timers_returns_unplanned_schedules_too(shard: Holde
 
 
 async def pause_and_resume(client: HolderClient) -> None:
-    """Pause it, and resume it."""
+    """Pause the schedule, and resume it."""
     await pause_timer(client.session, BEAT)
     assert await run_timer(client.session, BEAT) == "PAUSED"
     assert await resume_timer(client.session, BEAT) == "PENDING"
@@ -113,7 +113,7 @@ async def give_another_rule(client: HolderClient) -> None:
 
 
 async def replace(client: HolderClient) -> None:
-    """Replace it by a schedule with another rule and another payload."""
+    """Replace the schedule by a schedule with another rule and another payload."""
     answer = await client.value(
         "select (shardclock.ensure_timer(schedule => '0 8 1 1 *', name => 'beat', payload => '1',"
         " on_conflict => 'replace')).outcome"
@@ -122,17 +122,17 @@ async def replace(client: HolderClient) -> None:
 
 
 async def replace_by_a_planned_one(client: HolderClient) -> None:
-    """Replace it by a schedule that needs no planning."""
+    """Replace the schedule by a schedule that needs no planning."""
     await schedule(client, schedule="R/PT8760H", name="beat", on_conflict="replace")
 
 
 async def make_again(client: HolderClient) -> None:
-    """Repeat the call that made it."""
+    """Repeat the call that made the schedule."""
     await make(client, on_conflict="replace")
 
 
 async def move_and_run(client: HolderClient) -> None:
-    """Move the run away, and ask for it once more."""
+    """Move the run to a later date, and ask for a run once more."""
     assert await reschedule_timer(client.session, BEAT, datetime(2031, 1, 1, tzinfo=UTC)) == "RESCHEDULED"
     assert await run_timer(client.session, BEAT) == "RESCHEDULED"
 

@@ -1,4 +1,4 @@
-"""Prove that a repeated call is recognized, in another notation too, and after any change of its timer."""
+"""Prove that a repeated call is recognized, also in another notation, and after any change of its timer."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def rotation() -> RotatingScan:
 def scan(
     rotation: RotatingScan, outcome: Outcome = "quick", *, now_s: float, every_s: float | None = None
 ) -> int | None:
-    """Make one scan; return the number of slots that it read from their oldest row, None for all."""
+    """Make one scan; return the number of slots that the scan read from their oldest row, or None for all slots."""
     window = rotation.begin(now_s=now_s, every_s=every_s)
     end_s = now_s + (QUICK_S if outcome in {"quick", "refused"} else SLOW_S)
     if outcome in {"quick", "slow"}:
@@ -49,14 +49,16 @@ def test_after_a_stuck_scan_the_next_one_reads_an_eighth_of_the_slots_in_full(ro
 
 
 def test_soon_after_a_lock_that_blocked_all_scans_they_read_all_slots_in_full_again(rotation: RotatingScan) -> None:
-    """A timer that is written long overdue waits for its slot's turn, but not for ten scans."""
+    """A timer that is long overdue when it is written waits for its slot's turn, but not for ten scans."""
     whole(rotation, ["stuck"] * 4)
 
     assert whole(rotation, ["quick"] * 5) == [1, 8, 64, 512, None]
 
 
 def test_a_scan_reads_as_many_slots_in_full_as_fit_in_its_time(rotation: RotatingScan) -> None:
-    """A scan reads slots at the last scan's rate, but at least twice as many: other work may have slowed that scan."""
+    """A scan reads slots at the last scan's rate, but at least twice as many, because other work may have slowed that
+    scan.
+    """
     whole(rotation, ["stuck"])
     read = []
     for number, took_s in enumerate((0.125, 0.5, 0.51)):
@@ -105,7 +107,7 @@ def test_after_a_stuck_first_scan_the_rotation_finds_timers_due_before_it(rotati
 
 
 def test_when_a_scan_of_one_full_slot_gets_stuck_the_window_starts_at_that_scan(rotation: RotatingScan) -> None:
-    """A shard that was cut off for hours must not read past all timers that other shards have fired in these hours."""
+    """After hours without a network, a shard must not read all timers that other shards have fired in these hours."""
     scan(rotation, now_s=NOW_S)
     for number in range(1, 4):
         scan(rotation, "stuck", now_s=NOW_S + 3_600 + 10 * number)
@@ -116,7 +118,7 @@ def test_when_a_scan_of_one_full_slot_gets_stuck_the_window_starts_at_that_scan(
 
 
 class Row(NamedTuple):
-    """A timer: its slot, its due date, and the moment from which it was visible."""
+    """A timer: its slot, its due date, and the moment from which statements could see the timer."""
 
     slot: int
     due_s: float

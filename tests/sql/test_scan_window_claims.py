@@ -1,4 +1,4 @@
-"""Prove that a scan reads fired rows in a few slots only, and that the scans together find every timer."""
+"""Prove that a scan reads fired rows only in a few slots, and that all scans together find every timer."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_nothing_is_overdue_in_an_empty_table_or_among_future_timers(dsn: 
 
 @pytest.fixture
 async def fired_50_000(dsn: str) -> AsyncIterator[str]:
-    """Yield a database with 50,000 rows that fired since an open snapshot: no vacuum can remove them."""
+    """Yield a database with 50,000 fired rows that no vacuum can remove, because of an open snapshot."""
     await add_holder(dsn, 1)
     async with old_snapshot(dsn):
         await add_fired_rows(dsn, 50_000)

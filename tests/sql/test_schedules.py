@@ -36,7 +36,7 @@ BEAT = TimerRef(name="beat")
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots, and is also the client."""
+    """Yield a holder with all slots that is also the client."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1, plans={}, role=OPERATOR) as hand:
         yield hand
@@ -49,7 +49,7 @@ async def row(shard: HolderClient) -> dict[str, Any]:
 
 
 async def plan(shard: HolderClient) -> bool:
-    """Claim and plan the due schedules, as a shard does; return whether all of them could be planned."""
+    """Claim and plan the due schedules, as a shard does; return whether the shard could plan all of them."""
     taken = (await shard.take(fire_overdue=True)).claimed
     assert taken
     assert all(is_unplanned(timer) for timer in taken)

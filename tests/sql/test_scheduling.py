@@ -1,4 +1,4 @@
-"""Prove that a timer that was requested once is scheduled once, with any failure of the connection."""
+"""Prove that one request schedules one timer, with any failure of the connection."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ class Wire:
         self._server.close()
 
     def cut_at(self, message: bytes, *, after_the_server_read_it: bool) -> None:
-        """Cut the next connection that sends this message, before or after the server has handled it."""
+        """Cut the next connection that sends this message, before or after the server has handled the message."""
         self._cut_at, self._after = message, after_the_server_read_it
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

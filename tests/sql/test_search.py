@@ -1,4 +1,4 @@
-"""Prove that a search finds the matching timers, each once with pages of any size, and reads few other rows."""
+"""Prove that a search finds each matching timer once, with pages of any size, and reads few other rows."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ HISTORY = """
 
 
 def is_within(moment: datetime | None, start: datetime | None, end: datetime | None) -> bool:
-    """Return whether a moment is within a window; without a moment only if there is no window."""
+    """Return whether a moment is within a window; without a moment, return whether there is no window."""
     if moment is None:
         return start is None and end is None
     return (start is None or moment >= start) and (end is None or moment < end)
@@ -149,7 +149,7 @@ def wanted_from(timers: Sequence[TimerState], state: str, wanted: TimerFilter) -
 
 
 def drawn_filter(random: Random, changes: Sequence[datetime]) -> TimerFilter:
-    """Draw a filter: some parts of it, or none."""
+    """Draw a filter with random conditions, or without conditions."""
     tenant = random.choice([None, "acme", "umbrella", "default", "nobody"])
     names = random.choice(["name_prefix", "name_contains", None]) if tenant else None
     named = {names: random.choice(["order-", "Order_", "ö", "order-1", "%", "7"])} if names else {}

@@ -1,7 +1,7 @@
 """Prove that our functions work for a client with other objects before Postgres's own in its `search_path`.
 
-Functions in SQL are parsed when they are made (`begin atomic`), so the planner can still inline them.
-All others fix their own `search_path`.
+Postgres parses functions in SQL when they are made (`begin atomic`), so the planner can still inline these functions.
+All other functions fix their own `search_path`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ USED = """
 
 @pytest.fixture(scope="module")
 def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 60,000 timers, a third of one tenant, and 20,000 records; tests must not change it."""
+    """Return the DSN of a database with 60,000 timers, a third of one tenant, and 20,000 records; tests must not change
+    it.
+    """
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -46,7 +48,7 @@ def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
 
 
 async def fill(dsn: str) -> None:
-    """Make timers of many tenants, a few of them paused, and a log of some length."""
+    """Make timers of many tenants, a few of them paused, and a long log."""
     due = "now() + random() * interval '30 days'"
     await add_timers(dsn, 20_000, due, tenant_id="'big'", name="'order-' || i", process_instance_key="i / 10 + 1")
     await add_timers(dsn, 20_000, due, tenant_id="'tenant-' || i % 500", name="'order-' || i")
@@ -64,7 +66,7 @@ async def fill(dsn: str) -> None:
 
 
 class Reading(NamedTuple):
-    """The rows of a page, the rows read from timers and from the log, and the indexes."""
+    """The rows of a page, the rows read from timers and from the log, and the used indexes."""
 
     found: int
     rows: int
@@ -158,7 +160,7 @@ async def test_a_window_of_due_dates_reads_only_its_rows(crowded: str) -> None:
 
 
 async def test_timers_by_change_read_only_their_page(crowded: str) -> None:
-    """The paused timers of the fixture are the only timers that a client has changed."""
+    """Only the paused timers of the fixture have a change by a client."""
     for state, found in ((PAUSED, PAGE), (PENDING, 0)):
         it = await reading(crowded, state, TimerFilter("big"), order_by="change")
 

@@ -1,4 +1,4 @@
-"""Prove that a session reports that Postgres is away, and works again when Postgres is back."""
+"""Prove that a session reports an unreachable Postgres, and works again when Postgres is back."""
 
 from __future__ import annotations
 

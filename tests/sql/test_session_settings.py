@@ -1,4 +1,4 @@
-"""Prove that no promise rests on a default that a database, a role or a pooler may change."""
+"""Prove that no promise depends on a default that a database, a role or a pooler may change."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def pooled(dsn: str) -> Iterator[str]:
 
 @contextmanager
 def bouncer(dsn: str, *, ignored: bool, mode: str = "transaction") -> Iterator[str]:
-    """Run a pgbouncer on loopback; `ignored`: it drops the settings of a session."""
+    """Run a pgbouncer on loopback, which drops the settings in `ignored`."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         pytest.skip("no pgbouncer here: `make pgbouncer` installs Debian's")
@@ -174,7 +174,7 @@ SENT = [name for name in PINNED if name not in ("TimeZone", "standard_conforming
 
 
 def until_listening(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until the port is open; if the process ends instead, fail with its output."""
+    """Wait until the port is open; if the process ends before, fail with the process's output."""
     while True:
         with socket.socket() as attempt:
             if attempt.connect_ex(("127.0.0.1", port)) == 0:

@@ -33,7 +33,7 @@ def dsn(each_dsn: str) -> str:
 
 @pytest.fixture
 async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
-    """Yield a worker that holds all slots, with its own clock."""
+    """Yield a worker with all slots and its own clock."""
     await declare(dsn, HANDLER)
     await add_worker(dsn, 11)
     async with WorkerClient(dsn, 11) as hand:
@@ -42,7 +42,7 @@ async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
 
 @pytest.fixture
 async def another(dsn: str) -> AsyncIterator[WorkerClient]:
-    """Yield another worker, which also believes that it holds all slots."""
+    """Yield another worker that also believes that it has all slots."""
     await add_worker(dsn, 12)
     async with WorkerClient(dsn, 12) as hand:
         yield hand

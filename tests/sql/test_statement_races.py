@@ -1,4 +1,4 @@
-"""Prove that a statement takes only rows that have not changed since it read them."""
+"""Prove that a statement takes only rows that have not changed since the statement read them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Change = Callable[[HolderClient, int], Awaitable[Any]]
 
 @pytest.fixture
 async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Yield a holder that holds all slots."""
+    """Yield a holder with all slots."""
     await add_holder(dsn, A)
     await add_holder(dsn, B)
     async with HolderClient(dsn, holder=A) as one:
@@ -130,12 +130,12 @@ CHANGES: Sequence[Change] = (
 
 
 async def lease_for(shard: HolderClient, way: Way) -> Held:
-    """Lease the timers that a way fires."""
+    """Lease the timers that the tested statement fires."""
     return (await shard.take()).claimed if way is fires_leased else ()
 
 
 async def started(dsn: str, shard: HolderClient, way: Way) -> tuple[list[int], Held, asyncio.Task[set[int]]]:
-    """Make three timers; the shard reads all of them, and waits before it locks the first."""
+    """Make three timers; the shard reads all three, and waits before it locks the first timer."""
     keys = await add_timers(dsn, 3)
     held = await lease_for(shard, way)
     async with HolderClient(dsn, role=SUPERUSER) as hand, hand.session.connection() as connection:
@@ -176,7 +176,7 @@ async def test_a_statement_skips_a_timer_that_changed_after_it_was_read(
 async def test_a_resumed_holder_keeps_the_lease_that_it_took_after_the_read(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way
 ) -> None:
-    """The read still sees the holder as suspended and its claims as free, but sees no claim made after the read."""
+    """The read still sees the holder as suspended and its claims as free, but not a claim made after the read."""
     await query(dsn, "update shardclock.holders set suspended_at = now() where holder = $1", B)
     (first, leased, last), _, task = await started(dsn, shard, way)
     await query(dsn, "update shardclock.holders set suspended_at = null where holder = $1", B)

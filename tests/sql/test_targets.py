@@ -1,4 +1,4 @@
-"""Prove that targets are listed with their tenants, the moment of their closing, and their counts."""
+"""Prove that a list shows targets with their tenants, the time of their disabling, and their counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person's tasks are found among many other tasks, each once. A search reads no more rows than its limit."""
+"""A search finds each of a person's tasks once among many other tasks, and reads no more rows than its limit."""
 
 from __future__ import annotations
 

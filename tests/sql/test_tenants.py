@@ -1,4 +1,4 @@
-"""Prove that tenants' limits are stored, and that usage is counted with few rows read, or estimated well."""
+"""Prove that tenants' limits are stored, and that a count of usage reads few rows, or estimates well."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ READ = """
 
 @pytest.fixture(scope="module")
 def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 60,000 timers of many tenants; tests must not change it."""
+    """Return the DSN of a database with 60,000 timers of many tenants; tests must not change the database."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(_fill(dsn))

@@ -1,4 +1,4 @@
-"""A text that is too short or too long is refused in a sentence before it reaches an index of Postgres."""
+"""Shardclock refuses a text that is too short or too long, before the text reaches an index of Postgres."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a verb that meets a firing or another verb acts once on the row at that time, and answers truly."""
+"""Prove for a verb during a firing or another verb: the verb acts once on the current row, and answers truly."""
 
 from __future__ import annotations
 

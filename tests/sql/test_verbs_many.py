@@ -1,4 +1,4 @@
-"""Prove that a verb for many timers changes each possible timer once, and names it; and prove the refusals."""
+"""Prove that a verb for many timers changes each possible timer once and returns its key, and prove the refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Series that must or must not set off each alert: in promtool's notation, with a sample every 30 s."""
+"""Series for each alert, in promtool's notation with a sample every 30 s: some set off the alert, some must not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def tables(name: str, values: str, **labels: str) -> dict[str, str]:
 
 
 def shards(name: str, *values: str, **labels: str) -> dict[str, str]:
-    """Give the shards 0 and 1, each on a separate node, the same series, or one series for each shard."""
+    """Return one series, or several, for the shards 0 and 1, each on a separate node."""
     more = "".join(f', {label}="{value}"' for label, value in labels.items())
     return {
         f'shardclock_{name}{{job="shardclock", instance="{place}", shard="{shard}"{more}}}': values[shard % len(values)]
@@ -75,7 +75,7 @@ def answered(requests: str, *, within_a_second: str, operation: str = "create_ti
 
 
 def loop_lag(looks: str, *, within_a_quarter: str) -> dict[str, str]:
-    """Measure the delay of the gateways' event loops: in some of the measurements it is at most 0.25 s."""
+    """Measure the delay of the gateways' event loops: some of the measured delays are at most 0.25 s."""
     return {
         **tables("gateway_loop_lag_seconds_bucket", within_a_quarter, le="0.25"),
         **tables("gateway_loop_lag_seconds_bucket", looks, le="+Inf"),

@@ -49,12 +49,12 @@ def discovery() -> dict[str, Any]:
 
 @contextmanager
 def api_server(place: Path, answers: dict[str, Any]) -> Iterator[Path]:
-    """Answer these paths while the block runs, and give the file with the server's address."""
+    """Answer the given paths while the block runs; yield the file with the server's address."""
     known = discovery() | answers
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Answer with an object, or that it does not exist."""
+            """Answer with the object at the path, or with 404."""
             answer = known.get(self.path.partition("?")[0])
             body = json.dumps(NOT_FOUND if answer is None else answer).encode()
             self.send_response(404 if answer is None else 200)

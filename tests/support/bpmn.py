@@ -45,7 +45,7 @@ Opened = TimerOpened | MessageOpened | SignalOpened | ServiceTaskOpened | TaskOp
 
 
 def flows(text: str) -> str:
-    """Write sequence flows, given as `a>b`, or with a condition as `a>b[x > 1]`; the id of the flow is `a-b`."""
+    """Write sequence flows, given as `a>b`, or with a condition as `a>b[x > 1]`; the id of a flow is `a-b`."""
     return "".join(_flow(*found) for found in FLOW.findall(text))
 
 
@@ -67,7 +67,7 @@ def definition(elements: str, *, connected: str = "", beside: str = "") -> Defin
 
 
 def job(node_id: str, inside: str = "", *, tag: str = "serviceTask", retries: str | None = None) -> str:
-    """Write a service task with the same word as type and id."""
+    """Write a service task whose type is its id."""
     attempts = "" if retries is None else f' retries="{retries}"'
     extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"{attempts}/></extensionElements>'
     return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'
@@ -80,7 +80,7 @@ def boundary(node_id: str, of: str, event: str, *, interrupts: bool = True) -> s
 
 
 def event_subprocess(node_id: str, event: str, inside: str = "", *, interrupts: bool = True) -> str:
-    """Write an event sub-process: its start event has the letter s after its id, its job j."""
+    """Write an event sub-process: the id of its start event is its id with an s, its job's id with a j."""
     start = f'<startEvent id="{node_id}s" isInterrupting="{str(interrupts).lower()}">{event}</startEvent>'
     flow = f'<sequenceFlow id="{node_id}f" sourceRef="{node_id}s" targetRef="{node_id}j"/>'
     return f'<subProcess id="{node_id}" triggeredByEvent="true">{start}{job(node_id + "j")}{flow}{inside}</subProcess>'
@@ -132,7 +132,7 @@ class Played:
         return [node_id for _, node_id in self.open]
 
     def send(self, signal: Signal) -> bool:
-        """Send a signal; return False if the signal is stale and has changed nothing."""
+        """Send a signal; return False for a stale signal, which changes nothing."""
         instance = self.instance
         step = advance(self.definition, instance, signal, now=NOW, may_continue=self._goes_on)
         if step.is_stale:

@@ -1,7 +1,8 @@
 """Draw processes at random as blocks inside blocks, write them as BPMN, and run them by a second, plain interpreter.
 
-The interpreter does not use BPMN, tokens or flows: it starts a block, and calls the next one when the block is done. So
-it shares no fault with the engine. After each move, both interpreters must wait for the same events.
+The interpreter does not use BPMN, tokens or flows: it starts a block, and calls the next block when the first block is
+done. So the interpreter shares no fault with the engine. After each move, both interpreters must wait for the same
+events.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ ERROR = '<error id="error" errorCode="E"/>'
 
 @dataclass
 class Block:
-    """A part of a process. `inside` lists the blocks in this block; the meaning of each depends on the kind.
+    """A block of a process; `inside` lists the blocks in this block.
 
-    shape:   kinds are task, timer, row, all, some and sub. For a sub-process, the first part is its content, the
+    shape:   kinds are task, timer, row, all, some and sub. For a sub-process, the first block is its content, the
              others follow its boundary events, of the kinds in `boundaries`
     """
 
@@ -116,7 +117,7 @@ class Scope:
     """The process or a sub-process: its waits, and the number of its open paths.
 
     shape:   `beside` are the sub-processes whose non-interrupting events have begun a path. While such a path
-             continues, its event could begin another path. So a choice in that path waits for the sub-process before
+             continues, its event could begin another path. So a choice in this path waits for the sub-process before
              the choice joins, unless all branches were chosen
     """
 
@@ -142,7 +143,7 @@ class Scope:
         return found
 
     def throw(self) -> bool:
-        """Pass an error to the nearest scope that catches it; return False if no scope does."""
+        """Pass an error to the nearest scope that catches the error; return False if no scope catches it."""
         at: Scope | None = self
         while at and not at.caught:
             at = at.parent

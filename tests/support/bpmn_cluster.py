@@ -39,7 +39,7 @@ async def charge(timer: shardclock.Timer) -> dict[str, Any]:
 
 @shardclock.on_timer("flaky")
 async def flaky(timer: shardclock.Timer) -> None:
-    """Fail at each attempt; a handler that is called 20 times by default."""
+    """Fail at each attempt: the handler of the flaky service task, by default with 20 attempts."""
     raise RuntimeError("the line is busy")
 
 

@@ -50,9 +50,9 @@ HISTORIES = "histories.toml"
 class ElementModel:
     """One model, and its expected behavior.
 
-    shape:   `moves` are pairs of a move and the history after it, and empty if the model is `refused`; `result` are the
-             variables at the end of the first instance, None if they are not checked; with `incident`, the first
-             instance has not ended
+    shape:   `moves` are pairs of a move and the history after the move, and empty if the model is `refused`; `result`
+             are the variables at the end of the first instance, None if the test does not check them; with `incident`,
+             the first instance has not ended
     """
 
     folder: str

@@ -35,7 +35,9 @@ class Watched:
         await self.page.goto(url, wait_until="load")
 
     async def assert_sound(self) -> None:
-        """Assert that the page has no error, no violation, no serious fault for assistive technology, and fits."""
+        """Assert that the page fits the window, and has no error, no violation and no serious fault for assistive
+        technology.
+        """
         where = self.page.url
         assert self.errors == [], where
         assert await self.page.evaluate("window.violations") == [], where
@@ -48,7 +50,7 @@ class Watched:
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Chromium]:
-    """Start the browser; without a browser the test is skipped."""
+    """Start the browser; skip the test without a browser."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("no chromium here: `make chromium` installs it")

@@ -21,7 +21,7 @@ def count(shell: Shell) -> int:
 
 
 def end_all(shell: Shell, intent: str = "TRIGGERED") -> None:
-    """End all due timers as a shard would: by default by firing them."""
+    """End all due timers as a shard would end them, by default by a firing."""
     asyncio.run(
         query(
             shell.dsn,
@@ -36,7 +36,7 @@ def end_all(shell: Shell, intent: str = "TRIGGERED") -> None:
 
 
 def assert_refused(done: Done, *words: str, code: int = BAD_INPUT) -> None:
-    """Assert that stderr is one line (an object with --json) with the words, and that stdout is empty."""
+    """Assert that stdout is empty, and that stderr is one line (an object with --json) with these words."""
     assert (done.code, done.out) == (code, ""), done
     assert len(done.err.splitlines()) == 1, done.err
     assert done.err.startswith(("shardclock: ", "{"))

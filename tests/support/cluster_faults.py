@@ -1,4 +1,4 @@
-"""Faults of a watched cluster that last for a block: missing days, transactions, clocks, rights."""
+"""Faults of a monitored cluster that last for a block: missing partitions, transactions, clocks, rights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Isolation = Literal["read_committed", "repeatable_read"]
 
 @contextmanager
 def log_without_days(watched: Watched) -> Iterator[None]:
-    """Drop the days ahead, as if the coordinator had not made them for a week."""
+    """Drop the log's future partitions, as if the coordinator had made no partition for a week."""
     days = watched.sql(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
         " where i.inhparent = 'shardclock.command_log'::regclass and c.relname ~ '^command_log_[0-9]{8}$' order by 1"
@@ -33,7 +33,7 @@ def log_without_days(watched: Watched) -> Iterator[None]:
 
 
 def _makes_days(watched: Watched) -> bool:
-    """Make the days ahead; return False if a reader's lock on the log prevents it."""
+    """Make the log's future partitions; return False if a reader's lock prevents this."""
     try:
         watched.sql("select shardclock.ensure_log_partitions()")
     except asyncpg.LockNotAvailableError:

@@ -51,17 +51,17 @@ class ClusterProcess:
         return (self.place / "said").read_text()
 
     def start_again(self) -> None:
-        """Wait for the end of the killed `up`, and start another `up` in its place."""
+        """Wait for the end of the killed `up`, then start another `up`."""
         self.process.wait(STOP_S)
         self.process = self._start()
 
     def until_running(self) -> None:
-        """Wait until the cluster says that it runs."""
+        """Wait until the cluster prints that it runs."""
         until(lambda: "running on" in self.said or self.process.poll() is not None, "the cluster to come up")
         assert self.process.poll() is None, self.said
 
     def processes(self, word: str = "") -> list[psutil.Process]:
-        """Find its living processes with `word` in their command lines."""
+        """Find the cluster's living processes that have `word` in their command lines."""
         return [process for process in processes_with("TEST_OF_SHARDCLOCK", self.mark) if word in title(process)]
 
     @property
@@ -84,7 +84,7 @@ class ClusterProcess:
         return self.environment.get("SHARDCLOCK_DSN") or EmbeddedPostgres.at(self.place / "data").dsn
 
     def keepers(self, role: str) -> list[Holder]:
-        """List the holders of a role that keep slots; the list is empty while Postgres is away."""
+        """List the holders of a role that have slots; the list is empty while Postgres does not answer."""
         try:
             found = asyncio.run(holders_of(self.dsn, role))
         except AWAY:

@@ -1,4 +1,4 @@
-"""A browser without JavaScript for the tests of the console: it keeps cookies, and names its page as a browser does."""
+"""A browser without JavaScript for the tests of the console: it stores cookies and sends the headers of a browser."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Shown:
         return re.findall(r'<form method="post" action="([^"]*)"', self.text)
 
     def assert_escapes(self, text: str = XSS) -> None:
-        """Assert that the page shows a text of a tenant, and contains it in escaped form only."""
+        """Assert that the page contains a tenant's text only in escaped form."""
         assert text in self.main
         assert "<script>alert" not in self.text
         assert "<img" not in self.text

@@ -33,7 +33,7 @@ def occurrences(cron: Cron, created: datetime) -> Iterator[ScheduledOccurrence]:
 
 
 def local_times(text: str, zone: str, created: str, count: int) -> list[str]:
-    """Read the next due dates off the wall clock, with their offsets."""
+    """Return the next due dates in local time, with their offsets."""
     cron = parse_cron(text, zone_of(zone))
     found = islice(occurrences(cron, moment(created)), count)
     return [occurrence.due_date.astimezone(cron.zone).isoformat(timespec="minutes") for occurrence in found]

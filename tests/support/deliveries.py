@@ -1,4 +1,4 @@
-"""Declare handlers, make deliveries as a firing leaves them, and claim and settle them as a worker does."""
+"""Declare handlers, make deliveries as a firing makes them, and claim and settle deliveries as a worker does."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ class WorkerClient:
     async def scan(
         self, batch: int = 100, *, places: Mapping[str, int] = NO_PLACES, webhooks: int = 0
     ) -> DeliveryScanResult:
-        """Claim within the places of each target in `places`; each endpoint without an entry has `webhooks` places."""
+        """Claim at most the number of deliveries in `places` for each target; an endpoint without an entry gets
+        `webhooks`.
+        """
         scan = DeliveryScan(self.targets, batch, webhooks=webhooks, places=places)
         return await claim_deliveries(self.claims, self.holder, scan, lease_s=10.0, now=self.now)
 
@@ -126,7 +128,7 @@ def dead(delivery: ClaimedDelivery, reason: str = "it raised too often") -> Sett
 
 
 async def add_deliveries(dsn: str, count: int, target: str = HANDLER, **columns: str) -> None:
-    """Insert deliveries as if their timers had fired; the columns are SQL expressions, in which i counts from 1."""
+    """Insert deliveries as if their timers had fired; the columns are SQL expressions with a counter i from 1."""
     facts = {
         "timer_key": "coalesce((select max(timer_key) from shardclock.deliveries), 0) + i",
         "next_attempt_at": "now() - interval '1 s'",

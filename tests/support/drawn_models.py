@@ -8,7 +8,7 @@ TIMER = "<timerEventDefinition><timeDuration>PT1H</timeDuration></timerEventDefi
 
 
 def drawn_model(name: str = "Approve the order", *, x: str = "160", width: int = 100) -> bytes:
-    """Write a process with a user task, its timer and a gateway, and draw them; `x` and `width` are the task's."""
+    """Write a process with a user task, its timer and a gateway, and draw them; `x` and `width` belong to the task."""
     elements = (
         f'<startEvent id="s"/><userTask id="u" name="{name}"/><exclusiveGateway id="g"/><endEvent id="e"/>'
         f'<endEvent id="late"/>{boundary("too-late", "u", TIMER, interrupts=False)}'

@@ -1,4 +1,4 @@
-"""Draw schedules of a fixed period in every state that a due row may have."""
+"""Draw due schedules of a fixed period at random, in every possible state of a row."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DrawnSchedule:
 
 
 def drawn_schedule(chance: random.Random, number: int, now: datetime) -> DrawnSchedule:
-    """Draw one schedule that is due by now. A client may have moved it off its period, or have asked for a run."""
+    """Draw one due schedule. A client may have moved its date off the period, or have asked for a run."""
     text = chance.choice(PERIODS)
     has_days = "T" not in text or not text.startswith("PT")
     zone = chance.choice([None, "UTC"] if has_days else [None, "UTC", "Europe/Berlin", "Australia/Lord_Howe"])

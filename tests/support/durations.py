@@ -1,4 +1,4 @@
-"""The durations of test files on two quiet cores: they decide the files' order, and which files `make check` omits."""
+"""The durations of test files on two quiet cores, for the order of the files and for the choice of `make check`."""
 
 from __future__ import annotations
 

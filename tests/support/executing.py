@@ -1,8 +1,8 @@
 """Act as a worker with real executors: python -m tests.support.executing PLACE KIND...
 
-KIND is `local`, `ray`, or `child`, a child of Ray's actor: all scenarios run with executors that were started in this
-way. Ray runs in this separate process, because it leaves hooks in its process. The answer on stdout is one JSON object,
-by kind and scenario.
+KIND is `local`, `ray`, or `child`, a child of Ray's actor: all scenarios run with executors of this kind. Ray runs in a
+separate process, because Ray leaves hooks in its process. The answer on stdout is one JSON object, by kind and
+scenario.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ async def calls(start: Start) -> object:
 
 
 async def deaths(start: Start) -> object:
-    """Call handlers for many deliveries, of which one ends the process or hangs; return the failed attempts."""
+    """Call handlers for many deliveries; one delivery ends the process or hangs. Return the failed attempts."""
 
     async def of(target: str, *, is_async: bool, timeout_s: float) -> dict[int, str | None]:
         spec = spec_of(target, is_async=is_async, max_attempts=1, timeout_s=timeout_s)
@@ -153,7 +153,7 @@ async def refusals(place: Path, handlers: Callable[..., Any], runs: Callable[...
 
 
 async def runs(start: StartRuns) -> object:
-    """Execute runs in one process: cancel one, and wait for the timeout of another."""
+    """Execute runs in one process: cancel one run, and wait for the timeout of another run."""
     process = start(RunResources(priority=4))
     await process.ready()
     first, _ = await process.run(_order("looked"), lives_s=20)
@@ -200,7 +200,7 @@ async def _main(kind: str, place: Path) -> dict[str, object]:
 
 @contextmanager
 def raying() -> Iterator[None]:
-    """Run a Ray for the length of a block, in a directory with a path that is short enough for sockets."""
+    """Run a Ray during a block, in a directory with a path that is short enough for sockets."""
     scratch = Scratch.make("ray", place=short_place())
     try:
         prepare_environment(load_settings(), scratch.path)

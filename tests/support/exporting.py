@@ -66,7 +66,7 @@ async def ask(address: str, path: str = "/metrics", **headers: str) -> Page:
 
 @contextmanager
 def short_dir() -> Iterator[Path]:
-    """Make a directory with a path that is short enough for a socket in it."""
+    """Make a directory with a path that is short enough for a socket."""
     path = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
     try:
         yield path

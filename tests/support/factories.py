@@ -40,7 +40,7 @@ async def value(dsn: str, text: str, *args: Any) -> Any:
 
 
 async def holders_of(dsn: str, role: str | None = None) -> list[Holder]:
-    """List the holders that have not ended, of one role or of all, by part; holders without slots come last."""
+    """List the living holders, of one role or of all roles, by part; holders without slots come last."""
     rows = await query(dsn, *statement("list_holders").with_values({"role": role}))
     return [Holder(**dict(row)) for row in rows]
 
@@ -63,7 +63,7 @@ async def pending_rows(dsn: str) -> list[dict[str, Any]]:
 
 
 async def only_timer(hand: HolderClient) -> dict[str, Any]:
-    """Read the only timer, as the client's transaction sees it."""
+    """Read the only timer in the client's own transaction."""
     async with hand.session.connection() as connection:
         (row,) = await connection.fetch("select * from shardclock.timers")
     return dict(row)
@@ -93,7 +93,7 @@ async def add_holder(
 
 
 async def add_timers(dsn: str, count: int, due: str = "now() - interval '1 second'", **columns: str) -> list[int]:
-    """Insert timers and return their keys; the columns are SQL expressions, in which i counts from 1.
+    """Insert timers and return their keys; the columns are SQL expressions with a counter i from 1.
 
     By default an overdue timer was created before its due date, as after an outage.
     """
@@ -107,14 +107,14 @@ async def add_timers(dsn: str, count: int, due: str = "now() - interval '1 secon
 async def add_schedule(
     dsn: str, schedule: str = "R/PT1H", due: str = "now() - interval '1 second'", **more: str
 ) -> int:
-    """Insert the first occurrence of a schedule, which is already due; its name is 'beat'."""
+    """Insert the first, due occurrence of a schedule with the name 'beat'."""
     rule = {"name": "'beat'", "schedule": f"'{schedule}'", "anchor": "now() - interval '1 hour 1 second'"}
     columns = rule | {"repetitions": "-1"} | more
     return (await add_timers(dsn, 1, due, **columns))[0]
 
 
 async def held_beat(shard: HolderClient, **more: str) -> list[ClaimedTimer]:
-    """Lease, for a shard, a schedule's occurrence that is due in a minute."""
+    """Lease a schedule's occurrence that is due in a minute, as a shard."""
     await add_schedule(
         shard.dsn, "R/PT1H", "now() + interval '1 minute'", anchor="now() - interval '59 minutes'", **more
     )
@@ -130,7 +130,7 @@ def ended_rule() -> str:
 
 @asynccontextmanager
 async def old_snapshot(dsn: str) -> AsyncIterator[None]:
-    """Keep a snapshot open during a block: vacuum can't remove the rows of timers that fire in the block."""
+    """Keep a snapshot open during a block, so that vacuum removes no rows of timers that fire in the block."""
     # Not in one of our sessions, because a `Session` ends a transaction after some time.
     reader = await asyncpg.connect(as_role(dsn, "reader"), timeout=BOUND_S)
     try:
@@ -149,7 +149,7 @@ async def add_fired_rows(dsn: str, count: int) -> None:
 
 
 async def live_through(dsn: str, days_ago: int) -> None:
-    """Record that a coordinator has led on each day since `days_ago`, and today."""
+    """Record that a coordinator has led on each day from `days_ago` until today."""
     text = "insert into shardclock.log_days select (now() at time zone 'UTC')::date - i from generate_series(0, $1) i"
     await query(dsn, f"{text} on conflict do nothing", days_ago)
 
@@ -158,7 +158,8 @@ async def live_through(dsn: str, days_ago: int) -> None:
 class HolderClient:
     """One connection that a test controls statement by statement, with transactions that stay open.
 
-    With a holder, the connection has the rights of a shard, otherwise those of a scheduler, unless a role is given.
+    The connection has the rights of the given role; without a role the rights of a shard with a holder, else of a
+    scheduler.
     """
 
     dsn: str
@@ -212,7 +213,9 @@ class HolderClient:
         slot: int | None = None,
         grants: Grants = NO_GRANTS,
     ) -> ScanResult:
-        """Claim due timers, at `self.now` if it is set; the claim fires overdue timers only with `fire_overdue`."""
+        """Claim due timers, at `self.now` if the test has set it; only with `fire_overdue` the claim fires overdue
+        timers.
+        """
         return await claim_due(
             self.session,
             self.holder,
@@ -249,7 +252,7 @@ class HolderClient:
         return str(await self.call("reschedule_timer", which))
 
     async def call(self, function: str, arguments: dict[str, Any]) -> Any:
-        """Call a function of the schema as a client; a holder does so on its second session."""
+        """Call a function of the schema as a client; a holder uses its second session."""
         named = ", ".join(f"{name} => ${number}" for number, name in enumerate(arguments, 1))
         caller = self._client if self.holder and self.role is None else self.session
         async with caller.connection() as connection:
@@ -267,7 +270,7 @@ def later(hand: HolderClient, seconds: float) -> None:
 
 
 async def until_blocked(dsn: str, pid: int, task: asyncio.Task[Any]) -> None:
-    """Wait until a backend waits for the lock of another backend; the waiting task must not end earlier."""
+    """Wait until a backend waits for another backend's lock; fail if the waiting task ends earlier."""
     async with asyncio.timeout(BOUND_S):
         while not await value(dsn, "select cardinality(pg_blocking_pids($1)) > 0", pid):
             assert not task.done(), "it was to wait for a lock"
@@ -282,7 +285,7 @@ async def waits(hand: HolderClient, work: Awaitable[T]) -> asyncio.Task[T]:
 
 
 async def ends(task: asyncio.Task[T]) -> T:
-    """Wait for the end of such work after the lock is released."""
+    """Wait for the end of the blocked statement after the lock is released."""
     async with asyncio.timeout(BOUND_S):
         return await task
 

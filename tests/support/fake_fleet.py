@@ -1,4 +1,4 @@
-"""Run reconcilers on a fake fleet that only records, and act as the holders of the actors that it would start."""
+"""Run reconcilers on a fake fleet that only records its calls, and act as the holders of the fleet's actors."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ COMMAND = [*PROGRAM, "gateway"]
 def gateway_process(
     dsn: str, *, command: Sequence[str] = COMMAND, **environment: str
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Run a gateway on any free port; yield its URL after it has printed it, and kill the gateway at the end."""
+    """Run a gateway on any free port; yield its URL after the gateway has printed the URL, and kill the gateway at the
+    end.
+    """
     with (
         short_dir() as place,
         subprocess.Popen(

@@ -73,7 +73,9 @@ class Said:
         return [json.loads(line) for line in self.body.splitlines()]
 
     def assert_problem(self, code: str, status: int, *words: str) -> None:
-        """Assert that the answer is a problem with this code, general or specific, and these words in its sentence."""
+        """Assert that the answer is a problem with this code, general or specific, and with these words in its
+        sentence.
+        """
         assert (self.status, self.headers["Content-Type"]) == (status, MEDIA_TYPE), self
         problem = self.json
         found = code_of(problem["type"].removeprefix(PREFIX))
@@ -103,7 +105,7 @@ class Api:
         return gateway
 
     def stop(self) -> None:
-        """End all current waits, as the gateway does at its stop."""
+        """End all current waits, as a stopping gateway ends them."""
         self.gateway.stop_waits()
 
     def with_headers(self, **headers: str) -> Api:
@@ -163,7 +165,7 @@ async def serving(
     listener: socket.socket | None = None,
     **settings: Any,
 ) -> AsyncIterator[Api]:
-    """Run a gateway on a database, with the rights of a role; an idle connection is kept for `idle_s`.
+    """Run a gateway on a database, with the rights of a role; the gateway closes an idle connection after `idle_s`.
 
     Give the `listener` of the address in the settings; without an address a free port is used.
     """

@@ -1,4 +1,4 @@
-"""Write starts of instances that were given up, as engines leave them."""
+"""Write starts of instances that engines have given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fake handler processes: they record their calls, and answer as the test tells them."""
+"""Fake handler processes that record their calls, and answer by the test's function."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def delivery(timer_key: int = 1, **fields: Any) -> ClaimedDelivery:
 
 
 class Died(Exception):
-    """Raised by a play if its delivery kills the process."""
+    """A test's function raises this exception to kill the process with its delivery."""
 
 
 class Hangs(Exception):
-    """Raised by a play if the call of its delivery never ends."""
+    """A test's function raises this exception to let the call of its delivery hang."""
 
 
 @dataclass
 class FakeProcess:
-    """A fake process: it answers calls by its play, and records each chunk of keys."""
+    """A fake process that answers calls by the test's function, and records each chunk of keys."""
 
     play: Play
     chunks: list[list[int]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class FakeProcess:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def gone(self) -> None:
-        """Wait for the end of the process: it was killed, died of a delivery, or ended by itself (`die`)."""
+        """Wait for the end of the process: by a kill, by a delivery, or by `die`."""
         await self.ended.wait()
         raise ProcessDied("the handler's process ended: exit code 1")
 
@@ -97,7 +97,7 @@ class FakeProcess:
         self.ended.set()
 
     async def ready(self) -> None:
-        """Start, or fail to start; a loop that a call blocks doesn't answer."""
+        """Start, or fail to start; a blocked loop doesn't answer."""
         if not self.comes_up:
             raise ProcessDied("the handler's process ended: no module named app")
         if self.hangs and not self.answers:
@@ -134,13 +134,13 @@ def _dies(_: ClaimedDelivery) -> Outcome:
 
 
 def completes(_: ClaimedDelivery) -> Outcome:
-    """Play a handler that does nothing."""
+    """Return a test's function for a handler that does nothing."""
     return Completed()
 
 
 @dataclass
 class Processes:
-    """Start fake processes that all behave alike, and record them."""
+    """Start fake processes with the same behaviour, and record them."""
 
     play: Play = completes
     started: list[FakeProcess] = field(default_factory=list)

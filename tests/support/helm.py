@@ -1,4 +1,6 @@
-"""A fake `helm` beside the fake `kubectl`: it records its calls, and refuses values that a chart's schema lacks."""
+"""A fake `helm` beside the fake `kubectl`: it records its calls, and refuses values that a chart's schema does not
+have.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ elif words[0] == "uninstall":
 
 
 def add_helm(place: Place, **releases: dict[str, Any]) -> None:
-    """Add the program, the release of the shared parts, and more releases, such as `blue`, with their values."""
+    """Add the program `helm`, the release of the shared parts, and more releases, such as `blue`, with their values."""
     program = place.path / "bin" / "helm"
     program.write_text(f"#!{sys.executable} -IS\n{HELM}")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

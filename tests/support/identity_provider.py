@@ -44,7 +44,7 @@ class SigningKey:
 
     @property
     def published(self) -> dict[str, Any]:
-        """Return the public key as the key set has it."""
+        """Return the public key in the form of the key set."""
         convert: Any = {"RS256": RSAAlgorithm, "ES256": ECAlgorithm, "EdDSA": OKPAlgorithm}[self.algorithm]
         return {**json.loads(convert.to_jwk(self.private.public_key())), "kid": self.kid, "use": "sig"}
 
@@ -57,7 +57,7 @@ class SigningKey:
 
 @dataclass
 class IdentityProvider:
-    """The state of the provider: a test changes what it answers."""
+    """The state of the provider; a test changes the provider's answers."""
 
     url: str
     key: SigningKey
@@ -84,7 +84,7 @@ class IdentityProvider:
         }
 
     def genuine(self, **claims: Any) -> dict[str, Any]:
-        """Return the claims of a genuine ID token, with other claims in place of some; None: the claim is missing."""
+        """Return the claims of a genuine ID token with the given changes; a claim with None is missing."""
         now = int(time.time())
         made = {
             "iss": self.url,
@@ -188,6 +188,6 @@ def encoded(data: bytes) -> str:
 
 
 def forged_token(claims: Mapping[str, Any], secret: bytes | None, **header: Any) -> str:
-    """Make a token with HMAC, also where the library refuses the secret, or without a signature."""
+    """Make a token without a signature, or with HMAC, even if the library refuses the secret."""
     signed = ".".join(encoded(json.dumps(part).encode()) for part in ({"alg": "HS256", **header}, dict(claims)))
     return f"{signed}.{'' if secret is None else encoded(hmac.digest(secret, signed.encode(), sha256))}"

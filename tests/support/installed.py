@@ -1,4 +1,4 @@
-"""Make Python treat this tree's server as installed, in any environment."""
+"""Make Python treat this tree's server as an installed distribution."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ LEASE_S = 20.0
 
 
 async def declare(dsn: str, *specs: JobSpec) -> dict[str, list[str]]:
-    """Declare jobs, as `up --app` does; return what changed."""
+    """Declare jobs, as `up --app` does; return the changes."""
     async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
         return await declare_jobs(session, specs)
 
@@ -70,12 +70,14 @@ async def last_detail(dsn: str, intent: str) -> dict[str, Any]:
 
 
 async def fire(shard: HolderClient) -> int:
-    """Fire all due timers that have no rule; lease no timer that is due later."""
+    """Fire all due timers without a rule; lease no timer that is due later."""
     return (await shard.take(fire_overdue=True, horizon_s=0.0)).fired
 
 
 async def is_whole(dsn: str) -> list[str]:
-    """List the faults: a job without its timer or start, a mark without its delivery, a state without its reason."""
+    """List the faults of the tables: a job without its timer or start, a mark without its delivery, a state without a
+    reason.
+    """
     text = """
         select j.name || ' has a mark without a delivery'
         from shardclock.jobs j
@@ -158,7 +160,7 @@ class JobWorker:
         return run
 
     async def end(self, run: BegunRun, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> How:
-        """End a run; `fails` is true by default for a failed one."""
+        """End a run; `fails` is true by default for a failed run."""
         fails = outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED)
         said = {name: how.pop(name, None) for name in ("log", "progress", "message", "called_s")}
         ending = RunEnding(outcome, **{"fails": fails, **how})

@@ -1,4 +1,4 @@
-"""Make the keepers of a fleet as a plan sees them: serving, starting and silent shards."""
+"""Make the keepers of a fleet for a plan: serving, starting and silent shards."""
 
 from __future__ import annotations
 

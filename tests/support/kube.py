@@ -1,6 +1,6 @@
 """A real Kubernetes on loopback: etcd, the control plane and kwok's nodes.
 
-kwok says that pods run; no container starts. `make kube` builds the programs.
+kwok reports that pods run, but starts no container. `make kube` builds the programs.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Kube:
         return "\n".join((self.place / f"{program}.log").read_text(errors="replace").splitlines()[-10:])
 
     def run(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command that finds this cluster, to its end."""
+        """Run a command to its end, with this cluster's configuration."""
         env = {**os.environ, **self.environment, "KUBECONFIG": str(self.place / "admin.json")}
         return subprocess.run(
             words, input=stdin, env=env, capture_output=True, text=True, timeout=COMMAND_S, check=False
@@ -89,7 +89,7 @@ class Kube:
         return bool(self.kubectl("get", kind, name, *words, "--ignore-not-found", "--output=name"))
 
     def ready(self) -> bool:
-        """Return whether the API server answers that it is ready."""
+        """Return whether the API server reports that it is ready."""
         return self.run("kubectl", "get", "--raw", "/readyz").returncode == 0
 
 

@@ -175,6 +175,6 @@ class Place:
 
 
 def secrets_of(overlay: str) -> list[str]:
-    """List the secrets that an overlay asks for, each with a key."""
+    """List the secrets that an overlay needs, each with a key."""
     lines = (K8S / "overlays" / overlay / "secrets").read_text().splitlines()
     return [line for line in lines if not line.startswith("#")]

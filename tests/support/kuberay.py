@@ -1,7 +1,7 @@
 """Run the manifests' containers as processes of this machine, as the kubelet and KubeRay would run them in pods.
 
-Each Ray node has its own loopback address. 127.0.0.1 does not work: Ray would look for a node that joins there at the
-host's public address. Each node also has its own host name, by which a worker finds the shards that run on it.
+Each Ray node has its own loopback address. 127.0.0.1 does not work: Ray would search a node of this address at the
+host's public address. Each node also has its own host name, by which a worker finds the shards of the node.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Running:
             return 0, ""
 
     def kill(self) -> None:
-        """Kill the container and its children at once, as at the loss of their machine."""
+        """Kill the container and its children at the same time, as the loss of their machine does."""
         kill(self.family())
         psutil.wait_procs(self.family(), timeout=STOP_S)
         self.process.wait()
@@ -181,7 +181,9 @@ class Machine:
         return started
 
     def start_ray(self, group_name: str, ip: str, given: Mapping[str, str] = NOTHING, *, gcs: int = 0) -> Running:
-        """Run a group's Ray container with the command that KubeRay makes for it; `given` are additional variables."""
+        """Run a group's Ray container with the command that KubeRay makes for the container; `given` are additional
+        variables.
+        """
         is_head = group_name == "head"
         group = group_of(self.cluster, group_name)
         container = group["template"]["spec"]["containers"][0]

@@ -45,7 +45,7 @@ def keys(batch: Batch) -> list[int]:
 
 
 async def die(dsn: str, *, limit: int) -> Batch:
-    """Lease a batch as a member that then vanishes."""
+    """Lease a batch as a member that then disappears."""
     async with session(dsn) as client:
         await open_group(client, "g")
         while (batch := await lease_batch(client, "g", limit=limit, lease_s=0.001)) is None:

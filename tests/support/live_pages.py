@@ -1,4 +1,4 @@
-"""Follow the stream of an open page of the console, and write a record that it is informed of."""
+"""Follow the stream of an open page of the console, and write a record that the page shows."""
 
 from __future__ import annotations
 

@@ -60,11 +60,13 @@ class Records:
         return float(asyncio.run(query(self.admin_dsn, LAG))[0][0])
 
     def term(self) -> int:
-        """Return the term of leadership, a number that grows when the lead moves."""
+        """Return the term of leadership: a number that grows with each change of the leader."""
         return int(asyncio.run(query(self.admin_dsn, "select term from shardclock.leadership"))[0][0])
 
     def verdict(self) -> tuple[int, int, float]:
-        """Return the number of firings, the number of fired timers, and the smallest lag, negative if too early."""
+        """Return the number of firings, the number of fired timers, and the smallest lag, which is negative for an
+        early firing.
+        """
         fired, timers, earliest_s = asyncio.run(query(self.admin_dsn, VERDICT))[0]
         return fired, timers, float(earliest_s)
 
@@ -104,7 +106,7 @@ class LocalCluster(RecordedCluster):
 
     @contextmanager
     def again(self) -> Iterator[LocalCluster]:
-        """Start another `up` on the same database, as a supervisor would after the first was killed."""
+        """Start another `up` on the same database, as a supervisor does after the first `up` was killed."""
         place = self.place / "again"
         place.mkdir()
         with local_cluster(place, self.admin_dsn) as successor:

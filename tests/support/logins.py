@@ -25,7 +25,7 @@ class Login:
     user: str
 
     def named(self, password: str = "") -> str:
-        """Write its DSN, with a password or without."""
+        """Write the login's DSN, with a password or without."""
         return USER.sub(f"{self.user}:{password}" if password else self.user, self.dsn)
 
     async def gets_in(self, password: str) -> bool:

@@ -1,4 +1,4 @@
-"""Measure the longest step of an event loop: the time in which one callback delayed all others."""
+"""Measure the longest step of an event loop: the longest time in which one callback delayed all other callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-ins between a client and a gateway: a proxy that loses answers, and a server with scripted answers."""
+"""Two servers between a client and a gateway: a proxy that loses answers, and a server with scripted answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD_END = b"\r\n\r\n"
 
 @dataclass
 class LossyProxy:
-    """Pass connections on to a gateway; the next `to_lose` answers are lost, after their requests have arrived."""
+    """Pass connections on to a gateway; lose the next `to_lose` answers, after the gateway has got their requests."""
 
     upstream: str
     to_lose: int = 0

@@ -79,20 +79,20 @@ def build(path: str) -> list[Object]:
 
 
 def whole(overlay: str) -> list[Object]:
-    """Build all objects that are in an overlay's namespace during an upgrade."""
+    """Build all objects of an overlay's namespace during an upgrade."""
     return [
         found for part in ("", *(f"/{colour}" for colour in COLOURS)) for found in build(f"overlays/{overlay}{part}")
     ]
 
 
 def of_kind(objects: list[Object], kind: str, name: str = "") -> list[Object]:
-    """Pick the objects of a kind, or only the one with a name."""
+    """Return the objects of a kind, or only the object with a name."""
     return [o for o in objects if o["kind"] == kind and name in ("", o["metadata"]["name"])]
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod as it will run: its labels and its containers, KubeRay's included."""
+    """A pod: its labels and its containers, including the containers that KubeRay adds."""
 
     where: str
     labels: Mapping[str, str]
@@ -111,7 +111,7 @@ class Pod:
 
 
 def pods(objects: list[Object]) -> Iterator[Pod]:
-    """Find every pod that the objects will make, except CloudNativePG's, which its operator makes."""
+    """Find every pod that the objects will make, except the pods of CloudNativePG."""
     for found in objects:
         where = f"{found['kind']} {found['metadata']['name']}"
         if found["kind"] == "RayCluster":
@@ -122,7 +122,7 @@ def pods(objects: list[Object]) -> Iterator[Pod]:
 
 
 def group_of(cluster: Object, name: str) -> Object:
-    """Find a group of a RayCluster's pods: the head's, or one by its name."""
+    """Find a group of a RayCluster's pods: the head's group, or a group by its name."""
     spec = cluster["spec"]
     named = {"head": spec["headGroupSpec"], **{group["groupName"]: group for group in spec["workerGroupSpecs"]}}
     found: Object = named[name]
@@ -212,6 +212,6 @@ def probes(container: Object) -> dict[str, Object]:
 
 
 def port_of(container: Object, port: str | int) -> int:
-    """Return the number of a container's port, which may be given by its name."""
+    """Return the number of a container's port; the container may give the port by its name."""
     named = {found["name"]: int(found["containerPort"]) for found in container.get("ports", [])}
     return port if isinstance(port, int) else named[port]

@@ -8,7 +8,7 @@ from shardclock_server.metrics.report import Histogram, Sample
 
 
 def metric_of(family: Family) -> Metric:
-    """Return the metric that a page shows if one series of it is reported."""
+    """Return the metric that a page shows after a report of one of its series."""
     labels = tuple(min(label.values) for label in family.labels)
     samples, histograms = [Sample(family.name, labels, 1.0)], list[Histogram]()
     if family.kind == "histogram":
@@ -18,6 +18,6 @@ def metric_of(family: Family) -> Metric:
 
 
 def shown_name(family: Family) -> str:
-    """Return the name that a page shows; of a histogram, the name before `_bucket`, `_count` and `_sum`."""
+    """Return the metric's name on a page; for a histogram, the name before `_bucket`, `_count` and `_sum`."""
     metric = metric_of(family)
     return str(metric.name if family.kind == "histogram" else metric.samples[0].name)

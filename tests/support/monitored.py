@@ -1,4 +1,4 @@
-"""A live cluster under load, watched by a real Prometheus: for the tests of monitoring."""
+"""A live cluster under load with a real Prometheus, for the tests of monitoring."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Watched:
         assert done.code == 0, done
 
     def raise_incident(self) -> None:
-        """Send a token to a call of a process that is not deployed."""
+        """Let an instance call a process that is not deployed, so that its token raises an incident."""
         file = self.place / "stuck.bpmn"
         file.write_bytes(STUCK)
         self.command("deploy", file)
@@ -237,7 +237,7 @@ class Watched:
         _kill_oldest(until(self.up.advancing, "two engines"))
 
     def close(self) -> None:
-        """Stop everything, and leave nothing behind."""
+        """Stop all processes of the cluster, and remove all its files."""
         for part in (self.load, self.callers):
             if part is not None:
                 part.stop()

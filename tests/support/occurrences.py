@@ -11,7 +11,7 @@ from tests.support.factories import HolderClient, query
 
 
 async def serve(shard: HolderClient, at: datetime | None = None) -> None:
-    """Plan and fire the timers that are due, by Postgres's clock or at a moment, until none is left."""
+    """Plan and fire the due timers, by Postgres's clock or at a given moment, until no timer is due."""
     shard.now = at
     while timers := (await shard.take(horizon_s=0.0)).claimed:
         now = at or await shard.value("select now()")

@@ -41,12 +41,12 @@ async def send(dsn: str, *, now: datetime | None = None) -> int:
 
 
 async def bodies(dsn: str, *, name: str = "ops", tenant_id: str = "default") -> list[dict[str, Any]]:
-    """Read the bodies of an endpoint's events that are on their way, the oldest first."""
+    """Read the bodies of an endpoint's unsent events, the oldest first."""
     text = "select d.payload from shardclock.deliveries d where d.target = $1 and d.tenant_id = $2 order by d.timer_key"
     return [json.loads(row["payload"]) for row in await query(dsn, text, f"webhook:notify/{name}", tenant_id)]
 
 
 async def events(dsn: str) -> list[tuple[str, str]]:
-    """Read the kind and the subject of each event that is not sent yet."""
+    """Read the kind and the subject of each event that the coordinator has not sent yet."""
     rows = await query(dsn, "select kind, subject from shardclock.operator_events order by event_id")
     return [(row["kind"], row["subject"]) for row in rows]

@@ -1,4 +1,4 @@
-"""The state of an installation during an outage, in a database, with the answers to an operator's questions."""
+"""Write the state of an installation during an outage into a database, with the answers to an operator's questions."""
 
 from __future__ import annotations
 

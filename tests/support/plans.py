@@ -1,4 +1,4 @@
-"""Count the rows that a prepared statement reads from the timers, with many pending."""
+"""Count the rows that a prepared statement reads from the timers, while many timers are pending."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Prepared:
     name: str
 
     async def explain(self, *literals: str, touched: bool = False, table: str = "timers") -> Reading:
-        """Run the statement on due rows, rewritten before unless `touched`; count the read rows, and roll back."""
+        """Run the statement on due rows, count the read rows, roll back; without `touched` first rewrite the rows."""
         arguments = f"({', '.join(literals)})" if literals else ""
         call = f"explain (analyze, buffers, timing off, format json) execute {self.name} {arguments}"
         transaction = self.connection.transaction()
@@ -66,7 +66,7 @@ def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def is_scan(node: dict[str, Any]) -> bool:
-    """Return whether a node reads a table; a node that changes a table, or never began, does not count."""
+    """Return whether a node of a plan reads a table. A node that changes a table, or never began, does not count."""
     return bool(node["Node Type"].endswith("Scan") and node["Actual Loops"])
 
 
@@ -105,7 +105,7 @@ def taking(
     window: tuple[str, int, int] | None = None,
     grants: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Write the arguments of claim_due, or, for the scopes `outage` and `newest`, of the statement of that scope."""
+    """Return the arguments of claim_due, or, for the scopes `outage` and `newest`, of the statement of this scope."""
     recent, full_from, full_count = window_values(window)
     values = {
         "holder": str(holder), "horizon": f"'{horizon}'", "lease": "'10 s'", "batch": str(batch), "scope": f"'{scope}'",
@@ -118,7 +118,7 @@ def taking(
 
 
 def granting(workers: Sequence[int], targets: Sequence[str], places: int) -> dict[str, str]:
-    """Write the arguments for the number of places that each worker grants to each target."""
+    """Return the arguments with the number of deliveries that each worker grants to each target."""
     each = [(worker, target) for worker in workers for target in targets]
     columns = zip(*each, strict=True)
     by, of = (", ".join(map(repr, column)) for column in columns)
@@ -136,7 +136,7 @@ def counting(edges: Sequence[timedelta], now: str = "null", *, window: tuple[str
 
 
 def window_values(window: tuple[str, int, int] | None = None) -> list[str]:
-    """Write the arguments of a scan window; measure_cluster has no other arguments."""
+    """Return the arguments of a scan window; measure_cluster has no other arguments."""
     return [str(it) for it in window or ("null", "null", "null")]
 
 
@@ -160,7 +160,7 @@ REWRITE = "update shardclock.timers set payload = null where due_date < now()"
 
 
 async def version_of(connection: asyncpg.Connection, keys: Sequence[int]) -> int:
-    """Read the row version that all timers of one statement share."""
+    """Read the row version of all timers that one statement has written."""
     (row,) = await connection.fetch("select distinct xmin from shardclock.timers where timer_key = any ($1)", keys)
     return int(row["xmin"])
 
@@ -189,7 +189,7 @@ def firing(keys: Sequence[int], version: int = 0) -> list[str]:
 
 
 async def fill(dsn: str) -> None:
-    """Make 300,000 timers that are due in a day or later, and some that are overdue, never analyzed."""
+    """Make 300,000 timers that are due in a day or later, and some overdue timers, without ANALYZE."""
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute("alter table shardclock.timers set (autovacuum_enabled = off)")

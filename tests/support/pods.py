@@ -65,11 +65,11 @@ class Pods:
         return [tuple(row) for row in asyncio.run(query(self.machine.dsn, text, *values))]
 
     def keepers(self, role: str) -> list[Holder]:
-        """List the holders of a role that keep slots."""
+        """List the holders of a role that have slots."""
         return [it for it in asyncio.run(holders_of(self.machine.dsn, role)) if it.part is not None]
 
     def serving(self) -> list[Holder]:
-        """List the serving shards; an empty list while their number is not the wanted one."""
+        """List the serving shards, or return an empty list while their number is not the wanted number."""
         shards = self.keepers(SHARD)
         return shards if self.ask(WANTED) == [(len(shards),)] else []
 

@@ -59,7 +59,7 @@ class Server:
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Drop a clone, even if it still has connections, while the next clone is made."""
+        """Drop a clone, even with open connections, while the next clone is made."""
         self._server.restart_if_dead()
         connections.close_those_to(dsn)
         self._drops.append(connections.start(self._server.dsn, f"drop database {_name_in(dsn)} with (force)"))

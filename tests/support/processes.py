@@ -56,7 +56,7 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 
 def kill_all(find: Callable[[], list[psutil.Process]]) -> None:
-    """Kill the found processes until no process is left: a process may have started another before it died."""
+    """Kill the found processes until no process is left: a process may have started another before its death."""
     while found := find():
         kill(found)
         psutil.wait_procs(found, timeout=1)

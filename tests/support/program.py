@@ -51,7 +51,7 @@ class Shell:
     capsys: pytest.CaptureFixture[str]
 
     def __call__(self, *arguments: object, stdin: bytes = b"", tty: bool = False, **environment: str) -> Done:
-        """Run `shardclock` with these arguments, to its end; with `tty` its standard input looks like a terminal."""
+        """Run `shardclock` with these arguments, to its end; with `tty` the standard input is a terminal."""
         words = ["shardclock", *map(str, arguments)]
         dsn = for_command(self.dsn, words[1]) if words[1:] else self.dsn
         self.capsys.readouterr()
@@ -89,7 +89,9 @@ def run(
 
 
 def until(holds: Callable[[], Any], what: str, *, within_s: float = 2 * BOUND_S) -> Any:
-    """Wait until `holds` returns a true value, and return it; after `within_s` fail with the name of the condition."""
+    """Wait until `holds` returns a true value, and return the value; after `within_s` fail with the name of the
+    condition.
+    """
     deadline = time.monotonic() + within_s
     while True:
         looked_at = time.monotonic()

@@ -29,7 +29,7 @@ def program(name: str) -> str:
 
 
 def promtool(*arguments: object, stdin: str = "", cwd: Path | None = None, may_fail: bool = False) -> str:
-    """Run promtool and return its output; it must succeed, unless it may fail."""
+    """Run promtool and return its output; fail if promtool fails, except with `may_fail`."""
     done = subprocess.run(
         [program("promtool"), *map(str, arguments)],
         input=stdin,

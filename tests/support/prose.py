@@ -1,6 +1,6 @@
 """Count the words that replace a noun in the project's prose.
 
-Prose is docstrings, comments and pages. A word such as "whoever" makes the reader look for the thing that is meant.
+Prose is docstrings, comments and pages. A word such as "whoever" makes the reader search the meant thing.
 """
 
 from __future__ import annotations

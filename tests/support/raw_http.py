@@ -31,7 +31,7 @@ class RawAnswer:
 async def ask_raw(
     url: str, method: str, path: str, *, headers: Pairs = (), body: bytes = b"", host: Pairs = LOCAL
 ) -> RawAnswer:
-    """Send one request to a server, and read until it closes the connection."""
+    """Send one request to a server, and read until the server closes the connection."""
     ends: Pairs = ((b"Connection", b"close"),)
     length: Pairs = ((b"Content-Length", str(len(body)).encode()),) if body else ()
     lines = [name + b": " + value for name, value in (*host, *headers, *length, *ends)]
@@ -39,7 +39,7 @@ async def ask_raw(
 
 
 async def exchange(url: str, request: bytes) -> RawAnswer:
-    """Send these bytes to a server, and read until it closes the connection."""
+    """Send these bytes to a server, and read until the server closes the connection."""
     address, port = url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(address, int(port))
     try:

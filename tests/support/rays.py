@@ -1,8 +1,8 @@
-"""Give tests a real Ray of several nodes, in a separate process. A test sends it commands, each one a JSON line.
+"""Give tests a real Ray of several nodes, in a separate process. A test sends the process commands as JSON lines.
 
-Ray reads the environment at its import, prints to stdout and leaves hooks behind. A separate process protects the tests
-from this, and permits one test to run two Rays. The driver ends at the end of its input, so it can't outlive a killed
-test session.
+Ray reads the environment at its import, prints to stdout and leaves hooks behind. The separate process protects the
+tests from this, and allows one test to run two Rays. The process ends at the end of its input, so it can't outlive a
+killed test session.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RayOfNodes:
         await self._ask("coordinate", dsn=dsn, cluster_id=cluster_id, node_id=node_id, settings=settings)
 
     async def coordinator_node(self) -> str | None:
-        """Return the coordinator's node; None while it is starting."""
+        """Return the coordinator's node, or None while the coordinator starts."""
         found = await self._ask("coordinator_node")
         return None if found is None else str(found)
 
@@ -77,7 +77,7 @@ class RayOfNodes:
         await self._ask("stop_coordinator")
 
     async def kill_coordinator(self, *, for_good: bool = False) -> None:
-        """Kill the coordinator with -9, so that Ray restarts it; with `for_good` Ray doesn't."""
+        """Kill the coordinator with -9, so that Ray restarts the coordinator; with `for_good` Ray does not."""
         await self._ask("kill_coordinator", for_good=for_good)
 
     async def add_node(self) -> str:
@@ -97,7 +97,7 @@ class RayOfNodes:
         return list(await self._ask("nodes"))
 
     async def shard_actors(self) -> int:
-        """Count the shard actors that Ray knows to be alive."""
+        """Count the shard actors that are alive for Ray."""
         return int(await self._ask("shard_actors"))
 
     async def asked_resources(self) -> list[dict[str, float]]:
@@ -113,12 +113,12 @@ class RayOfNodes:
         await self._ask("clear")
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find its processes with a word in their command lines."""
+        """Find Ray's processes with a word in their command lines."""
         family = psutil.Process(self._driver.pid).children(recursive=True)
         return [it for it in family if word in title(it)]
 
     def close(self) -> None:
-        """Stop it, and remove all its processes and files."""
+        """Stop Ray, and remove all its processes and files."""
         family = psutil.Process(self._driver.pid).children(recursive=True) if self._driver.poll() is None else []
         assert self._driver.stdin is not None
         self._driver.stdin.close()
@@ -250,7 +250,9 @@ class _Driver:
         return [actor for actor in actors if actor["State"] != "DEAD"]
 
     def _end_actors(self) -> bool:
-        """Kill all actors; True if none is left. A coordinator may have started a shard just before its death."""
+        """Kill all actors, and return whether no actor is left. A coordinator may have started a shard just before its
+        death.
+        """
         # Kill the coordinator first, otherwise it replaces the shards that are killed.
         for name in sorted(self._ray.util.list_named_actors(), key=lambda name: name != COORDINATOR):
             try:

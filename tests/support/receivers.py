@@ -44,7 +44,7 @@ class Receiver:
     def endpoint(
         self, host: str = "", *, timeout_s: float = 5.0, headers: tuple[tuple[str, str], ...] = ()
     ) -> Endpoint:
-        """Make an endpoint of this receiver, with this host or another name for it."""
+        """Return an endpoint of this receiver, with the receiver's host name or another name."""
         url = URL(f"{self.scheme}://{host or self.host}:{self.port}/hook")
         return Endpoint(url, headers, (check_secret(SECRET),), timeout_s)
 
@@ -56,7 +56,7 @@ Behave = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 async def receiving(
     behave: Behave, *, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Receiver]:
-    """Listen on loopback; each request is read, and then `behave` answers it."""
+    """Listen on loopback, read each request, and let `behave` answer the request."""
     receiver = Receiver(host, scheme="https" if tls else "http")
     tasks: set[asyncio.Task[None]] = set()
 

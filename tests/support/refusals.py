@@ -1,4 +1,4 @@
-"""Assert the code of a refusal: its sentence has a separate test."""
+"""Assert the code of a refusal; a separate test asserts the refusal's sentence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shardclock_server.timers.refusal import Refusal
 
 @contextmanager
 def refusing(code: RefusalCode, match: str | None = None) -> Iterator[pytest.ExceptionInfo[Exception]]:
-    """Assert that the block is refused with this code; `match` is a part of the sentence that varies."""
+    """Assert that the block raises a refusal with this code; `match` is the variable text of its sentence."""
     with pytest.raises((Refusal, StatementRefused), match=match) as refused:
         yield refused
     assert isinstance(refused.value, Refusal | StatementRefused)

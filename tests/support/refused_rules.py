@@ -1,4 +1,4 @@
-"""Refused rules, each with a part of its sentence, and random rules, most of them refused."""
+"""Rules that Shardclock refuses, each with a text of its refusal, and random rules, of which most are refused."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ async def migrate_with_roles(dsn: str, *, wall: bool = False) -> None:
 
 
 async def ask_for_wall(dsn: str, *, wall: str = "on") -> None:
-    """Prepare a database: its next migration makes the policies of row-level security, or removes them."""
+    """Prepare a database so that its next migration makes or removes the policies of row-level security."""
     connection = await asyncpg.connect(as_role(dsn, SUPERUSER), timeout=ANSWER_S)
     try:
         name = await connection.fetchval("select quote_ident(current_database())")
@@ -87,7 +87,7 @@ async def ask_for_wall(dsn: str, *, wall: str = "on") -> None:
 
 
 def as_role(dsn: str, role: str) -> str:
-    """Return the DSN of the same database for a user with only that role."""
+    """Return the DSN of the same database for a user with only this role."""
     assert role in (*ROLES, OPERATOR, SUPERUSER), role
     named, count = USER.subn("postgres:" if role == SUPERUSER else f"test_{role}:", dsn, count=1)
     assert count == 1, "not the DSN of a test server"

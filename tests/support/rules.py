@@ -53,8 +53,7 @@ def of_group(name: str) -> frozenset[str]:
 def sped_up(text: str, factor: int, *, longer: Mapping[str, int] = MappingProxyType({})) -> str:
     """Divide every wait, window, offset and age in minutes by a factor; keep counts, ratios and seconds unchanged.
 
-    shape:   `longer` maps an alert's name to a factor for its windows: the counted events of this alert can't be made
-             faster
+    shape:   `longer` maps an alert's name to a factor for its windows, if a test can't make the counted events faster
     """
     for alert, times in longer.items():
         of_alert = re.compile(rf"- alert: {alert}\n.*?(?=\n *- (?:alert|record): |\Z)", re.DOTALL)
@@ -72,7 +71,7 @@ def rule_tests(*tests: dict[str, Any]) -> str:
 
 
 def rule_test(title: str, series: dict[str, str], *, at: str, firing: dict[str, int]) -> dict[str, Any]:
-    """Make one test: the alerts that these series (a sample every 30 s) set off by a moment."""
+    """Make one test of promtool: the alerts that these series (a sample every 30 s) set off by a moment."""
     return {
         "interval": "30s",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],

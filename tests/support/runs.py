@@ -1,4 +1,4 @@
-"""Fake processes of runs: they record their calls, and answer as the test tells them."""
+"""Fake processes of runs that record their calls, and answer by the test's function."""
 
 from __future__ import annotations
 
@@ -36,13 +36,15 @@ def begun_run(**fields: Any) -> BegunRun:
 
 
 def completes(_: RunOrder) -> CallOutcome:
-    """Play a function that does nothing."""
+    """Return a test's function for a job that does nothing."""
     return Completed()
 
 
 @dataclass
 class FakeRunProcess:
-    """A fake process: it makes runs by its play once the gate is open, and obeys or ignores a request to end."""
+    """A fake process that makes runs by the test's function once the gate is open, and obeys or ignores a request to
+    end.
+    """
 
     play: Callable[[RunOrder], CallOutcome] = completes
     gate: asyncio.Event | None = None
@@ -145,7 +147,7 @@ async def running_jobs(
     has_node: Callable[[RunResources], bool] = any_node_fits,
     machine: Machine | None = None,
 ) -> AsyncIterator[Worker]:
-    """Run a worker that holds all slots and has these jobs, and drain it."""
+    """Run a worker with all slots and these jobs during a block, and drain the worker."""
     holder = secrets.randbits(62)
     incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
     worker = Worker(

@@ -36,7 +36,7 @@ def _takes_long(item: pytest.Item) -> bool:
 
 
 def left_out(cases: Sequence[T], *, most: int = CASES_MAX) -> list[T]:
-    """List the cases outside an even sample; the first and the last case are in the sample."""
+    """List the cases outside an even sample, which contains the first and the last case."""
     if len(cases) <= most:
         return []
     kept = {round(number * (len(cases) - 1) / (most - 1)) for number in range(most)}

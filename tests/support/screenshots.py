@@ -144,7 +144,7 @@ async def fill(dsn: str, api: Api) -> None:
 
 
 async def open_page(page: Page, url: str, shot: Screenshot) -> None:
-    """Open a page, and require its elements.
+    """Open a page, and check that its required elements exist.
 
     errors:  AssertionError  names the missing elements
     """

@@ -1,4 +1,4 @@
-"""Bring a Postgres near its limits: all connections taken, a write-ahead log for a lost replica."""
+"""Bring a Postgres near its limits: all connections in use, a write-ahead log for a lost replica."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEGMENTS = 70  # WAL segments of 16 MiB: together more than 1 GiB, which sets of
 
 @contextmanager
 def connections_taken(watched: Watched) -> Iterator[None]:
-    """Take nearly all connections of clients, like a pool that is too large."""
+    """Open nearly all connections that clients may open, like a pool that is too large."""
     loop = asyncio.new_event_loop()
     (server,) = watched.sql(
         "select current_setting('max_connections')::int"
@@ -38,7 +38,7 @@ def connections_taken(watched: Watched) -> Iterator[None]:
 
 @contextmanager
 def replica_lost(watched: Watched) -> Iterator[None]:
-    """Keep a replication slot for a replica that never comes, and write more log than checkpoints would keep."""
+    """Keep a replication slot for a missing replica, and write more log than checkpoints would keep."""
     watched.sql("alter system set max_wal_size = '256MB'")
     watched.sql("select pg_reload_conf()")
     watched.sql("select pg_create_physical_replication_slot('lost', true)")

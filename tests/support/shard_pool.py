@@ -1,4 +1,4 @@
-"""Run several shards in the test's own process, each as its actor would, and end the shards in every way."""
+"""Run several shards in the test's own process, each as its actor would run it, and end the shards in every way."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class ShardPool:
         await eventually(lambda: shard._is_prepared)
 
     async def lease(self, shard: Shard, count: int, due: str) -> list[int]:
-        """Add timers that are due soon once a shard is ready, and wait until the shard holds the timers in memory."""
+        """Add timers that are due soon when a shard is ready, and wait until the shard has the timers in memory."""
         await self.until_ready(shard)
         keys = await add_timers(self.dsn, count, due)
         await self.until_held(shard, count)
         return keys
 
     async def drain(self, *shards: Shard) -> None:
-        """Drain shards as the coordinator does; they hand back their timers."""
+        """Drain shards as the coordinator does; the shards release their timers."""
         for shard in shards:
             await shard.drain()
         async with asyncio.timeout(BOUND_S):
@@ -96,7 +96,7 @@ class ShardPool:
         await eventually(empty, within_s=within_s)
 
     async def until_told(self, count: int, *shards: Shard) -> None:
-        """Wait until these shards have received the answers for `count` firings, which Postgres has recorded before."""
+        """Wait until these shards have the answers for `count` firings; Postgres records the firings before."""
         await eventually(lambda: sum(shard.stats.fired for shard in shards) >= count)
 
     async def until_held(self, shard: Shard, count: int) -> None:

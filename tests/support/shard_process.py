@@ -78,7 +78,7 @@ class ShardProcess:
 
 @asynccontextmanager
 async def shard_process(dsn: str, shard: int = 0, of: int = 1, **tuning: Any) -> AsyncIterator[ShardProcess]:
-    """Start a shard with its assignment in a separate process; it does not outlive the block."""
+    """Start a shard with its assignment in a separate process, which ends with the block."""
     holder = incarnation().holder
     await add_holder(dsn, holder, shard, of)
     process = ShardProcess(holder, ShardSettings(**tuning), as_role(dsn, "shard"))

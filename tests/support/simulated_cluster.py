@@ -1,7 +1,7 @@
 """Run the coordinator's crew of shards on a clock of the test's own, over hosts that fail, without Postgres.
 
-`Crew` and its decisions are not simulated. `Holders` answers its four statements from memory; `Host` and
-`Shard` stand for machines and processes.
+The test runs the real `Crew` and its decisions. `Holders` answers its four statements from memory; `Host` and `Shard`
+stand for machines and processes.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Cluster:
     # The fleet.
 
     async def nodes(self) -> Sequence[str]:
-        """List all hosts: Ray needs a minute to notice a lost one."""
+        """List all hosts, also lost hosts: Ray needs a minute to notice a lost host."""
         return [host.name for host in self.hosts]
 
     async def found(self) -> Mapping[str, KeeperHandle]:
@@ -171,7 +171,7 @@ class Cluster:
         del shards
 
     async def spawn(self, node_id: str) -> tuple[str, KeeperHandle]:
-        """Start a shard: most are up in a second or two, one in ten takes up to 12 s."""
+        """Start a shard: most shards start in a second or two, one in ten takes up to 12 s."""
         self.spawned += 1
         slow = self.random.random() < 0.1
         takes_s = self.random.uniform(3.0, 12.0) if slow else self.random.uniform(0.5, 2.5)
@@ -197,7 +197,7 @@ class Cluster:
         self.moves, self.unowned, self.unserved_s = [], [], 0.0
 
     async def settle(self, within_s: float) -> float:
-        """Run until the wanted number of shards serves, spread evenly; return the seconds that it took."""
+        """Run until the wanted number of shards serves, spread evenly; return the seconds of this run."""
         began_s = self.now_s
         while not self.is_whole:
             assert self.now_s < began_s + within_s, f"{len(self.serving)} of {self.wanted} serve after {within_s:.0f} s"
@@ -274,7 +274,7 @@ class Cluster:
         return even and not starting and len(serving) == len(self.holders.table) == self.wanted
 
     def owners(self) -> dict[int, int]:
-        """Return the holder of each slot that has one; fail if a slot has two."""
+        """Return the holder of each slot with a holder; fail if a slot has two holders."""
         owners: dict[int, int] = {}
         for row in self.holders.table.values():
             if row["part"] is not None:

@@ -31,7 +31,7 @@ class Header:
 
     @classmethod
     def in_file(cls, path: Path) -> Header:
-        """Read a header: a sentence, which a function may have in Postgres, an empty line, then the sections."""
+        """Read a header: a sentence (a function may have it in Postgres instead), an empty line, then the sections."""
         comment = re.match(r"(?:--.*\n)+", path.read_text())
         assert comment, f"{path.name} has no header"
         sentence, *parts = re.split(r"^-- (in|out|locks|index|needs): +", comment.group(), flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""An app for tests that move the clock: it records its calls, and each outcome is the test's."""
+"""An app for tests that move the clock: the app records its calls, and the test sets each outcome."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clear() -> None:
 
 @shardclock.on_timer("stepped.noted", max_attempts=3, retry_min="PT10S", retry_max="PT10M")
 async def note(timer: shardclock.Timer[Any]) -> Any:
-    """Record a call, and act as the test has set."""
+    """Record a call, and end it with the outcome that the test has set."""
     book.called.append((timer.payload, timer.attempt, timer.fired_at))
     return await book.does(timer)
 

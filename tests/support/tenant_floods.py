@@ -1,7 +1,8 @@
-"""Flood each resource of the table in docs/operate/tenants.md as one tenant, and use it as another one.
+"""Use up each resource of the table in docs/operate/tenants.md as one tenant, and send a request as another tenant.
 
-To add a row: write it into the table, and add its flood to `FLOODS`; or, for a resource outside of the gateway, add the
-test that floods it to `ELSEWHERE`.
+To add a row: write the row into the table, and add its flood to `FLOODS`; or, for a resource outside of the gateway,
+add
+the test of the resource to `ELSEWHERE`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def of(api: Api, tenant: str) -> Api:
 
 
 def assert_share(flooded: list[Said], *, answered: int, word: str = "its share") -> None:
-    """Assert that one tenant got `answered` answers, and that all its other requests were told to retry later."""
+    """Assert that one tenant got `answered` answers, and that the gateway told its other requests to retry."""
     refused = [said for said in flooded if said.status == 429]
     assert len(flooded) - len(refused) == answered
     assert refused
@@ -110,7 +111,7 @@ async def _task_waits(dsn: str) -> None:
 
 
 async def _held(dsn: str) -> None:
-    """Make callers of one tenant wait for ends and for tasks; send another tenant's request from the same address."""
+    """Let callers of one tenant wait for ends and for tasks; send another tenant's request from the same address."""
     taking = {"type": "order.pack"}
     async with serving(dsn, connections=32, gateway_connections_max=32) as api:
         flood, key = of(api, "flood"), (await of(api, "flood").post("/v1/timers", HOUR)).json["timer_key"]
@@ -195,7 +196,7 @@ async def _bodies(dsn: str) -> None:
 
 
 async def _keys(dsn: str) -> None:
-    """Send requests with unknown keys: while they wait for the lookup, they take no session from other requests."""
+    """Send requests with unknown keys: during the lookup these requests take no session from other requests."""
     unknown = [f"Bearer sck_aaaaaa{one}{other}_{'A' * 43}" for one, other in product("abcdefgh", repeat=2)]
     async with (
         serving(dsn, needs_keys=True, gateway_sessions=2, gateway_timeout_s=BOUND_S) as api,
@@ -268,7 +269,7 @@ async def _acts(dsn: str) -> None:
 
 
 def _quota(path: str, body: Callable[[int], Mapping[str, object]], **setting: Any) -> Flood:
-    """Flood a quota of 2 with requests; two of them succeed."""
+    """Send many requests against a quota of 2; two requests succeed."""
 
     async def flood(dsn: str) -> None:
         async with serving(dsn, **setting) as api:

@@ -1,4 +1,4 @@
-"""A row of each of two tenants in each table of tenants' data; no tenant may see the other tenant's row."""
+"""Rows of two tenants in each table with tenants' data; no tenant may see the other tenant's row."""
 
 from __future__ import annotations
 

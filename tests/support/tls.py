@@ -27,7 +27,7 @@ class Authority:
                       "-days", "1", "-subj", "/CN=authority")  # fmt: skip
 
     def certify(self, name: str) -> ssl.SSLContext:
-        """Make a server's certificate for a name; return a context that uses it."""
+        """Make a server's certificate for a name; return a context with this certificate."""
         self._openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key", "-out", "csr", "-subj", f"/CN={name}")
         (self._place / "ext").write_text(f"subjectAltName=DNS:{name}")
         self._openssl("x509", "-req", "-in", "csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
@@ -44,7 +44,7 @@ class Authority:
 def tls_before(dsn: str, context: ssl.SSLContext | None) -> Iterator[int]:
     """Serve a Postgres of a Unix socket on a port of localhost: with TLS, or with the answer that it has no TLS.
 
-    The port is yielded.
+    The context manager yields the port.
     """
     directory = parse_qs(urlsplit(dsn).query)["host"][0]
     loop = asyncio.new_event_loop()

@@ -12,7 +12,7 @@ from tests.support.factories import BOUND_S
 
 @asynccontextmanager
 async def open_transaction(dsn: str, *statements: str) -> AsyncIterator[asyncpg.Connection]:
-    """Keep a transaction open after these statements; at the end it is rolled back."""
+    """Keep a transaction open after these statements; roll the transaction back at the end."""
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
     try:
         transaction = connection.transaction()

@@ -52,6 +52,6 @@ class Two:
         await query(self.dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 11")
 
     async def leading(self) -> str | None:
-        """Name the cluster that leads, or that has just got the lead."""
+        """Return the name of the cluster that leads, or that has just got the lead."""
         found = await read_leading(self.session)
         return found[0] if found else None

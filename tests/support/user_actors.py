@@ -28,7 +28,7 @@ class Remote:
 
 
 class Started:
-    """An actor that the test ends; without `is_here` its address is of another host."""
+    """An actor that the test ends; without `is_here` the actor's address belongs to another host."""
 
     def __init__(self, actor: UserActor, *, is_here: bool = True) -> None:
         self.ended = asyncio.Event()

@@ -58,7 +58,7 @@ class OfPsycopg(UserConnection):
         return await settled(cursor.fetchall()) if cursor.description else []
 
     def count(self, patch: Any) -> Callable[[], int]:
-        """Count the statements of cursors, in the method that all of them call."""
+        """Count the statements of cursors, in the method that all cursors call."""
         sent: list[Any] = []
         kind = psycopg.Cursor if isinstance(self.connection, psycopg.Connection) else psycopg.AsyncCursor
         execute = kind.execute
@@ -105,7 +105,9 @@ class OfAsyncpg(UserConnection):
 
 
 class OfSqlalchemy(UserConnection):
-    """A connection or a session of SQLAlchemy; `engine` is the engine without an event loop: only it has events."""
+    """A connection or a session of SQLAlchemy; `engine` is the engine without an event loop, because only this engine
+    has events.
+    """
 
     def __init__(self, connection: Any, tenant: str = "default", *, engine: Any = None) -> None:
         super().__init__(connection, tenant)

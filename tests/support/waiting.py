@@ -1,4 +1,4 @@
-"""Wait until a condition holds, with a time limit and no longer than needed."""
+"""Wait until a condition is true, with a time limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ POLL_S = 0.01
 
 
 async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 30.0) -> None:
-    """Return as soon as a condition holds.
+    """Return as soon as a condition is true.
 
     errors: AssertionError the condition was not true in time
     """

@@ -109,7 +109,7 @@ def test_the_file_has_all_rows_and_each_difference_names_one() -> None:
 
 
 def test_the_docs_list_exactly_the_reasons_to_differ() -> None:
-    told = DOCS.read_text(encoding="utf-8").partition("## Where others answer otherwise")[2]
+    told = DOCS.read_text(encoding="utf-8").partition("## Differences from other implementations")[2]
 
     assert re.findall(r"^\* (.+)$", told, re.MULTILINE) == list(dict.fromkeys(DIFFERS.values()))
     assert not re.search(r"\bT\d{4}\b", told), "the numbers of facts stand here, where they are tested"

@@ -41,7 +41,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def certified_provider(port: int, redirect_uri: str, client: Mapping[str, Any]) -> AsyncIterator[str]:
-    """Run the provider with a new key; yield its address, which is of another site than the console's."""
+    """Run the provider with a new key; yield its address, which belongs to another site than the console's address."""
     key = SigningKey("drawn", "RS256")
     config = {
         "modules": str(MODULES),
