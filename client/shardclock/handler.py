@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from shardclock.payload import adapter_of
 from shardclock.policy import Policy, given, length, number, whole
-from shardclock.refusal import InvalidHandler, shown
+from shardclock.refusal import InvalidHandler, naming, shown
 from shardclock.signature import FunctionOfTimer, read_signature
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,199}")
@@ -67,35 +67,46 @@ def on_timer(  # noqa: PLR0913 - each is a term of the user's, with a default th
     units:   durations are ISO 8601 texts such as "PT30S", or timedeltas; memory is in MiB
     errors:  InvalidHandler  one sentence names the fault in the target, a number or the function
     """
-    _check_target(target)
-    policy = Policy(
-        max_attempts=whole("max_attempts", max_attempts, 1, 1_000),
-        timeout_s=length("timeout", timeout, "PT0.01S", "P1D"),
-        # A retry without a pause would meet the same fault.
-        retry_min_s=length("retry_min", retry_min, "PT0.1S", "P1D"),
-        retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
-        give_up_after_s=given(length, "give_up_after", give_up_after, "PT0.1S", "P365D"),
-        expires_after_s=given(length, "expires_after", expires_after, "PT0.1S", "P365D"),
-        concurrency=given(whole, "concurrency", concurrency, 1, 1_000),
-        rate_per_s=given(number, "rate_per_s", rate_per_s, 0.001, 100_000),
-        batch=whole("batch", batch, 1, 1_000),
-        priority=whole("priority", priority, 1, 4),
-        num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
-        memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
-    )
+    if callable(target):
+        raise InvalidHandler(
+            f'@on_timer is written without its target above {shown(target)}; write @on_timer("order.expired")'
+        )
+
+    def policy() -> Policy:
+        return Policy(
+            max_attempts=whole("max_attempts", max_attempts, 1, 1_000),
+            timeout_s=length("timeout", timeout, "PT0.01S", "P1D"),
+            # A retry without a pause would meet the same fault.
+            retry_min_s=length("retry_min", retry_min, "PT0.1S", "P1D"),
+            retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
+            give_up_after_s=given(length, "give_up_after", give_up_after, "PT0.1S", "P365D"),
+            expires_after_s=given(length, "expires_after", expires_after, "PT0.1S", "P365D"),
+            concurrency=given(whole, "concurrency", concurrency, 1, 1_000),
+            rate_per_s=given(number, "rate_per_s", rate_per_s, 0.001, 100_000),
+            batch=whole("batch", batch, 1, 1_000),
+            priority=whole("priority", priority, 1, 4),
+            num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
+            memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
+        )
 
     def declare(function: FunctionT) -> FunctionT:
-        handler = _made(target, function, policy)
-        taken = _handlers.get(target)
-        if taken is not None and not _is_again(taken.function, function):
-            raise InvalidHandler(
-                f"target {shown(target)} is taken: {taken.reference} has it, so {handler.reference} can't;"
-                " give each function its own target"
-            )
-        _handlers[target] = handler
+        with naming(function):
+            _check_target(target)
+            _register(_made(target, function, policy()))
         return function
 
     return declare
+
+
+def _register(made: Handler) -> None:
+    """Add a handler to the declared handlers; a module that is loaded again replaces its own handlers."""
+    taken = _handlers.get(made.target)
+    if taken is not None and not _is_again(taken.function, made.function):
+        raise InvalidHandler(
+            f"target {shown(made.target)} is taken: {taken.reference} has it, so {made.reference} can't;"
+            " give each function its own target"
+        )
+    _handlers[made.target] = made
 
 
 def declared() -> list[Handler]:
@@ -104,10 +115,6 @@ def declared() -> list[Handler]:
 
 
 def _check_target(target: object) -> None:
-    if callable(target):
-        raise InvalidHandler(
-            f'@on_timer is written without its target above {shown(target)}; write @on_timer("order.expired")'
-        )
     if not isinstance(target, str) or not TARGET.fullmatch(target):
         raise InvalidHandler(
             f"target {shown(target)} is refused: it must be 1 to 200 characters of a-z, 0-9, _ . : and -, and begin"

@@ -16,7 +16,7 @@ from shardclock.job_policy import JobPolicy
 from shardclock.payload import adapter_of
 from shardclock.policy import given, length, number, whole
 from shardclock.reason import misfit
-from shardclock.refusal import InvalidHandler, shown
+from shardclock.refusal import InvalidHandler, naming, shown
 from shardclock.signature import read_job_signature
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
@@ -102,20 +102,23 @@ def job(  # noqa: PLR0913 - each is a term of the user's, with a default that fi
     """
     if callable(name):
         raise InvalidHandler(f'@job is written without its schedule above {shown(name)}; write @job(every="PT15M")')
-    rule = rule_of(every=every, cron=cron, repeat=repeat, zone=zone, missed=missed, overlap=overlap, priority=priority)
-    policy = policy_of(
-        max_runtime=max_runtime,
-        grace=grace,
-        max_retries=max_retries,
-        retry_period=retry_period,
-        retry_max=retry_max,
-        num_cpus=num_cpus,
-        num_gpus=num_gpus,
-        memory_mib=memory_mib,
-    )
 
     def declare(function: FunctionT) -> FunctionT:
-        _register(_made(name, function, rule, policy, config))
+        with naming(function):
+            rule = rule_of(
+                every=every, cron=cron, repeat=repeat, zone=zone, missed=missed, overlap=overlap, priority=priority
+            )
+            policy = policy_of(
+                max_runtime=max_runtime,
+                grace=grace,
+                max_retries=max_retries,
+                retry_period=retry_period,
+                retry_max=retry_max,
+                num_cpus=num_cpus,
+                num_gpus=num_gpus,
+                memory_mib=memory_mib,
+            )
+            _register(_made(name, function, rule, policy, config))
         return function
 
     return declare

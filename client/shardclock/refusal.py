@@ -1,5 +1,7 @@
 """Raise the error of an invalid handler: one sentence with the value, the rule and the way out."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import isroutine
 
 SHOWN_CHARS_MAX = 60
@@ -8,6 +10,18 @@ INT_BITS_SHOWN_MAX = 180
 
 class InvalidHandler(ValueError):
     """A handler is invalid, or an app's handlers can't be found; the message is one line."""
+
+
+@contextmanager
+def naming(function: object) -> Iterator[None]:
+    """Begin a refusal with the function that is decorated, unless the sentence names it."""
+    try:
+        yield
+    except InvalidHandler as refusal:
+        reference = shown(function)
+        if reference in str(refusal):
+            raise
+        raise InvalidHandler(f"{reference}: {refusal}") from None
 
 
 def shown(value: object) -> str:

@@ -135,8 +135,8 @@ def test_a_declared_function_is_unchanged_and_its_policy_is_in_seconds() -> None
 )
 def test_a_number_out_of_bounds_is_refused(limits: dict[str, Any], refusal: str) -> None:
     with pytest.raises(InvalidHandler) as refused:
-        on_timer("order.expired", **limits)
-    assert str(refused.value) == refusal
+        on_timer("order.expired", **limits)(expire)
+    assert str(refused.value) == f"{__name__}:expire: {refusal}"
 
 
 def test_a_policy_with_one_attempt_needs_no_time_for_a_retry() -> None:
@@ -148,9 +148,10 @@ def test_a_policy_with_one_attempt_needs_no_time_for_a_retry() -> None:
 )
 def test_an_invalid_target_name_is_refused(target: Any) -> None:
     with pytest.raises(
-        InvalidHandler, match=r"must be 1 to 200 characters of a-z, 0-9, _ \. : and -, and begin with a"
+        InvalidHandler,
+        match=r"^tests.*:expire: target .* must be 1 to 200 characters of a-z, 0-9, _ \. : and -, and begin with a",
     ):
-        on_timer(target)
+        on_timer(target)(expire)
 
 
 @pytest.mark.parametrize("target", ["a", "7", "a" * 200, "order.expired", "a_b:c-d.e", "logs", "webhooks"])
@@ -160,9 +161,10 @@ def test_a_valid_target_name_is_accepted(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["log", "webhook:", "webhook:https", "job:refresh"])
 def test_a_built_in_target_is_refused(target: str) -> None:
-    refusal = rf"^target '{target}' is no handler's: log, webhook:…, job:… and process:… are built in; choose another$"
+    built_in = "log, webhook:…, job:… and process:… are built in; choose another"
+    refusal = rf"^{__name__}:expire: target '{target}' is no handler's: {built_in}$"
     with pytest.raises(InvalidHandler, match=refusal):
-        on_timer(target)
+        on_timer(target)(expire)
 
 
 def test_a_decorator_without_its_target_is_refused() -> None:
@@ -312,6 +314,6 @@ def test_a_refusal_of_any_value_is_one_line_of_limited_length() -> None:
 
     for value in ("x\n\0\ud800" * 1_000, Shy(), Loud(), 10**5_000):
         with pytest.raises(InvalidHandler) as refused:
-            on_timer("tested", max_attempts=value)  # type: ignore[arg-type]
+            on_timer("tested", max_attempts=value)(expire)  # type: ignore[arg-type]
         assert str(refused.value).isprintable()
         assert len(str(refused.value)) < 200

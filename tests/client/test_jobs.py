@@ -104,6 +104,7 @@ def test_an_invalid_job_is_refused_in_one_sentence(declare_job: Declare, said: d
         declare_job(refresh, **said)
 
     assert refusal in str(refused.value)
+    assert f"{__name__}:refresh" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -145,7 +146,7 @@ def test_a_config_is_checked_against_the_functions_type(declare_job: Declare) ->
 
 def test_a_handler_can_not_have_a_jobs_target() -> None:
     with pytest.raises(InvalidHandler, match="log, webhook:…, job:… and process:… are built in"):
-        on_timer("job:refresh")
+        on_timer("job:refresh")(refresh)
 
 
 def test_an_apps_jobs_are_found_and_described_as_json(app: Callable[[str, str], None]) -> None:
