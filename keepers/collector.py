@@ -23,11 +23,13 @@ def collect_seldom() -> None:
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Collect seldom during a block with many small objects, which are soon freed without the collector."""
+    """Collect seldom during a block with many small objects, which are soon freed without the collector.
+
+    The objects that exist before the block stay excluded from later collections.
+    """
     before = gc.get_threshold()
     collect_seldom()
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()

@@ -173,6 +173,7 @@ async def test_missing_rights_or_a_missing_schema_are_refused_at_the_start(
 
 async def test_objects_from_before_the_start_are_frozen_for_the_garbage_collector(dsn: str, collector: None) -> None:
     frozen = list[int]()
+    gc.unfreeze()
 
     def tend() -> None:
         frozen.append(gc.get_freeze_count())

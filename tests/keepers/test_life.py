@@ -48,6 +48,7 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 async def test_its_process_collects_garbage_seldom_and_never_the_initial_objects() -> None:
     one = Life(Recorded())
+    gc.unfreeze()
     gc.collect()
     there = len(gc.get_objects())
 
