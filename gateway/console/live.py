@@ -17,7 +17,6 @@ from shardclock_server.gateway.waits.event_stream import EventStream
 from shardclock_server.sql.session import StoreUnavailable
 
 EVENT_S = 1.0  # at most one event in this time
-REFRESH_S = 5.0  # the pages change also without a new record, by ages, new timers and keepers
 CHANGED = "event: changed\ndata: {}\n\n"
 
 router = APIRouter(prefix=ROOT, include_in_schema=False)
@@ -35,7 +34,7 @@ async def _events(request: Request, gateway: Gateway) -> AsyncIterator[str]:
     yield "retry: 5000\n\n"
     while not gateway.stopping.is_set() and await _is_signed_in(request, gateway):
         began_s = asyncio.get_running_loop().time()
-        await gateway.changes.wait(REFRESH_S)
+        await gateway.changes.wait()
         yield CHANGED
         await asyncio.sleep(max(0.0, began_s + EVENT_S - asyncio.get_running_loop().time()))
 

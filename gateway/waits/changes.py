@@ -1,6 +1,11 @@
-"""Wait for the next record of the log: one poll for all viewers of the console at one gateway."""
+"""Wait for the next record of the log: one poll for all viewers of the console at one gateway.
+
+All viewers continue at the same moment, also if nothing has changed, so that one statement looks up the sessions of
+many viewers.
+"""
 
 import asyncio
+import time
 from contextlib import suppress
 
 from shardclock.log.async_reading import log_end
@@ -9,6 +14,7 @@ from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import StatementRefused, StoreUnavailable
 
 POLL_S = 1.0
+REFRESH_S = 5.0  # the pages change also without a new record, by ages, new timers and keepers
 IDLE_POLLS = 2  # the task outlives a short time without viewers: between two waits a viewer is not counted
 
 
@@ -32,26 +38,33 @@ class LogChanges:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def wait(self, within_s: float) -> None:
-        """Wait for the next change, or until the time is over."""
+    async def wait(self) -> None:
+        """Wait for the next change, or for the next refresh of all pages."""
         self._viewers += 1
         try:
             if self._task is None or self._task.done():
                 self._task = asyncio.create_task(self._poll(), name="console changes")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), within_s)
+            await self._changed.wait()
         finally:
             self._viewers -= 1
 
     async def _poll(self) -> None:
+        try:
+            await self._poll_while_viewed()
+        finally:
+            self.stop()  # a viewer that waits begins the poll again
+
+    async def _poll_while_viewed(self) -> None:
         position: int | None = None
-        idle_polls = 0
+        idle_polls, refreshed_s = 0, time.monotonic()
         while idle_polls < IDLE_POLLS:
+            end = position
             with suppress(StoreUnavailable, StatementRefused):
                 async with self._pool.session(NO_TENANTS) as session:
                     end = await log_end(session)
-                if position is not None and end != position:
-                    self.stop()
-                position = end
+            if position not in (None, end) or time.monotonic() - refreshed_s >= REFRESH_S:
+                self.stop()
+                refreshed_s = time.monotonic()
+            position = end
             await asyncio.sleep(POLL_S)
             idle_polls = 0 if self._viewers else idle_polls + 1

@@ -9,6 +9,7 @@ from playwright.async_api import Route
 
 from shardclock_server.gateway.console import live
 from shardclock_server.gateway.console.routes import PATHS
+from shardclock_server.gateway.waits import changes
 from shardclock_server.service import keys
 from shardclock_server.sql.keys.keys import WantedKey
 from shardclock_server.sql.session import Session
@@ -73,8 +74,8 @@ async def test_a_person_signs_in_and_out_without_javascript(locked: Api, owner: 
 async def test_an_open_page_follows_changes_and_keeps_the_reader_s_input(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "REFRESH_S", 0.2)
-    monkeypatch.setattr(live, "EVENT_S", 0.2)
+    for module, name in ((changes, "POLL_S"), (changes, "REFRESH_S"), (live, "EVENT_S")):
+        monkeypatch.setattr(module, name, 0.2)
     async with chromium() as browser, watched(browser) as opened:
         page = opened.page
         await opened.open(f"{api.url}/console/timers")

@@ -24,7 +24,7 @@ async def test_one_poll_informs_all_viewers_of_a_record_of_the_log(
     dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "POLL_S", 0.05)
-    monkeypatch.setattr(live, "REFRESH_S", BOUND_S * 2)  # so an event means a record
+    monkeypatch.setattr(changes, "REFRESH_S", BOUND_S * 2)  # so an event means a record
     polls = list[float]()
 
     async def counted(session: Session) -> int:
@@ -48,7 +48,8 @@ async def test_one_poll_informs_all_viewers_of_a_record_of_the_log(
 async def test_without_a_record_a_viewer_is_informed_after_the_refresh_time(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "REFRESH_S", 0.05)
+    monkeypatch.setattr(changes, "POLL_S", 0.05)
+    monkeypatch.setattr(changes, "REFRESH_S", 0.05)
     async with api.stream("/console/live") as pieces:
         assert CHANGED in await next_event(pieces)
 
@@ -56,8 +57,8 @@ async def test_without_a_record_a_viewer_is_informed_after_the_refresh_time(
 async def test_a_stream_ends_with_its_session_and_frees_its_slot(
     dsn: str, locked: Api, locked_browser: Browser, owner: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("REFRESH_S", "EVENT_S"):
-        monkeypatch.setattr(live, name, 0.05)
+    for module, name in ((changes, "POLL_S"), (changes, "REFRESH_S"), (live, "EVENT_S")):
+        monkeypatch.setattr(module, name, 0.05)
     monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)
     await sign_in_as(locked_browser, owner, "read")
     token = next(cookie.value for cookie in locked_browser.cookies if cookie.key == "shardclock_session")

@@ -13,7 +13,12 @@ import pytest
 from asyncpg.connection import LoggedQuery
 
 from shardclock_server.gateway.console import live
+from shardclock_server.gateway.requests import key_lookups
+from shardclock_server.gateway.requests.callers import SESSION_COOKIE
 from shardclock_server.gateway.waits import changes
+from shardclock_server.service import keys, sign_ins
+from shardclock_server.sql.keys.keys import WantedKey
+from shardclock_server.sql.session import Session
 from tests.support.console import Browser
 from tests.support.factories import query
 from tests.support.gateway_process import gateway_process
@@ -45,14 +50,39 @@ async def _has(things: Sequence[object], number: int) -> bool:
 async def test_the_statements_for_open_pages_do_not_grow_with_their_number(
     statements: list[LoggedQuery], api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "POLL_S", 0.05)
-    for name in ("REFRESH_S", "EVENT_S"):
-        monkeypatch.setattr(live, name, 0.05)
+    for module, name in ((changes, "POLL_S"), (changes, "REFRESH_S"), (live, "EVENT_S")):
+        monkeypatch.setattr(module, name, 0.05)
 
     few = await statements_of(api, statements, 2)
     many = await statements_of(api, statements, 100)
 
     assert len({*few, *many}) == 1, "the poll of the log's end is the only statement"
+
+
+async def own_viewers(owner: Session, locked: Api, number: int) -> list[Api]:
+    """Sign viewers in, each with a session of its own, by a key of one of two tenants."""
+    made = [await keys.make(owner, WantedKey(tenant, "viewer", ("read",))) for tenant in ("shop", "toys")]
+    begun = [await sign_ins.begin(owner, made[n % 2].key) for n in range(number)]
+    return [locked.with_headers(Cookie=f"{SESSION_COOKIE}={it.token}") for it in begun]
+
+
+async def test_the_look_ups_of_sessions_do_not_grow_with_the_number_of_viewers(
+    statements: list[LoggedQuery], owner: Session, locked: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "POLL_S", 0.1)
+    monkeypatch.setattr(changes, "REFRESH_S", 0.1)
+    monkeypatch.setattr(live, "EVENT_S", 0.1)
+    monkeypatch.setattr(key_lookups, "KNOWN_S", -1.0)  # each turn of a viewer looks its session up
+    viewers = await own_viewers(owner, locked, 40)
+
+    async with AsyncExitStack() as opened:
+        for viewer in viewers:
+            await next_event(await opened.enter_async_context(viewer.stream("/console/live")))
+        statements.clear()
+        await eventually(lambda: _has([it for it in statements if "console_sessions" not in it.query], 10))
+
+    polls = [it for it in statements if "console_sessions" not in it.query]
+    assert len(statements) - len(polls) <= 3 * len(polls)
 
 
 async def test_equal_pages_of_many_viewers_are_rendered_once(statements: list[LoggedQuery], browser: Browser) -> None:
