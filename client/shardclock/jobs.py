@@ -13,6 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from shardclock.api.unchanged import refuse_changed
 from shardclock.job_policy import JobPolicy
+from shardclock.jsonb import TOO_DEEP, faults_of, is_too_deep
 from shardclock.payload import adapter_of
 from shardclock.policy import given, length, number, whole
 from shardclock.reason import misfit
@@ -245,6 +246,12 @@ def _made(name: object, function: Callable[[Any], Any], rule: JobSchedule, polic
     )  # fmt: skip
 
 
+def _unstorable(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return f"config {TOO_DEEP}" if is_too_deep(text) else next(faults_of(json.loads(text), "config"), None)
+
+
 def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> str | None:
     """Convert a configuration to JSON, and check it against the type of the function's argument."""
     try:
@@ -254,6 +261,8 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
         raise InvalidHandler(f"job {called} has a config that has no form in JSON: {shown(str(error))}") from None
     if text is not None and len(text.encode(errors="replace")) > CONFIG_BYTES_MAX:
         raise InvalidHandler(f"job {called} has a config of more than {CONFIG_BYTES_MAX:,} bytes; store it elsewhere")
+    if fault := _unstorable(text):
+        raise InvalidHandler(f"job {called} has a config that can't be stored: {fault}")
     if adapter is None:
         return text
     # Without a configuration, try an empty object: the type may have defaults for all fields.

@@ -29,6 +29,10 @@ def train(run): ...
 async def expire(timer): ...
 """
 
+DEEP: list[Any] = []
+for _ in range(100):
+    DEEP = [DEEP]
+
 
 class Settings(BaseModel):
     region: str
@@ -97,6 +101,9 @@ def test_a_cron_or_repeat_rule_is_kept_as_written(declare_job: Declare) -> None:
         ({"name": "Daily Report"}, "its name must be 1 to 100 characters of a-z, 0-9"),
         ({"config": {1, 2}.pop}, "has no form in JSON"),
         ({"config": "x" * 70_000}, "more than 65,536 bytes"),
+        ({"config": {"a": "\0"}}, r"can't be stored: config.a '\x00' contains a NUL character"),
+        ({"config": {"\ud800": 1}}, r"can't be stored: config: the name '\ud800' contains half of a surrogate pair"),
+        ({"config": DEEP}, "config is nested deeper than 100 levels"),
     ],
 )
 def test_an_invalid_job_is_refused_in_one_sentence(declare_job: Declare, said: dict[str, Any], refusal: str) -> None:
