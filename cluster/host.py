@@ -106,9 +106,9 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
 
 def _give_up(lost: str, temp_dir: Path, say: Say) -> None:
     """End this process without an orderly exit, which would wait a minute for a server that has ended."""
-    structlog.get_logger().error("lost Ray", why=lost)
     with suppress(OSError):  # `up` was killed
         say(ENDING, "")  # first of all, because local keepers that stand by take the lead now
+    structlog.get_logger().error("lost Ray", why=lost)
     shutil.rmtree(temp_dir, ignore_errors=True)
     os._exit(1)
 

@@ -22,8 +22,7 @@ Tell = Callable[[str], None]
 class KeptHost:
     """Keep one host process of a kind running.
 
-    `starts` counts the started processes, `losses` the processes that ended by themselves. `ready_on` is the node on
-    which Ray's host is ready; "": the host is not ready, or is about to end.
+    `starts` counts the started processes, `losses` the processes that ended by themselves.
 
     units:   the next process is started `rest_s` after the end of a process, or later
     """
@@ -32,7 +31,7 @@ class KeptHost:
         self.name = hosts.name
         self.starts = self.losses = 0
         self.is_ready = False
-        self.why_not = self.ready_on = ""
+        self.why_not = self._ready_on = ""
         self._hosts = hosts
         self._tell = tell
         self._process: HostProcess | None = None
@@ -44,13 +43,18 @@ class KeptHost:
         return self._process is not None and self._process.output_ended
 
     @property
+    def ready_on(self) -> str:
+        """Return the node on which Ray's host is ready; "": it is not ready, is about to end, or has ended."""
+        return "" if self._process is None or self._process.output_ended else self._ready_on
+
+    @property
     def outputs(self) -> list[HostProcess]:
         """List the running process if more events may come from it, for `select`."""
         return [] if self._process is None or self._process.output_ended else [self._process]
 
     def start(self) -> None:
         """Start a process."""
-        self.is_ready, self.why_not, self.ready_on = False, "", ""
+        self.is_ready, self.why_not, self._ready_on = False, "", ""
         self._restarts.begin()
         self._process = self._hosts.start()
         self.starts += 1
@@ -76,7 +80,7 @@ class KeptHost:
         assert self._process is not None
         for said in self._process.events(0 if self.is_ready else wait_s):
             if said["event"] == READY:
-                self.is_ready, self.why_not, self.ready_on = True, "", said["why"]
+                self.is_ready, self.why_not, self._ready_on = True, "", said["why"]
                 return True
             self._learn(said["event"], said["why"])
         return self.is_ready
@@ -99,7 +103,7 @@ class KeptHost:
             self._tell(why)
             return
         if event == ENDING:
-            self.ready_on = ""
+            self._ready_on = ""
             return
         self.why_not = why
         if event == WAITING:
@@ -117,5 +121,5 @@ class KeptHost:
     def _clear(self) -> None:
         if self._process is not None:
             self._process.close()
-            self._process, self.is_ready, self.ready_on = None, False, ""
+            self._process, self.is_ready, self._ready_on = None, False, ""
         self._hosts.clear()

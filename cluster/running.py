@@ -94,9 +94,14 @@ class RunningCluster:
     def wait(self, wait_s: float) -> None:
         """Wait until a host reports an event or ends, for at most `wait_s`.
 
-        Local keepers that stand by take over when Ray's host reports its end, so no poll may delay the report.
+        The local host learns here that Ray's host has ended, and its keepers take over. No poll may delay this, and no
+        removal of Ray's files.
         """
         select.select([output for host in self._hosts for output in host.outputs], [], [], wait_s)
+        for host in self._hosts:
+            if host.outputs:
+                host.hear(0)
+        self._tell_local()
 
     def unready(self) -> list[str]:
         """List the missing conditions for the first firing."""

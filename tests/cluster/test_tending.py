@@ -164,6 +164,9 @@ class Lines:
         self.lines: list[bytes] = []
         self.events_told = ["ready"]
 
+    def fileno(self) -> int:
+        return 2  # an open file; nothing reads from it
+
     def events(self, _: float) -> Iterator[dict[str, str]]:
         yield from ({"event": event, "why": "n1"} for event in self.events_told)
 
@@ -200,7 +203,7 @@ def test_a_report_of_a_host_ends_the_wait_between_two_turns(parts: Parts, clock:
     # Given a host of Ray that runs, and has reported nothing
     said, says = os.pipe()
     ray = Lines()
-    ray.fileno = lambda: said  # type: ignore[attr-defined]
+    ray.fileno = lambda: said  # type: ignore[method-assign]
     assert parts.cluster._ray is not None
     parts.cluster._ray._hosts = cast("Hosts", Starting(ray))
     parts.cluster._ray.start()
@@ -220,6 +223,29 @@ def test_a_report_of_a_host_ends_the_wait_between_two_turns(parts: Parts, clock:
     finally:
         os.close(said)
         os.close(says)
+
+
+def test_the_local_host_learns_that_ray_has_ended_before_rays_files_are_removed(parts: Parts, clock: Clock) -> None:
+    # Given a host of Ray that is ready
+    cluster, local, ray, sent = parts.cluster, Lines(), Lines(), list[bytes]()
+    assert cluster._local is not None
+    assert cluster._ray is not None
+    for host, process in ((cluster._local, local), (cluster._ray, ray)):
+        host._hosts = cast("Hosts", Starting(process))
+        host.start()
+        host.hear(0)
+    cluster._tell_local()
+    assert local.lines == [found("n1")]
+
+    # When its output ends with its process, as after kill -9
+    ray.output_ended = ray.has_ended = True
+    cluster._ray._hosts.clear = lambda: sent.extend(local.lines)  # type: ignore[method-assign]
+    cluster.wait(0.0)
+    assert local.lines == [found("n1"), LOST]
+
+    # Then its files are removed in the turn that follows
+    KeptHost.tend(cluster._ray)
+    assert sent == [found("n1"), LOST]
 
 
 def test_the_local_host_learns_at_its_start_and_at_each_change_whether_ray_is_ready(parts: Parts, clock: Clock) -> None:
