@@ -46,10 +46,13 @@ class CreateTimers:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTimer:
-    """Cancel or move the first timer of an earlier `CreateTimers`, by the timer's key or name."""
+    """Cancel, move or pause the first timer of an earlier `CreateTimers`, by the timer's key or name.
+
+    A pause ends after `due_in_s`.
+    """
 
     at_s: float
-    verb: Literal["cancel", "reschedule"]
+    verb: Literal["cancel", "reschedule", "pause"]
     of: int  # the index of that step in the plan
     by_name: bool
     due_in_s: float = 0.0
@@ -215,8 +218,8 @@ def _change(chance: random.Random, at_s: float, steps: Sequence[ClientStep], *, 
     first = create.timers[0]
     return ChangeTimer(
         at_s,
-        # A moved schedule leaves its grid, so the oracle could not check it.
-        "cancel" if first.rule else chance.choice(("cancel", "reschedule")),
+        # A moved schedule leaves its grid, and a paused one misses occurrences, so the oracle could not check them.
+        "cancel" if first.rule else chance.choice(("cancel", "reschedule", "pause")),
         of,
         by_name=first.name is not None and chance.random() < 0.5,
         due_in_s=chance.uniform(0.0, 5.0),

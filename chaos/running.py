@@ -34,6 +34,7 @@ LEFT = """
 # A delay that was counted while the database's clock was ahead may end in an hour; the run does not wait for that.
 PENDING = """
     select exists (select from shardclock.timers where due_date < now() + interval '1 min')
+        or exists (select from shardclock.timers where resume_at is not null)
         or exists (select from shardclock.deliveries)
         or exists (select from shardclock.instances where ended_at is null)
 """

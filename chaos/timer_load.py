@@ -15,7 +15,7 @@ from chaos.history.calls import Call, TimerRequest
 from chaos.plan import ChangeTimer, CreateTimers, Plan, PlannedTimer
 from shardclock_server.sql.clients.outcomes import Refused
 from shardclock_server.sql.clients.scheduling import draw_keys, schedule_timers
-from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, reschedule_timer
+from shardclock_server.sql.clients.verbs import TimerRef, cancel_timer, pause_timer, reschedule_timer
 from shardclock_server.sql.clients.writing import Drawn
 from shardclock_server.sql.session import Session, StoreUnavailable
 from shardclock_server.timers.duration import parse_duration
@@ -69,11 +69,14 @@ class Load:
         assert isinstance(create, CreateTimers)
         which = TimerRef(None, of.name, create.tenant_id) if step.by_name else TimerRef(of.timer_key)
         to = parse_duration(f"PT{step.due_in_s:.3f}S")
+        until = datetime.now(UTC) + timedelta(seconds=step.due_in_s)
 
         async def send(session: Session, call: Call) -> Call:
             async with _open(session, step.open_s):
                 if step.verb == "cancel":
                     answer = await cancel_timer(session, which, reason="chaos")
+                elif step.verb == "pause":
+                    answer = await pause_timer(session, which, until=until)
                 else:
                     answer = await reschedule_timer(session, which, to)
             return replace(call, outcome="ok", answer=answer)
@@ -88,7 +91,7 @@ class Load:
                 "unknown",
                 timer_key=which.timer_key,
                 name=which.name,
-                delay_s=step.due_in_s if step.verb == "reschedule" else None,
+                delay_s=None if step.verb == "cancel" else step.due_in_s,
             ),
             send,
         )

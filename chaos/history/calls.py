@@ -33,19 +33,20 @@ class TimerRequest:
 class Call:
     """Record one call of a client, with its answer.
 
-    `schedule` sends `timers` under drawn keys. `cancel` and `reschedule` name one timer, by `timer_key` or by `name`
-    within the tenant; a reschedule moves it to `delay_s` from now. The verbs of a `process` are `start` (`name` is the
-    idempotency key), `complete` (a task, by `task_key`), `publish` (a message; `name` is the correlation key) and
-    `stop` (cancel an instance). `instance_key` is the instance of the call, or the instance in the answer to a start.
-    `resends` is the number of the call that this call repeats under the same keys. `answer` is the state that a verb
-    returned (CANCELED, TRIGGERED, UNKNOWN ...); `refused` are the refused keys of a schedule.
+    `schedule` sends `timers` under drawn keys. `cancel`, `reschedule` and `pause` name one timer, by `timer_key` or by
+    `name` within the tenant; a reschedule moves it to `delay_s` from now, and a pause lasts for `delay_s`. The verbs of
+    a `process` are `start` (`name` is the idempotency key), `complete` (a task, by `task_key`), `publish` (a message;
+    `name` is the correlation key) and `stop` (cancel an instance). `instance_key` is the instance of the call, or the
+    instance in the answer to a start. `resends` is the number of the call that this call repeats under the same keys.
+    `answer` is the state that a verb returned (CANCELED, TRIGGERED, UNKNOWN ...); `refused` are the refused keys of a
+    schedule.
 
     units:   moments are seconds since 1970 by the rig's clock; `ended_at` is None if the call did not return
     shape:   `ok`: the answer arrived; `fail`: it was refused, without an effect; `unknown`: connection lost or timeout
     """
 
     number: int
-    verb: Literal["schedule", "cancel", "reschedule", "start", "complete", "publish", "stop"]
+    verb: Literal["schedule", "cancel", "reschedule", "pause", "start", "complete", "publish", "stop"]
     tenant_id: str
     began_at: float
     ended_at: float | None

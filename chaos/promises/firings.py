@@ -10,6 +10,7 @@ from datetime import datetime
 from chaos.fault_windows import set_back_at
 from chaos.history.calls import Call
 from chaos.history.changes import Recorded, TimerDeleted, TimerWritten
+from chaos.promises.pauses import ended_early
 from chaos.promises.wording import call_of, clock, record_of, row_of
 from chaos.run_index import RunIndex, TimerHistory
 
@@ -22,8 +23,10 @@ def never_early(run: RunIndex) -> Iterator[str | None]:
     """Compare each firing with the due dates of its record and its row, and each row with its request.
 
     A due date from the client is kept. A delay counts from the start of the call or later, unless Postgres's clock was
-    ever wrong. After Postgres's clock is set back, a record may have an earlier time than its transaction.
+    ever wrong. After Postgres's clock is set back, a record may have an earlier time than its transaction. A paused
+    timer waits for the end of its pause.
     """
+    yield from ended_early(run)
     for firing in run.firings:
         record, row = firing.record, firing.row
         due_date = record.due_date if row is None or row.paused else max(record.due_date, row.due_date)
@@ -81,9 +84,9 @@ def once(run: RunIndex) -> Iterator[str | None]:
 def cancelled_stays(run: RunIndex) -> Iterator[str | None]:
     """Check that no cancelled timer fires, and compare clients' answers with the records.
 
-    CANCELED, TRIGGERED, SKIPPED and RESCHEDULED mean that a record with this intent was committed before the answer;
-    UNKNOWN means that the timer did not exist before. A moved timer fires only at its last due date. A failed call
-    creates no timer.
+    CANCELED, TRIGGERED, SKIPPED, PAUSED and RESCHEDULED mean that a record with this intent was committed before the
+    answer; UNKNOWN means that the timer did not exist before. A moved timer fires only at its last due date. A failed
+    call creates no timer.
     """
     for timer in run.timers.values():
         fired = timer.records("TRIGGERED")
@@ -100,7 +103,7 @@ def cancelled_stays(run: RunIndex) -> Iterator[str | None]:
                 else (f"{record_of(fired[-1][1])}: it had been moved to {clock(timer.row.due_date)}")
             )
     for call in run.history.calls:
-        if call.verb in ("cancel", "reschedule") and call.outcome == "ok":
+        if call.verb in ("cancel", "reschedule", "pause") and call.outcome == "ok":
             yield None if _is_true(run, call) else f"{call_of(call)}: {_known(run, call)}"
     for key, request in run.requests.items():
         if all(call.outcome == "fail" or key in call.refused for call in request.calls):

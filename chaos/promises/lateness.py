@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from chaos.fault_windows import Window, deadline_s, fired_by_a_wrong_clock, is_set_by, windows_of
 from chaos.history.faults import Fault
 from chaos.orphaned_slots import OrphanedSlots, orphaned_slots_of, served_again_at, waits_for_takeover
+from chaos.promises.pauses import ended_late
 from chaos.promises.wording import clock, record_of, row_of
 from chaos.run_index import RunIndex
 from chaos.takeover import takeovers
@@ -46,8 +47,12 @@ def bounded_lag(run: RunIndex) -> Iterator[str | None]:
 
 
 def drained(run: RunIndex) -> Iterator[str | None]:
-    """Check that no timer that should have fired is left in the table; each firing is a case, too."""
+    """Check that no timer that should have fired is left in the table; each firing is a case, too.
+
+    No timer stays paused after the end of its pause.
+    """
     history = run.history
+    yield from ended_late(run)
     windows = windows_of(history.faults, history.bounds)
     yield from (None for _ in run.firings)
     for pending in history.pending:

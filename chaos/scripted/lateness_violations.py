@@ -30,6 +30,18 @@ def a_due_timer_is_left_behind(run: ScriptedRun) -> None:
     run.schedule(45, "bob", timer(701, 50))
 
 
+def a_pause_ends_too_late(run: ScriptedRun) -> None:
+    run.schedule(40, "bob", timer(701, 51))
+    run.pause_until(45, "bob", 701, 50)
+    run.resume(52.5, 701, 51)
+    run.fire(52.6, B, 701)
+
+
+def a_pause_does_not_end(run: ScriptedRun) -> None:
+    run.schedule(40, "bob", timer(701, 51))
+    run.pause_until(45, "bob", 701, 50)
+
+
 def a_flood_delays_another_tenant(run: ScriptedRun) -> None:
     run.schedule(39, "bob", timer(701, 42.5))
     run.fire(44.6, B, 701)
@@ -74,6 +86,8 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("L2", a_call_never_comes_back, "cancel timer 701, unknown: it never came back"),
     ("L2", a_call_takes_too_long, "cancel timer 701, unknown: it took 16.0 s"),
     ("L3", a_due_timer_is_left_behind, "timer 701 of bob: due 08:00:50.000000, not fired"),
+    ("L3", a_pause_ends_too_late, "paused until 08:00:50"),
+    ("L3", a_pause_does_not_end, "paused until 08:00:50"),
     ("L6", a_flood_delays_another_tenant, "timer 701 of bob: TRIGGERED"),
     ("B1", too_many_timers_are_claimed, "6 timers claimed"),
     ("T1", a_takeover_takes_too_long, "taken over in 2.600 s, promised 2.0 s"),

@@ -179,6 +179,18 @@ class ScriptedRun:
         row = self.rows[key]._replace(due_date=datetime.max.replace(tzinfo=UTC), paused=True, claimed_by=None)
         self.commit(at_s, row, self.record(at_s, key, "PAUSED", holder, detail='{"refused": "no schedule"}'))
 
+    def pause_until(self, at_s: float, tenant_id: str, key: int, until_s: float) -> None:
+        """Let a client pause a timer until a moment."""
+        row = self.rows[key]._replace(due_date=datetime.max.replace(tzinfo=UTC), paused=True, claimed_by=None)
+        detail = json.dumps({"until": at(until_s).isoformat(), "by": "client"})
+        self.commit(at_s + 0.005, row, self.record(at_s, key, "PAUSED", None, detail=detail))
+        self.call(at_s, "pause", tenant_id, timer_key=key, delay_s=until_s - at_s, answer="PAUSED")
+
+    def resume(self, at_s: float, key: int, due_s: float) -> None:
+        """End a timer's pause, as a shard does; the timer is due at its former date."""
+        row = self.rows[key]._replace(due_date=at(due_s), paused=False)
+        self.commit(at_s, row, self.record(at_s, key, "RESUMED", None))
+
     def delivery(self, key: int, target: str) -> DeliveryWritten:
         """Make the first row of a delivery."""
         return DeliveryWritten(True, key, target, None, None, 0, 0)

@@ -207,6 +207,25 @@ def a_timer_of_another_tenant_is_cancelled(run: ScriptedRun) -> None:
     run.cancel(46.005, 701)
 
 
+def a_pause_ends_too_early(run: ScriptedRun) -> None:
+    run.schedule(40, "bob", timer(701, 51))
+    run.pause_until(45, "bob", 701, 50)
+    run.resume(49.9, 701, 51)
+    run.fire_in_time(B, 701)
+
+
+def a_paused_timer_fires(run: ScriptedRun) -> None:
+    run.schedule(40, "bob", timer(701, 46))
+    run.pause_until(45, "bob", 701, 50)
+    run.commit(46.01, TimerDeleted(701), run.record(46.01, 701, "TRIGGERED", B)._replace(due_date=at(46)))
+
+
+def a_client_is_told_that_a_timer_is_paused(run: ScriptedRun) -> None:
+    run.schedule(40, "bob", timer(701, 51))
+    run.call(45, "pause", "bob", timer_key=701, delay_s=5.0, answer="PAUSED")
+    run.fire_in_time(B, 701)
+
+
 VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("S1", a_timer_fires_early, "timer 701 of bob: TRIGGERED by b at 08:00:46.999999"),
     ("S1", a_timer_is_given_another_due_date, "timer 701 of bob: due 2030-01-31 08:00:50+00:00"),
@@ -220,6 +239,9 @@ VIOLATIONS: list[tuple[str, Violation, str]] = [
     ("S4", a_client_is_told_before_it_is_committed, "cancel timer 701, CANCELED"),
     ("S4", a_client_is_told_that_a_timer_has_fired, "cancel timer 701, TRIGGERED"),
     ("S4", a_client_is_told_that_there_is_no_such_timer, "cancel bob/order 701, UNKNOWN"),
+    ("S1", a_pause_ends_too_early, "RESUMED at 08:00:49.900000"),
+    ("S1", a_paused_timer_fires, "paused until 08:00:50"),
+    ("S4", a_client_is_told_that_a_timer_is_paused, "pause timer 701, PAUSED"),
     ("S4", a_client_is_told_that_a_timer_is_moved, "reschedule timer 701, RESCHEDULED"),
     ("S4", a_timer_is_moved_too_near, "reschedule timer 701, RESCHEDULED"),
     ("S4", a_moved_timer_fires_at_its_old_date, "timer 701 of bob: TRIGGERED"),

@@ -87,6 +87,7 @@ def a_paused_timer_is_left(run: ScriptedRun) -> None:
     run.call(45, "schedule", "bob", timers=[timer(701, 47)])
     paused = run.rows[701]._replace(paused=True)
     run.commit(46, paused, run.record(46, 701, "PAUSED", None))
+    run.call(46, "pause", "bob", timer_key=701, answer="PAUSED")
 
 
 def a_refused_timer_is_not_there(run: ScriptedRun) -> None:
@@ -116,7 +117,20 @@ def a_lost_shards_timer_waits_for_a_takeover(run: ScriptedRun) -> None:
     run.fire_in_time(B + 2, 703)
 
 
+def a_pause_ends_in_time_and_the_timer_fires(run: ScriptedRun) -> None:
+    run.schedule(40, "bob", timer(701, 49), timer(703, 49), timer(705, 53))
+    for key, until_s in ((701, 50), (703, 47), (705, 47)):
+        run.pause_until(45, "bob", key, until_s)
+    run.pause_until(46, "bob", 703, 50)  # the last pause counts
+    run.call(46.5, "cancel", "bob", timer_key=705, answer="CANCELED")
+    run.cancel(46.505, 705)
+    for key in (701, 703):
+        run.resume(50.4, key, 49)
+        run.fire(50.6, B, key)
+
+
 FAIR: list[Violation] = [
+    a_pause_ends_in_time_and_the_timer_fires,
     a_claim_is_taken_over_that_has_run_out,
     a_claim_of_a_clock_set_back_is_taken_over,
     a_clock_that_is_ahead_makes_timers_look_late_and_delays_long,
