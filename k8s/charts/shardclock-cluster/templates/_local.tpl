@@ -16,6 +16,7 @@
 {{- else if eq .kind "NetworkPolicy" -}}
 {{- $_ := set .metadata "name" "shardclock-keepers" -}}
 {{- $_ := set .spec.podSelector "matchLabels" $labels -}}
+{{- $_ := set .spec "egress" (concat .spec.egress $values.workers.egress) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -13,6 +13,9 @@
 {{- if eq .kind "RayCluster" -}}
 {{- include "shardclock.groups" (dict "root" $root "spec" .spec) -}}
 {{- else -}}
+{{- if and (eq .kind "NetworkPolicy") (eq .metadata.name "shardclock-workers") -}}
+{{- $_ := set .spec "egress" (concat .spec.egress $values.workers.egress) -}}
+{{- end -}}
 {{- if eq .kind "PodDisruptionBudget" -}}
 {{- $name := trimPrefix "shardclock-" .metadata.name -}}
 {{- $group := get $values $name -}}

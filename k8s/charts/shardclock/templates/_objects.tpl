@@ -25,6 +25,9 @@
 {{- if $reference -}}{{- $_ := set $reference "name" (default $reference.name (get $secrets $reference.name)) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
+{{- range $field, $value := $values.podSecurityContext -}}
+{{- if kindIs "invalid" $value -}}{{- $_ := unset $spec.securityContext $field -}}{{- else -}}{{- $_ := set $spec.securityContext $field $value -}}{{- end -}}
+{{- end -}}
 {{- with $values.image.pullSecrets -}}{{- $_ := set $spec "imagePullSecrets" . -}}{{- end -}}
 {{- range $spec.volumes -}}
 {{- $secret := default dict .secret -}}
@@ -54,12 +57,15 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Prints the objects; without network policies if these are not wanted. */}}
+{{/* Prints the objects; without network policies of the chart if these are not wanted. */}}
 {{- define "shardclock.print" -}}
 {{- $root := .root -}}
 {{- range .objects -}}
-{{- if or $root.Values.networkPolicy.enabled (ne .kind "NetworkPolicy") -}}
-{{- $_ := set .metadata "namespace" $root.Release.Namespace }}
+{{- if or $root.Values.networkPolicy.enabled (ne .kind "NetworkPolicy") (has . $root.Values.extraObjects) -}}
+{{- $_ := set .metadata "namespace" $root.Release.Namespace -}}
+{{- if $root.Values.commonLabels -}}
+{{- $_ := set .metadata "labels" (merge (default dict .metadata.labels) $root.Values.commonLabels) -}}
+{{- end }}
 ---
 {{ toYaml . }}
 {{- end -}}
