@@ -1,7 +1,7 @@
-"""The actors as Ray runs them: with our log format and the node's database.
+"""Define the actors that Ray runs, with our log format and the node's database.
 
-The actors configure their logs themselves. A set-up hook in Ray's runtime environment could do that, too. But Ray can't
-start an actor with a hook in a process that Ray started in advance: the first firing came three seconds later.
+The actors configure their logs themselves. A set-up hook in Ray's runtime environment would prevent the use of Ray's
+prestarted processes, and delay the first firing by three seconds.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ from shardclock_server.workers.worker import Worker
 
 
 class ShardActor(Life):
-    """Keep one shard for as long as the actor lives."""
+    """Run one shard while the actor lives."""
 
     def __init__(self, settings: ShardSettings, cluster_id: str, actor_name: str) -> None:
         logs.configure()
@@ -36,7 +36,7 @@ class ShardActor(Life):
 
 
 class WorkerActor(Life):
-    """Keep one worker for as long as the actor lives; the processes of the user's code are actors, too."""
+    """Run one worker while the actor lives; the processes of the user's code are also actors."""
 
     def __init__(self, config: WorkerConfig, cluster_id: str, actor_name: str) -> None:
         logs.configure()
@@ -63,7 +63,7 @@ class WorkerActor(Life):
 
 
 class EngineActor(Life):
-    """Keep one engine for as long as the actor lives."""
+    """Run one engine while the actor lives."""
 
     def __init__(self, settings: EngineSettings, cluster_id: str, actor_name: str) -> None:
         logs.configure()
@@ -90,6 +90,6 @@ def _dsn_here() -> Dsn:
     try:
         return dsn_of_node()
     except (NoDatabase, InvalidDsn) as error:
-        # The caller of the start learns only that the actor did not start, so the reason goes to the log.
+        # Log the reason, because Ray reports to the caller only that the actor did not start.
         structlog.get_logger().error("the actor does not start", error=str(error))
         raise

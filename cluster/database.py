@@ -20,7 +20,7 @@ RETRY = Backoff(0.2, 5.0)
 
 
 class Database:
-    """A database with its DSN; an embedded database is kept running."""
+    """A database with its DSN; an embedded database runs until `close`."""
 
     def __init__(self, dsn: Dsn, embedded: EmbeddedPostgres | None = None, *, is_new: bool = False) -> None:
         self.dsn = dsn

@@ -1,4 +1,4 @@
-"""A node that is about to leave: its shards move to other nodes first."""
+"""Move the shards off a node before the node stops."""
 
 import asyncio
 import threading
@@ -18,15 +18,16 @@ POLL_S = 0.2
 async def leave(
     session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
 ) -> Counter[str]:
-    """Have a host's shards moved to other nodes; after `within_s` end the remaining shards, which frees their timers.
+    """Request that a host's shards move to other nodes; after `within_s` end the remaining shards.
 
-    shape:   returns how many keepers of each role were ended
-    errors:  StoreUnavailable  no answer in time: leases end by themselves
+    shape:   the number of ended keepers of each role
+
+    errors:  StoreUnavailable  no answer in time: the leases expire
     """
     deadline = time.monotonic() + within_s
     here = await _holders_on(session, host)
     for node_id in {holder.node_id for holder in here} - {LOCAL_NODE}:  # Ray does not know LOCAL_NODE
-        # These threads are not joined, because Ray's client waits most of a minute for a head that is gone.
+        # Daemon threads, because Ray's client waits most of a minute for a lost head.
         asking = partial(_drain, settings, node_id, within_s=within_s, tell=tell)
         threading.Thread(target=asking, name="drain", daemon=True).start()
     while here and time.monotonic() < deadline:

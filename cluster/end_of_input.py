@@ -1,4 +1,4 @@
-"""Read standard input, which has lines from the parent process, and ends when the parent closes it or ends."""
+"""Read the parent process's lines from standard input, which ends when the parent ends."""
 
 import os
 import sys
@@ -10,8 +10,7 @@ READ_BYTES = 1024
 def lines_of_input() -> Iterator[bytes]:
     """Give each line of standard input until it ends.
 
-    The input is read without Python's buffer: if a thread waits inside the buffer at the end of the interpreter, Python
-    ends with a fatal error.
+    The function avoids Python's buffered reader: a thread that waits in the reader at exit causes a fatal error.
     """
     rest = b""
     while read := os.read(sys.stdin.fileno(), READ_BYTES):

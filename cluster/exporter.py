@@ -1,4 +1,4 @@
-"""The exporter of a running cluster. While another process has the port, it waits; timers still fire."""
+"""Run a cluster's exporter; while another process has the port, retry. Timers fire without an exporter."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ RETRY_S = 5.0
 
 
 class Exporting:
-    """Keep an exporter running; while another process has the port, try again."""
+    """Run an exporter and restart it after its end; while another process has the port, retry."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]
@@ -29,7 +29,7 @@ class Exporting:
         self._try_at_s = 0.0
 
     def tend(self) -> None:
-        """Start the exporter, unless it serves already or an attempt failed just now; call this often."""
+        """Start the exporter if it does not run and the pause after a failure is over; the caller repeats this."""
         if self._exporter.address is not None or time.monotonic() < self._try_at_s:
             return
         try:

@@ -1,4 +1,4 @@
-"""The error of a cluster that can't run, in a separate module, so that importing the error loads no cluster."""
+"""Define the error of a cluster that can't run, in a separate module, because `cluster.running` loads many modules."""
 
 
 class ClusterFailed(Exception):

@@ -1,6 +1,6 @@
-"""The gateway of a running cluster, in a separate process that is started again when it has died.
+"""Run a cluster's gateway in a separate process, and restart the process after its end.
 
-`up` starts the gateway as a program. The gateway ends when its standard input ends, so it never outlives `up`.
+The gateway ends when its standard input ends, so it ends together with `up`.
 """
 
 import os
@@ -49,7 +49,7 @@ class GatewayProcess:
         self._process.kill()
 
     def tend(self) -> None:
-        """Start the gateway if it does not run and may be started again; call this often."""
+        """Start the gateway if it does not run and the pause after a failure is over; the caller repeats this."""
         if not self._settings.gateway_enabled:
             return
         if self._process is not None and self._process.poll() is not None:
@@ -95,7 +95,8 @@ class GatewayProcess:
 
 def main() -> int:
     """Serve the database that the environment names, until a signal stops it or `up` ends."""
-    from shardclock_server.gateway.serving import run  # these imports take a second, and `up` itself does not need them
+    # late imports: they take a second, and `up` does not need these modules
+    from shardclock_server.gateway.serving import run
 
     logs.configure()
     settings = load_settings()

@@ -1,4 +1,4 @@
-"""The host process of Ray, a child of `up`. If Ray kills its process, only the host dies, and `up` restarts the host.
+"""Run Ray in a host process, a child of `up`; if Ray ends the host process, `up` restarts it.
 
 The host reads its settings from its environment. When the host's standard input ends, because `up` stops or was
 killed, the host releases all claims and ends.
@@ -43,7 +43,9 @@ WATCH_S = 0.05
 PING_S = 2.0
 COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this time Ray itself has failed
 STOP_S = (
-    20.0  # the limit of the coordinator's stop: Ray's drain takes up to 30 s more, and Kubernetes kills us after 60 s
+    # the longest stop of the coordinator; Ray's drain takes up to 30 s more, and Kubernetes kills this process after 60
+    # s
+    20.0
 )
 
 
@@ -54,8 +56,8 @@ def main() -> int:
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
     assert settings.find_dsn() is not None, "`up` names the database in our environment, where the actors read it, too"
-    # This process joins the embedded Postgres, too: Postgres then runs until the shards have drained, even if `up` is
-    # killed.
+    # This process is a user of the embedded Postgres, so that Postgres runs until the shards have drained, even if `up`
+    # is killed.
     postgres = (
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
     )
@@ -127,7 +129,7 @@ class _Watch:
         self._is_stuck = False
 
     def lost(self) -> str:
-        """Name the lost part of Ray, without waiting; "": no part is lost."""
+        """Name the lost server of Ray, without a wait; "": none is lost."""
         if self._own_ray and (servers := self._servers.lost()):
             return f"{' and '.join(servers)} died"
         self._ping()
@@ -145,7 +147,7 @@ class _Watch:
         if self._question is None or not ray.wait([self._question], timeout=0)[0]:
             return
         try:
-            # Only our own Ray may be started again. In a named Ray cluster a shard may wait for a node or an image.
+            # Restart only our own Ray: in a named Ray cluster, a shard may wait for a node or an image.
             self._is_stuck = not ray.get(self._question) and self._own_ray
             self._answered_at_s, self._why_not = now, ""
         except ray.exceptions.RayError as error:

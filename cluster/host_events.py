@@ -23,8 +23,7 @@ def found(node_id: str) -> bytes:
 def take_stdout() -> Say:
     """Reserve standard output for the events that are sent to `up`; return the function that sends an event.
 
-    Other output of this process goes to standard error from now on, because `up` would read the output as events.
-    Also, `up` reads no other output once this process is ready.
+    All other output of this process goes to standard error, because `up` reads standard output as events.
     """
     parent = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -1,6 +1,7 @@
-"""The interface of `up` to a host process. A host of local keepers starts before the command line loads its modules.
+"""The interface of `up` to a host process.
 
-So this module loads little: the imports of the command line take longer than all other steps until the first firing.
+This module has few imports: a host of local keepers starts before the command line imports its modules, because these
+imports take longer than all other steps until the first firing.
 """
 
 import json
@@ -22,7 +23,7 @@ _ahead: list["HostProcess"] = []
 
 
 class HostProcess:
-    """A host process, which writes events to its standard output, and hands back all claims when its input ends."""
+    """A host process, which writes events to its standard output, and releases all claims when its input ends."""
 
     def __init__(
         self, module: str, environment: Mapping[str, str], *, logs: IO[bytes] | None, pass_fds: Sequence[int] = ()
@@ -104,7 +105,7 @@ def start_local_host_ahead() -> None:
 
 @contextmanager
 def local_host_ahead(*, is_local: bool) -> Iterator[HostProcess | None]:
-    """Start a host early, if the keepers are local; if the block gives the host no order, the host then ends."""
+    """Start a host of local keepers before the block; without an order from the block, the host ends."""
     started = _ahead.pop() if _ahead else None
     process = started or local_host() if is_local else started
     try:

@@ -1,4 +1,4 @@
-"""Start host processes, one process of a kind at a time: each runs Ray or the local keepers."""
+"""Start host processes: one for Ray, one for the local keepers."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -34,7 +34,7 @@ class Hosting:
 
     @property
     def local_cluster_id(self) -> str:
-        """Return the id of the local keepers' cluster, which differs from the id of Ray's cluster if they stand by."""
+        """Return the id of the local keepers' cluster; if they stand by, Ray's cluster has another id."""
         return stand_by_of(self.cluster_id) if self.settings.has_stand_by else self.cluster_id
 
 
@@ -51,12 +51,12 @@ def stand_by_of(cluster_id: str) -> str:
 
 
 class Hosts(Protocol):
-    """Start the hosts of one kind, one after the other."""
+    """Start the hosts for Ray, or for local keepers, one after the other."""
 
     name: str
 
     def start(self) -> HostProcess:
-        """Start a host, when there is no other."""
+        """Start a host; the caller makes sure that no earlier host runs."""
 
     def clear(self) -> None:
         """Remove the files of the hosts that have ended."""
@@ -73,7 +73,7 @@ class RayHosts:
         self._scratches: list[Scratch] = []
 
     def start(self) -> HostProcess:
-        """Start a host, when there is no other."""
+        """Start a host; the caller makes sure that no earlier host runs."""
         scratch = Scratch.make("ray", place=short_place())
         self._scratches.append(scratch)
         # Ray writes the address of the last cluster to this directory, and fails without it.
@@ -82,7 +82,7 @@ class RayHosts:
         return HostProcess(RAY_HOST, self.environment(scratch.path), logs=self._logs, pass_fds=[scratch.fileno()])
 
     def clear(self) -> None:
-        """Remove the directories of all earlier hosts, because an orphan of a killed Ray may have written to any."""
+        """Remove the directories of all earlier hosts; processes of a killed Ray may have written to each of them."""
         for scratch in self._scratches:
             scratch.remove()
 
@@ -113,7 +113,7 @@ class LocalHosts:
         self._ahead = ahead
 
     def start(self) -> HostProcess:
-        """Start a host, or take the host that was started ahead, and send the host its order."""
+        """Start a host, or use the host that was started ahead, and send its order."""
         process, self._ahead = self._ahead or local_host(logs=self._logs), None
         process.send(self.order())
         return process
@@ -125,7 +125,7 @@ class LocalHosts:
         """Write the order."""
         it = self._hosting
         stands_by = it.settings.has_stand_by
-        # Only Ray can serve a handler that needs GPUs; without Ray its deliveries wait.
+        # A handler that needs GPUs requires Ray; without Ray its deliveries wait.
         app = Machine.here().share_of(it.app) if it.app and stands_by else it.app
         return LocalOrder(
             cluster_id=it.local_cluster_id,

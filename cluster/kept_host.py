@@ -1,4 +1,4 @@
-"""One host process that `up` keeps running: `up` starts the process again when it has died."""
+"""Restart a host process of `up` after the process has died."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Tell = Callable[[str], None]
 
 
 class KeptHost:
-    """Keep one host process of a kind running.
+    """A host process and its restarts.
 
     `starts` counts the started processes, `losses` the processes that ended by themselves.
 
@@ -60,7 +60,7 @@ class KeptHost:
         self.starts += 1
 
     def tend(self) -> None:
-        """Start the process again if it has died; call this often."""
+        """Restart the process if it has died; the caller repeats this."""
         reason = f"{self.name} had died and"
         if self._process is not None and not self.hear(0) and self._is_stuck:
             reason = f"{self.name} was not ready within {self._patience_s:.0f} s: it is killed and"
@@ -86,7 +86,7 @@ class KeptHost:
         return self.is_ready
 
     def send(self, line: bytes) -> None:
-        """Send the host a line; a host that has ended gets no line."""
+        """Send a line to the host, unless the host has ended."""
         if self._process is not None:
             self._process.send(line)
 

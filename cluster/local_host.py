@@ -1,10 +1,10 @@
 """The host process of local keepers: a child of `up` that coordinates them, without Ray.
 
-`up` starts the host before the database is ready. The host loads its modules, and waits for its order, a line on its
-standard input. Later lines say that the host of Ray has ended, or is ready. When the input ends, because `up` has
-closed the input or was killed, the host hands back all claims and ends.
+`up` starts the host before the database is ready. The host imports its modules, and waits for its order, a line on
+standard input. Later lines report that the host of Ray has ended or is ready. When standard input ends, the host
+releases all claims and ends.
 
-This module imports little: each keeper's process runs it again, as multiprocessing does with a main module.
+This module has few imports, because multiprocessing runs the main module again in each keeper's process.
 """
 
 import gc
@@ -26,7 +26,7 @@ def main() -> int:
     context.set_forkserver_preload([PRELOADED])
     # The fork server loads the keepers' modules on another core while this process loads its own.
     forkserver.ensure_running()
-    gc.disable()  # modules make no garbage while they are loaded, and the collector would take a fifth of the time
+    gc.disable()  # imports make no garbage, and the collector would take a fifth of their time
     load_structlog()
     from shardclock_server.cluster.local_cluster import coordinate
     from shardclock_server.cluster.local_order import LocalOrder

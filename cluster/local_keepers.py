@@ -1,7 +1,6 @@
-"""The keepers as processes of this machine: how each keeper is composed, and how its process ends.
+"""Compose and run each keeper in a process of this machine.
 
-The modules of a keeper are imported in the keeper's process. The host process needs none of these modules, and starts
-sooner without their import.
+Keeper processes import the modules of their keeper. The host process starts sooner without these imports.
 """
 
 import asyncio
@@ -26,10 +25,9 @@ from shardclock_server.keepers.loops import one_line
 from shardclock_server.sql.cluster.holders import ENGINE, LOCAL_NODE, SHARD, WORKER, Incarnation
 from shardclock_server.workers.app import App
 
-# If their host dies, the keepers continue for this time. The next host ends these keepers when its own keepers have
-# registered. A host's start takes 10 s on a busy machine, and a pause of up to 10 s comes before it. If no host starts
-# within this
-# time, the keepers hand back all claims.
+# If their host dies, the keepers continue for this time, and the next host ends them when its own keepers have
+# registered. The restart of a host takes up to 20 s on a busy machine. Without a new host, the keepers release all
+# claims after this time.
 ORPHAN_S = 30.0
 DRAIN_S = 5.0  # a drain takes 3 s at most; without Postgres the leases end by themselves
 
@@ -102,7 +100,7 @@ def _keep(of: KeeperConfig, role: str, compose: Compose, name: str, pipe: Connec
 
 
 async def _live(life: Life, pipe: Connection) -> int:
-    """Work until a message or SIGTERM asks for a drain, or the host has been gone for too long.
+    """Work until a message or SIGTERM requests a drain, or the host has been dead for too long.
 
     shape:   the exit code of the process
     """

@@ -1,4 +1,4 @@
-"""The order of `up` to a host of local keepers, in a separate module, so that `up` loads no keeper."""
+"""Define the order of `up` to a host of local keepers, in a module without imports of keepers."""
 
 import json
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from shardclock_server.workers.app import NO_APP, App
 
 @dataclass(frozen=True, slots=True)
 class LocalOrder:
-    """The order of `up` to the host of local keepers.
+    """The order of `up` to the host of local keepers: what to run, and in which environment.
 
     `environment` has the variables of the settings and of the database, for the keepers and the user's code. `beside`
-    is the cluster of Ray's keepers for which the local keepers stand by; "": they don't stand by.
+    is the id of Ray's cluster, for which the local keepers stand by; "": there is no such cluster.
     """
 
     cluster_id: str

@@ -1,7 +1,7 @@
-"""The environment variables of a Ray node's processes, which name the database.
+"""Name the database to the processes of a Ray node, by environment variables.
 
-No secret is passed in an actor's arguments: Ray keeps the arguments for as long as the actor lives, and if Ray uses
-Redis, the arguments are in Redis's files. docs/decisions/0031-passwords.md.
+An actor's arguments must contain no secret, because Ray stores the arguments, possibly in Redis's files:
+docs/decisions/0031-passwords.md.
 """
 
 import os
@@ -25,17 +25,16 @@ def environment_of(dsn: Dsn) -> dict[str, str]:
 
 
 def environment_with(settings: Mapping[str, str], dsn: Dsn | None = None) -> dict[str, str]:
-    """Return the environment of a child process: this process's environment, with these settings and at most this
-    database.
+    """Return the environment of a child process: this process's environment with these settings and this database.
 
-    Variables that are meant for another Python are left out.
+    The variables of another Python are left out.
     """
     inherited = {name: value for name, value in for_our_python(os.environ).items() if name not in (DSN, DSN_FILE)}
     return {**inherited, **settings, **(environment_of(dsn) if dsn is not None else {})}
 
 
 def dsn_of_node() -> Dsn:
-    """Read which database this node's actors work on.
+    """Read the DSN of this node's actors from the environment.
 
     errors:  NoDatabase  neither variable is set
              InvalidDsn  the DSN can never connect

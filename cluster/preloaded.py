@@ -1,14 +1,13 @@
-"""The modules that the fork server loads: its children share their pages, and start in milliseconds.
+"""Import a shard's modules in the fork server, so that its children start in milliseconds and share memory.
 
-The first firing waits for these modules, so only a shard's modules are here. A worker or an engine loads its modules at
-its start.
+The first firing waits for these imports, so a worker or an engine imports its own modules at its start.
 """
 
 import gc
 
 from shardclock_server.cluster.without_rich import load_structlog
 
-gc.disable()  # modules make no garbage while they are loaded; looking for it takes a fifth of the time
+gc.disable()  # imports make no garbage, and the collector would take a fifth of their time
 load_structlog()
 from shardclock_server.cluster import local_keepers  # noqa: E402
 from shardclock_server.shards import shard  # noqa: E402

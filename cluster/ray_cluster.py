@@ -21,7 +21,7 @@ COORDINATOR = "coordinator"
 OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray's default is a third of the machine's memory
 ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
 PATIENCE_S = 3.0  # after this time the user gets a message that Ray doesn't answer
-WAIT_S = 45.0  # a head node that is started together with us may take this time
+WAIT_S = 45.0  # the longest wait for a head node that starts at the same time
 ASK_S = 0.5
 POLL_S = 0.1
 ANSWER_S = 5.0  # a coordinator that doesn't answer within this time is starting, or is being restarted
@@ -35,15 +35,14 @@ class RayRefused(Exception):
 def prepare_environment(settings: Settings, temp_dir: Path) -> None:
     """Set the environment variables that Ray reads at its import: call this before `import ray`.
 
-    A variable of the shell that is meant for another Ray has no effect on our own Ray. For a joined Ray all variables
-    are kept.
+    Our own Ray ignores the shell's variables for another Ray. A joined Ray gets all variables.
     """
     if settings.ray_address is None:
         for name in [name for name in os.environ if name.startswith("RAY_")]:
             del os.environ[name]
     os.environ |= {
         "RAY_USAGE_STATS_ENABLED": "0",
-        # By default workers run at nice 15, so a due timer would wait for everything else on the machine.
+        # The default, nice 15, would delay due timers behind all other processes of the machine.
         "RAY_worker_niceness": "0",
         # Ray writes the address of the current cluster here; the default is one file for the whole machine.
         "RAY_TMPDIR": str(temp_dir),
@@ -57,8 +56,8 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         token = given.get_secret_value() if given else secrets.token_hex(32)
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
     if settings.ray_address is None:
-        # On Linux, Ray replaces 127.0.0.1 with the host's own address, and listens on every interface. With this value
-        # Ray treats the machine as a single computer, as on a Mac, and listens on loopback only.
+        # On Linux, Ray replaces 127.0.0.1 with the host's address and listens on every interface. This value makes Ray
+        # listen on loopback only, as on a Mac.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
 
 
@@ -70,7 +69,7 @@ def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], N
     if not ADDRESS.fullmatch(address):
         return True
     answered = threading.Event()
-    # This thread is not joined, because Ray's client takes 40 s to give up.
+    # A daemon thread, because Ray's client takes 40 s to give up.
     threading.Thread(target=_ask_until_answered, args=(address, answered), name="ask-ray", daemon=True).start()
     began, told = time.monotonic(), False
     while not answered.wait(POLL_S):
@@ -126,7 +125,8 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
         address="local",
         include_dashboard=False,
         object_store_memory=OBJECT_STORE_BYTES,
-        # Ray lets every user of the machine write to this directory, so only its parent keeps other users out.
+        # Ray makes this directory writable for every user of the machine, so its parent directory must exclude other
+        # users.
         _temp_dir=str(temp_dir / "r"),
         _node_ip_address="127.0.0.1",
         **common,
@@ -143,7 +143,7 @@ def show_logs_of_earlier_jobs() -> None:
 def _look_for_nodes_by_their_sockets(address: str) -> None:
     """Let a driver find its node by the node's socket, because a pod's containers may share only volumes.
 
-    Ray looks for raylets in its own process namespace, so Ray finds no raylet from another container.
+    Ray's own search can't see processes in another container.
     """
     from ray._private import services
 
@@ -154,8 +154,8 @@ def _look_for_nodes_by_their_sockets(address: str) -> None:
 def _nodes_by_socket(address: str) -> set[str]:
     """Name the nodes of the joined cluster at `address` that answer on their socket on this machine.
 
-    The address alone could name a node on another machine, and the socket's name alone a node at another address. A
-    node that was killed a moment ago is still listed, and its socket's file still exists, so the socket must answer.
+    The search needs both: the address could be another machine's, and the socket another Ray's. The socket must also
+    answer, because a killed node stays listed and its socket file remains.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
@@ -178,8 +178,8 @@ def _answers(socket_path: str) -> bool:
 def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
     """Find or create the coordinator, a detached actor that Ray restarts for as long as its cluster lives.
 
-    If the coordinator's home node was gone, Ray has restarted the coordinator on another node. Then the coordinator is
-    killed there and created here. No timer waits for this."""
+    If the coordinator's home node was lost, Ray has restarted the coordinator on another node. This function then kills
+    that coordinator and creates one on this node, without a delay for timers."""
     import ray
 
     with suppress(ValueError):  # there is no coordinator
@@ -194,7 +194,7 @@ def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = No
 
 
 def _is_away(coordinator: Any) -> bool:
-    """Ask the coordinator whether it is away from its home node; False without an answer: it is not moved."""
+    """Return whether the coordinator is away from its home node; False if it does not answer."""
     import ray
 
     try:
@@ -226,11 +226,10 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             get_if_exists=True,
             max_restarts=-1,
             num_cpus=0,
-            # One byte, so that the actor needs a resource. With a resource, Ray asks this process's own node first.
-            # Otherwise
-            # Ray asks any node, which may be cut off, or may not know this node yet and keep the actor.
+            # One byte, so that the actor needs a resource: Ray then tries this process's node first. Otherwise Ray
+            # could choose a node that is cut off, or that does not know this node yet.
             memory=1,
-            # The actor stays on this process's node, so that a node that runs only shards can be drained and removed.
+            # Run the actor on this process's node, so that a node with only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
         )
         .remote(settings.coordinator, spawners, cluster_id, home)
@@ -253,7 +252,7 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
     try:
         accepted, why = GcsClient(address=address).drain_node(
             node_id,
-            # The node leaves even if tasks or actors still run on the node.
+            # Drain the node even if tasks or actors run on it.
             DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
             "shardclock leave",
             int((time.time() + within_s) * 1000),
@@ -268,7 +267,7 @@ class RayServers:
     """The Ray servers that this process has started; Ray itself takes a minute to notice the death of a server."""
 
     def __init__(self) -> None:
-        # A search for children reads all processes of the machine, so it is made once.
+        # Search for children once, because the search reads all processes of the machine.
         self._children = psutil.Process().children()
 
     def lost(self) -> list[str]:

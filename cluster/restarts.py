@@ -1,4 +1,4 @@
-"""Decide when a failed process is started again: first without a pause, then after growing pauses."""
+"""Decide when to restart a failed process: first without a pause, later after growing pauses."""
 
 import time
 
@@ -8,7 +8,7 @@ STEADY_S = 60.0  # a process that lived this long did not fail to start
 
 
 class Restarts:
-    """Decide when a process may be started, by the moments of its last start and of its failures.
+    """Decide from the last start and the failures of a process when it may start.
 
     units:   `least_s` is the shortest pause, also after the death of a process that lived for long
     """
@@ -29,9 +29,9 @@ class Restarts:
         self.started_at_s = time.monotonic()
 
     def fail(self, *, was_ready: bool = True) -> float:
-        """Record that the process has died, or can't be started; return how many seconds the next start must wait.
+        """Record a death or a failed start of the process; return the seconds before the next start.
 
-        A process that was never ready has failed to start, however long it lived.
+        The death of a process that was never ready counts as a failed start.
         """
         now_s = time.monotonic()
         if was_ready and now_s - self.started_at_s > STEADY_S:

@@ -23,15 +23,15 @@ from shardclock_server.workers.app import App
 
 READY_S = 60.0
 TEND_S = 0.2
-# A start of Ray takes all processors of a small machine for seconds. So local keepers that stand by take over first.
+# The start of Ray uses all processors of a small machine for seconds, so local keepers that stand by take over before.
 TAKEOVER_S = 2.0
 
 
 class RunningCluster:
-    """Keep one database, one gateway, one exporter, and the hosts of the keepers running.
+    """The processes of a running cluster: one database, one gateway, one exporter, and the hosts of the keepers.
 
-    There is a host of Ray, a host of local keepers, or both. With both, the local keepers serve while Ray's keepers are
-    missing.
+    The keepers have a host of Ray, a host of local keepers, or both. With both, the local keepers serve while Ray's
+    keepers are missing.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class RunningCluster:
             self._ray = KeptHost(RayHosts(hosting, logs=logs), tell=tell, rest_s=rest_s)
         # In the order of their start, because the local keepers serve before Ray is ready.
         self._hosts = [host for host in (self._local, self._ray) if host is not None]
-        # The state at the last line to the local host: its starts, the losses of Ray's host, and the node on which
-        # Ray's host was ready.
+        # The state at the last line to the local host: starts of the local host, losses of Ray's host, and the node of
+        # a ready Ray's host.
         self._told = (0, 0, "")
         self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # of parts that failed
 
@@ -83,7 +83,7 @@ class RunningCluster:
 
     def tend(self) -> None:
         """Restart dead processes; call this every `TEND_S`."""
-        # Ray's host comes first, because the local keepers must learn without delay that it has ended.
+        # Ray's host is the first, so that the local keepers learn its end without delay.
         for host in reversed(self._hosts):
             self._tend_one(host.name, host.tend)
         self._tell_local()
@@ -111,13 +111,13 @@ class RunningCluster:
     def stop(self) -> None:
         """Let the hosts hand back all claims and end; a second call does nothing."""
         self._gateway.stop()
-        # The local host stops first, because it would otherwise take the lead that Ray's coordinator gives up.
+        # The local host is the first to stop: otherwise it would take the lead that Ray's coordinator gives up.
         for host in self._hosts:
             host.stop()
         self._exporting.stop()
 
     def _tell_local(self) -> None:
-        """Tell the local keepers' host whether Ray's host is ready: when the local host starts, and at each change."""
+        """Inform the local keepers' host, at its start and at each change, whether Ray's host is ready."""
         if self._local is None or self._ray is None:
             return
         node_id = self._ray.ready_on
@@ -127,7 +127,7 @@ class RunningCluster:
         self._told = now
 
     def _tend_one(self, part: str, tend: Callable[[], None]) -> None:
-        """Maintain one part, or retry later: a lack of memory, disk or processes must not end other parts."""
+        """Call `tend`; a lack of memory, disk or processes in one part must not end the other parts."""
         if not self._faults[part].is_due:
             return
         try:

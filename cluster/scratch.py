@@ -1,7 +1,7 @@
-"""Temporary directories of our processes; the directories of a killed process are found and removed.
+"""Create temporary directories, and remove the directories of killed processes.
 
-Each directory has a locked file. The kernel releases the lock when the last process that holds the lock ends, also
-after a kill. So a directory with a free lock is abandoned. A directory without a lock file is never removed.
+Each directory has a locked file. The kernel releases the lock when the last process with the lock ends, also after a
+kill, so a directory with a free lock is abandoned. A directory without a lock file is never removed.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ class NoPlace(OSError):
 
 
 class Scratch:
-    """One directory; a child process that inherits `fileno` holds the directory, too."""
+    """One temporary directory; a child process that inherits `fileno` also has the lock."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class Scratch:
     def make(cls, kind: str, *, place: Path | None = None) -> Self:
         """Create a directory with `kind` in its name, in `place` or among temporary files; only its owner may enter it.
 
-        Directories with sockets stand in `short_place()`.
+        Directories with sockets are in `short_place()`.
 
         errors:  NoPlace  no directory can be made there
         """
@@ -53,7 +53,8 @@ class Scratch:
         new = path / f"{LOCK}.new"
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        new.rename(path / LOCK)  # renamed after locking, so that LOCK is never seen unlocked while we live
+        # renamed after locking, so that no process sees an unlocked LOCK while this process lives
+        new.rename(path / LOCK)
         return cls(path, lock)
 
     def fileno(self) -> int:
@@ -82,10 +83,10 @@ def short_place() -> Path:
 
 
 def remove_abandoned() -> list[Path]:
-    """Remove the directories of killed processes, and name them.
+    """Remove the directories of killed processes, and return their paths.
 
-    shape:   only directories of this user with our lock file, if its lock is free and no process names the
-             directory in its command line
+    shape:   directories of this user with our lock file; the lock is free, and no process names the directory in its
+    command line
     """
     removed = []
     for path in _found(f"{PREFIX}*-*"):
@@ -100,7 +101,10 @@ def remove_abandoned() -> list[Path]:
 
 @contextmanager
 def left_behind(kind: str) -> Iterator[list[Path]]:
-    """Lock a kind's directories without an owner for a block, and name them; a server may still run in one."""
+    """Lock the abandoned directories of a kind during a block, and yield their paths.
+
+    A server may run in such a directory.
+    """
     with ExitStack() as open_files:
         yield [path for path in _found(f"{PREFIX}{kind}-*") if _has_no_owner(path, open_files)]
 
@@ -115,7 +119,7 @@ def _found(names: str) -> list[Path]:
 
 
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
-    """Return whether a directory is abandoned; its lock is then ours until the files are closed."""
+    """Return whether a directory is abandoned; if so, this process has the lock until the files are closed."""
     # The children of a killed process may outlive the process: most for a moment, Postgres for long.
     return _has_no_owner(path, open_files) and not any(_names(process, path) for process in psutil.process_iter())
 

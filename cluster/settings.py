@@ -30,8 +30,8 @@ PREFIX = "SHARDCLOCK_"
 OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING", "HOST_APP"})
 # Variables of the HTTP API's client, client/shardclock/http/address.py.
 OF_CLIENT = frozenset({"API_KEY", "API_URL"})
-# One record for each package, by its field in `Settings`. A field that both `Settings` and a package's record have gets
-# the same value in both.
+# One record for each package, by its field in `Settings`. If a package's record repeats a field of `Settings`, both
+# have the same value.
 PARTS: Mapping[str, type[BaseModel]] = {
     "shard": ShardSettings,
     "worker": WorkerSettings,
@@ -51,11 +51,11 @@ RELATIONS = (
     ("statement_timeout_s", "delivery_lease_s", "or a statement outlives the lease it works under"),
     ("statement_timeout_s", "run_lease_s", "or a statement outlives the lease it works under"),
     ("statement_timeout_s", "silent_s", "or one delayed beat makes a living keeper count as dead"),
-    ("stalled_s", "start_s", "or an actor is given up before it is tried elsewhere"),
+    ("stalled_s", "start_s", "otherwise the coordinator gives up an actor before the start on another node"),
     ("fire_batch", "queue_max", "or no batch is ever full"),
-    ("claim_batch", "queue_max", "or there is never room to look ahead"),
+    ("claim_batch", "queue_max", "otherwise no scan can look ahead"),
     ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
-    ("forecast_s", "shards_ahead_s", "or a spike is there before it is seen"),
+    ("forecast_s", "shards_ahead_s", "otherwise a spike begins before the forecast shows it"),
     ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
     ("gateway_wait_s", "gateway_timeout_s", "or it waits longer for a connection than for an answer"),
 )
@@ -73,7 +73,7 @@ SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP
 
 
 class InvalidSettings(ValueError):
-    """Names the faults of the settings: one sentence for each fault, each sentence on a separate line."""
+    """The faults of the settings: one line with one sentence for each fault."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__("\n".join(faults))
@@ -81,7 +81,7 @@ class InvalidSettings(ValueError):
 
 
 def _default_data_dir() -> Path:
-    # If this process runs as root, the embedded server runs as another user, which can't read root's home.
+    # For root, a directory outside root's home: the embedded server runs as another user, which can't read root's home.
     if os.geteuid() != 0:
         with suppress(RuntimeError):  # a user without a name has no home, unless HOME names a directory
             return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
@@ -101,17 +101,19 @@ class Settings(BaseModel):
     )
     gateway: GatewaySettings = Field(default_factory=GatewaySettings, description="the settings of each gateway")
 
-    dsn: SecretStr | None = Field(None, description="the database; none, and no file: an embedded Postgres")
-    dsn_file: Path | None = Field(None, description="a file that holds it instead, read anew for each connection")
-    data_dir: Path = Field(default_factory=_default_data_dir, description="where the embedded Postgres keeps its data")
-    postgres_version: int = Field(18, description="of the embedded Postgres, when its data is first made: 16 or 18")
+    dsn: SecretStr | None = Field(None, description="the database; without dsn and dsn_file: an embedded Postgres")
+    dsn_file: Path | None = Field(None, description="a file with the DSN, which is read for each connection")
+    data_dir: Path = Field(default_factory=_default_data_dir, description="the data directory of the embedded Postgres")
+    postgres_version: int = Field(18, description="the version of a new embedded Postgres: 16 or 18")
     app: Annotated[str, written_as(*MODULES)] | None = Field(
         None, description="the modules that declare handlers, with commas between them"
     )
     python: str | None = Field(
         None, min_length=1, description="the Python of the processes of handlers and jobs; none: the Python of `up`"
     )
-    shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
+    shards: int | None = Field(
+        None, ge=1, le=SLOTS, description="the number at the start; default: the last number, at first 2"
+    )
     local: bool = Field(False, description="whether the keepers run as processes of this machine, without Ray")
     standby: bool = Field(True, description="whether local keepers stand by beside Shardclock's own Ray")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
@@ -122,7 +124,7 @@ class Settings(BaseModel):
         None, description="names this cluster on its database; none: drawn"
     )
     identity: Annotated[str, written_as(*LABEL)] | None = Field(
-        None, description="names the installation that a database belongs to; none: it has no name"
+        None, description="the name of the installation to which the database belongs; by default no name"
     )
     metrics_host: str = Field(
         "127.0.0.1", min_length=1, description="where the metrics are served: 0.0.0.0 is everywhere"
@@ -137,7 +139,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _compose(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Split the flat names into one record for each part."""
+        """Convert the flat names to one record for each package."""
         parts = {part: {name: given[name] for name in of.model_fields if name in given} for part, of in PARTS.items()}
         return given | parts
 
@@ -186,7 +188,7 @@ class Settings(BaseModel):
 
     @property
     def has_stand_by(self) -> bool:
-        """Return whether local keepers stand by for our own Ray, because the death of this Ray ends all its keepers."""
+        """Return whether local keepers stand by for our own Ray: the death of this Ray ends all its keepers."""
         return self.standby and not self.local and self.ray_address is None
 
     def named(self) -> dict[str, Any]:
@@ -204,7 +206,7 @@ SETTING_NAMES = tuple(Settings().named())
 
 
 def load_settings(**given: Any) -> Settings:
-    """Read the environment; values in `given` come from the command line and take precedence; None: not given.
+    """Read the environment; values in `given`, from the command line, have precedence; None: not given.
 
     errors:  InvalidSettings  names each option or variable at fault, its value and the rule
     """

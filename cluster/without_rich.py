@@ -4,9 +4,9 @@ import sys
 
 
 def load_structlog() -> None:
-    """Load structlog before any module does, without rich, which it would load for tracebacks in a terminal.
+    """Import structlog without rich, before any other module imports structlog.
 
-    A process then starts 30 ms sooner and needs 5 MB less.
+    Without rich (coloured tracebacks) a process starts 30 ms sooner and needs 5 MB less.
     """
     if "rich" in sys.modules:
         return

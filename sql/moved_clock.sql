@@ -1,15 +1,14 @@
--- Gives a test's database a clock that only the test moves. It runs before `migrate`, as a superuser,
--- and only `sql.clock.moved.install` sends it: docs/decisions/0052-a-clock-that-tests-move.md.
+-- Gives a test's database a clock that only the test moves. `sql.clock.moved.install` sends this script as a superuser,
+-- before `migrate`: docs/decisions/0052-a-clock-that-tests-move.md.
 --
--- Each database has its own catalog of functions. So this script renames the clock functions of this database alone,
--- and makes new functions with their names: each call of now() here, qualified or not, calls the new function. A dump
--- does not contain the new functions.
+-- Renames the clock functions in this database's own catalog, and creates new functions with their names, so that each
+-- call of now() in this database, qualified or not, calls the new function. A dump does not contain the new functions.
 
 create schema shardclock_clock;
 
--- Microseconds since 2000, as in a timestamptz. The clock is a sequence and not a table, because a claim reads the
--- clock in each of 840 slots, and a sequence is read without a plan and without a scan. Also, each session sees a new
--- time immediately, even within a transaction.
+-- Microseconds since 2000, as in a timestamptz. A sequence instead of a table, because a claim reads the clock 840
+-- times and a sequence needs no plan and no scan. Also, each session sees a new time immediately, even within a
+-- transaction.
 create sequence shardclock_clock.moment minvalue -9223372036854775807;
 
 alter function pg_catalog.now() rename to real_now;
@@ -30,10 +29,10 @@ end;
 -- Stable, like Postgres's own clocks: an index scan ends after the due rows only if its bound is stable.
 alter function pg_catalog.pg_sequence_last_value(regclass) stable;
 
--- Only the next function uses this cast. A timestamptz has the same eight bytes as a bigint.
+-- For the next function: a timestamptz has the same eight bytes as a bigint.
 create cast (bigint as timestamptz) without function;
 
--- The planner inlines this expression in place of now(): a call for each expression would cost more than the rest.
+-- The planner inlines this expression, because a call for each expression would be too slow.
 create function pg_catalog.now()
 returns timestamptz
 language sql

@@ -1,9 +1,10 @@
 -- The rights of six group roles, which all databases of a server share. An operator grants these roles to login roles.
 --
--- `shardclock migrate --roles` runs this script last; after that, each `shardclock migrate` runs it too. The script
--- makes the missing roles, makes shardclock_owner the owner of all objects, revokes all rights of all other roles, and
--- grants the rights below. Only the owner may use an object without a line here. A test requires a reason for each such
--- object. docs/operate/security.md shows the rights as a table; docs/decisions/0030-roles.md has the reasons.
+-- `shardclock migrate --roles` runs this script at its end, and so does each later `shardclock migrate`. The script
+-- creates the missing roles, makes shardclock_owner the owner of all objects, revokes all rights of other roles, and
+-- grants the rights below. Only the owner may use an object that this script does not name; a test requires a reason
+-- for each such object. docs/operate/security.md shows the rights as a table; docs/decisions/0030-roles.md has the
+-- reasons.
 
 do $$
 declare
@@ -78,10 +79,10 @@ begin
 end
 $$;
 
--- By default no other role can call a function that the owner makes later, until this script has a line for it.
+-- By default no other role can call a new function of the owner, before this script has a line for the function.
 alter default privileges for role shardclock_owner revoke execute on functions from public;
 
--- A role may have granted to others a right that an operator granted by hand: `cascade` revokes their rights as well.
+-- `cascade` also revokes rights that a role has granted to others.
 revoke all on schema shardclock
 from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
 revoke all on all tables in schema shardclock
@@ -129,7 +130,7 @@ end
 $$;
 
 grant usage on schema shardclock to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
--- Each program checks first whether the schema fits the program.
+-- Each program first checks the version of the schema.
 grant select on shardclock.migrations, shardclock.functions
 to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
 
@@ -159,7 +160,7 @@ to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
 -- Rights for scheduling. The verbs run with the caller's rights, so the caller also needs the functions that they call.
 grant update, delete on shardclock.timers to shardclock_scheduler;
--- A row with a period is not checked when it is inserted (the trigger check_new_timer): only shards insert the period.
+-- The trigger check_new_timer does not check a row with a period, so only shards may insert a period.
 do $$
 begin
     execute (
@@ -222,7 +223,7 @@ grant update on shardclock.tasks to shardclock_scheduler;
 grant insert on shardclock.task_acts to shardclock_scheduler;
 grant insert, update on shardclock.process_starts to shardclock_scheduler;
 grant insert on shardclock.business_keys to shardclock_scheduler;
--- Signals to instances are deliveries. Service tasks are deliveries too, which a program may claim and complete itself.
+-- Signals to instances and service tasks are deliveries; a program may claim and complete service tasks.
 grant insert, update, delete on shardclock.deliveries to shardclock_scheduler;
 grant execute on function
     shardclock.deploy_model, shardclock.delete_definition, shardclock.start_process, shardclock.cancel_instance,
@@ -248,8 +249,8 @@ grant execute on function
     shardclock.correlate_waiting, shardclock.send_signal, shardclock.find_definition, shardclock.lock_message, shardclock.cancel_start
 to shardclock_scheduler, shardclock_shard;
 
--- Bulk changes keep their progress. The columns `role` have their default, the login: a gateway continues only the
--- operations of its own login.
+-- The progress of bulk changes. The columns `role` always have their default, the login, so that a gateway continues
+-- only the operations of its own login.
 grant select on shardclock.operations, shardclock.operation_pages to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant insert (
     request_id, due_at, ended_at, state, matched, expected, left_out, changed, unchanged, by_operator, tenant_id, verb,
@@ -261,7 +262,7 @@ to shardclock_scheduler, shardclock_shard;
 grant insert (operation_id, page, tenant_id, keys), delete on shardclock.operation_pages
 to shardclock_scheduler, shardclock_shard;
 
--- Operators' verbs leave a record in the audit. Only the owner may change the audit; operators may read it.
+-- Operators' verbs write audit records. Operators may read the audit, which only the owner may change.
 grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
 grant select on shardclock.audit to shardclock_shard;
 
@@ -282,12 +283,12 @@ grant execute on function
     shardclock.maintain_jobs, shardclock.has_no_start,
     shardclock.repair_job_waits, shardclock.waits_for_old_clock, shardclock.has_old_timer
 to shardclock_shard;
--- Only workers read secrets and headers, because they send the requests; readers and schedulers see the other columns.
+-- Only workers read secrets and headers, for the requests; readers and schedulers may read the other columns.
 grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)
 on shardclock.endpoints to shardclock_reader, shardclock_scheduler;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_shard;
 grant insert, update, delete on shardclock.endpoint_attempts to shardclock_shard;
--- `notify`; the shards write events, and the coordinator makes deliveries of them.
+-- `notify`; shards write events, and the coordinator converts events to deliveries.
 grant select, insert, update, delete on
     shardclock.event_subscriptions, shardclock.operator_events, shardclock.event_throttles
 to shardclock_shard;
@@ -319,7 +320,8 @@ to shardclock_shard, shardclock_scheduler;
 grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
 grant execute on function shardclock.reset_group to shardclock_shard;
 
--- `operate` changes the timers of jobs and processes with its caller's rights, so that the record names the caller.
+-- `operate` changes the timers of jobs and processes with the operator's own rights, so that the record names the
+-- operator.
 grant execute on function
     shardclock.change_system_timer, shardclock.end_of_pause, shardclock.pause_rows, shardclock.resume_rows, shardclock.missed_choice, shardclock.move_timers,
     shardclock.pending_key, shardclock.check_one_timer, shardclock.ended_as,
@@ -330,7 +332,7 @@ to shardclock_shard;
 grant usage on sequence shardclock.rescheduled_seq, shardclock.paused_seq
 to shardclock_shard;
 
--- The rules of a row are checked with the rights of the role that writes the row.
+-- The trigger that checks a row has the rights of the role that writes the row.
 grant execute on function
     shardclock.broken_rule, shardclock.reserved_rule, shardclock.is_reserved_name, shardclock.reserved,
     shardclock.named_target, shardclock.out_of_range, shardclock.stale_period, shardclock.unknown_target,
@@ -338,18 +340,18 @@ grant execute on function
 to shardclock_shard, shardclock_scheduler;
 -- The verbs with a reason.
 grant execute on function shardclock.checked_text to shardclock_shard, shardclock_scheduler;
--- A role that writes a timer may find that the sequence of keys was set back.
+-- For a role that writes a timer and finds that the sequence of keys was set back.
 grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
--- A role may ask whether a timer with a given key exists, even if row-level security hides the timer's row.
+-- A role may check whether a timer with a given key exists, even if row-level security hides the timer's row.
 grant execute on function shardclock.is_key_used to shardclock_scheduler;
 grant select on shardclock.logged_keys to shardclock_scheduler;
 
--- Rights to read the log in a group, without delete: a group's position protects the log's unread records.
+-- Rights to read the log in a group; no right to delete, because a group's position protects unread records.
 grant select on shardclock.command_log to shardclock_consumer;
 grant select on sequence shardclock.position_seq to shardclock_consumer;
 grant execute on function shardclock.log_horizon, shardclock.read_log, shardclock.read_log_page to shardclock_consumer;
 grant select, insert on shardclock.consumers, shardclock.records_aside to shardclock_consumer;
--- There is no right to update the key's columns: a renamed group would lose its position, like a deleted group.
+-- No right to update the key's columns, because a renamed group would lose its position like a deleted group.
 grant update (
     position, worked_at, lease, leased_by, leased_until, leased_for, leased_records, attempts, failures, error,
     failed_at, not_before
@@ -358,8 +360,8 @@ on shardclock.consumers to shardclock_consumer;
 grant update (set_aside_at, attempts, error) on shardclock.records_aside to shardclock_consumer;
 grant execute on function shardclock.open_group to shardclock_consumer;
 
--- Rights to serve the HTTP API. The gateway schedules timers for its callers, as a scheduler does for itself. So the
--- gateway has a scheduler's rights, and the rights that only the API needs. It may read API keys, but can't make keys.
+-- Rights to serve the HTTP API. The gateway has a scheduler's rights, because it schedules timers for its callers, and
+-- rights that only the API needs. The gateway may read API keys, but can't create keys.
 do $$
 declare
     given record;
@@ -402,12 +404,12 @@ grant delete on shardclock.operations to shardclock_gateway;
 grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
 grant execute on function shardclock.reset_group to shardclock_gateway;
 grant insert, update, delete on shardclock.tenants to shardclock_gateway;
--- A change of limits deletes the stored result of the last count.
+-- A change of limits deletes the stored count.
 grant select (tenant_id, resource), update (had_quota) on shardclock.tenant_usage to shardclock_gateway;
--- Operators' keys: `scale`, `ramp`, `hold` and `release`, which moves the sequence.
+-- For API keys with the scope operate: `scale`, `ramp`, `hold`, and `release`, which sets the sequence.
 grant update on shardclock.coordination, shardclock.scale, shardclock.identity to shardclock_gateway;
 grant update on sequence shardclock.position_seq to shardclock_gateway;
--- The API's callers change their deliveries, dead letters and endpoints.
+-- Callers of the API change their deliveries, dead letters and endpoints.
 grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
 grant insert, delete on shardclock.dead_letters to shardclock_gateway;
 -- Discarding a start deletes its business key, too.
@@ -428,18 +430,16 @@ grant execute on function
 to shardclock_gateway;
 
 -- The policies of row-level security. The gateway's role sees and changes only the rows of the tenants that its session
--- serves, even if a statement lacks the filter. A gateway's session always sets its tenants, so a session without
--- tenants is not a gateway's session, even if its login has the gateway's role. Any other role with the right to read a
--- table sees all its rows, and no policy applies to the owner of the tables: docs/decisions/0056-row-level-security.md.
--- The subquery makes Postgres read the setting only once for each statement.
+-- serves, even if a statement lacks the filter. A gateway's session always sets its tenants; a session without tenants
+-- sees all rows, even if its login has the gateway's role. All other roles see all rows of the tables that they may
+-- read, and no policy applies to the owner: docs/decisions/0056-row-level-security.md. The subquery makes Postgres read
+-- the setting once for each statement.
 --
--- The script makes the policies only if the database has the setting, by `alter database … set shardclock.wall =
--- 'on'`. If a login has both the gateway's role and the shards' role, each of its statements evaluates the policies,
--- and some statements then read far more rows. `off` removes the policies; without the setting, as after a restore,
--- they stay.
+-- The script makes the policies only if the database has the setting, by `alter database … set shardclock.wall = 'on'`.
+-- The policies slow down some statements of a login that also has the shards' role. `off` removes the policies; without
+-- the setting, as after a restore, existing policies stay.
 --
--- A change of a policy needs an exclusive lock on its table: add a step for the change, because a step locks all
--- tables.
+-- Change a policy in a migration step, which locks all tables: the change needs an exclusive lock.
 do $$
 declare
     everyone constant text :=
@@ -462,7 +462,7 @@ begin
                 ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own),
                 ('business_keys', own), ('tasks', own), ('operations', own), ('operation_pages', own),
                 ('instance_steps', of_instance), ('incidents', of_instance), ('task_acts', of_instance),
-                -- These tables contain records and runs of any tenant.
+                -- These tables have rows of all tenants.
                 ('records_aside', everyone), ('job_runs', everyone)
         ) as r (table_name, rule)
         cross join lateral (select 'shardclock.' || r.table_name as name) t
@@ -474,7 +474,7 @@ begin
         ) as p (policy, kind, role, rule)
         where current_setting('shardclock.wall', true) = 'on'
     loop
-        -- Postgres stores a policy's expression in another form, so the comment keeps the text here for the comparison.
+        -- The policy's comment has the text for the comparison, because Postgres stores the expression in another form.
         continue when exists (
             select from pg_catalog.pg_policy y
             where y.polrelid = held.id and y.polname = held.policy and obj_description(y.oid, 'pg_policy') = held.rule

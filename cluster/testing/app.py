@@ -17,7 +17,7 @@ from shardclock_server.workers.handler import HandlerSpec
 
 @dataclass(frozen=True, slots=True)
 class AppHere:
-    """The handlers and jobs of an app, as the app declares them and in the form that a worker uses."""
+    """The handlers and jobs of an app, both as declared and as a worker uses them."""
 
     handlers: dict[str, Handler]
     jobs: dict[str, Job]
@@ -65,7 +65,7 @@ class AppHere:
 
     @property
     def unpaced_specs(self) -> list[HandlerSpec]:
-        """Return the handlers without their rates: while the clock is stopped, a rate would allow only one call."""
+        """Return the handlers without their rates: with a stopped clock, a rate would allow a single call."""
         return [replace(it, policy=replace(it.policy, rate_per_s=None)) for it in self.specs]
 
     @property

@@ -1,6 +1,6 @@
-"""A database for each test: a copy of a migrated template, in a Postgres that lives as long as this process.
+"""Lend each test a database: a copy of a migrated template, in a Postgres of this process.
 
-Making the log's daily partitions takes longer than the copy, so each day on which a test begins has a template.
+Each day on which a test begins has its own template, because the log's daily partitions are slow to create.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from shardclock_server.sql.session import Session
 
 KIND, DATA = "testing", "data"  # the kind of the directories, and the data directory in each of them
 TEMPLATE = "template_of_tests"
-DAYS_MAX = 20  # the limit of templates, of 8 MiB each; a test of another day makes the log's partitions itself
+DAYS_MAX = 20  # the limit of templates, of 8 MiB each; a test on a further day creates the log's partitions itself
 TIMEOUT_S = 60.0  # a copy waits for two checkpoints, on a machine that may be busy with other tests
 
 
@@ -105,11 +105,11 @@ class Databases:
 
 
 def stop_abandoned() -> None:
-    """Stop the servers of processes that were killed, and remove their files, because no other process does."""
+    """Stop the servers of killed processes, and remove their files."""
     with left_behind(KIND) as paths:
         for path in paths:
             if EmbeddedPostgres.at(path / DATA).is_running():
-                EmbeddedPostgres.start(path / DATA).close()  # its last user stops it
+                EmbeddedPostgres.start(path / DATA).close()  # the last user's close stops the server
     remove_abandoned()
 
 

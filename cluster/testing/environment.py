@@ -1,4 +1,4 @@
-"""Name the open test cluster in the environment, where handlers and clients without a URL look for their cluster."""
+"""Name the open test cluster in the environment, for handlers and clients without a URL."""
 
 import os
 import threading
@@ -19,8 +19,8 @@ _before: dict[str, str] = {}  # the variables before the first open cluster
 def named_in_environment(dsn: str, url: str) -> Iterator[None]:
     """Name a test cluster in this process's environment during a block.
 
-    The environment belongs to the whole process. So while several test clusters are open, the variables name none of
-    them, and have a text that each client refuses: a call must not reach another test's cluster or a live one.
+    The process has one environment. While several test clusters are open, the variables have a text that each client
+    refuses, so that no call reaches another test's cluster or a live cluster.
     """
     mine = {DSN: dsn, API_URL: url}
     with _lock:

@@ -1,4 +1,4 @@
-"""The shard, the worker and the engine of a cluster in a test, which keep all slots and act in explicit steps."""
+"""The shard, the worker and the engine of a test cluster, which have all slots and act in explicit steps."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ from shardclock_server.workers.in_process import InProcessHandler, InProcessRun
 from shardclock_server.workers.settings import WorkerSettings
 from shardclock_server.workers.stepped import SteppedWorker
 
-# The database belongs to this installation. So a cluster that connects to this database by mistake is on hold there:
+# The database belongs to this installation, so that another cluster that connects by mistake is on hold:
 # docs/decisions/0016-a-copy-does-not-fire.md.
 IDENTITY = "shardclock.testing"
 JOB, LOG = "job:", "log"  # the prefix of the targets of jobs, and the target that calls nothing
@@ -56,7 +56,7 @@ class Keepers:
             await self.worker.step()
 
     async def finish(self) -> None:
-        """Wait for the unfinished calls of a step that was broken off."""
+        """Wait for the unfinished calls of a cancelled step."""
         await self.worker.finish()
 
 

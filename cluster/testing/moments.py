@@ -1,4 +1,4 @@
-"""Choose the next moment of the clock, and decide when the rounds of one moment are given up (pure)."""
+"""Choose the next moment of the clock, and limit the rounds of work at one moment (pure)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ PAUSE_S = 0.01  # the time before a round for timers that the last round could n
 
 
 class EndlessMoment(Exception):
-    """A firing schedules another timer for the same moment, again and again; the message names the timer."""
+    """Each firing schedules another timer for the same moment, without end; the message names the timer."""
 
 
 class StuckTimer(Exception):

@@ -27,7 +27,7 @@ class AdvanceProgress:
         self._next_s = self._began_s + FIRST_S
 
     def tell(self, now: datetime) -> None:
-        """Count a moment with due work, and log the clock's position if the pause between two logs is over."""
+        """Count a moment with due work; log the clock's position at most every few seconds."""
         self.moments += 1
         now_s = self.clock()
         if now_s < self._next_s:

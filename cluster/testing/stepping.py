@@ -27,7 +27,7 @@ from shardclock_server.sql.session import Session, StatementRefused
 if TYPE_CHECKING:
     from shardclock import AsyncClient
 
-# `ensure_log_partitions` makes the log's days for a week. Each call is slow, and afterwards Postgres plans all
+# `ensure_log_partitions` creates the log's partitions for a week. A call is slow, and makes Postgres plan all
 # statements again.
 LOG_DAYS_AHEAD = 7
 FOUND_MAX = 10_000
@@ -38,7 +38,7 @@ NO_HTTPX2 = "sc.client needs httpx2, which is not installed; install it: pip ins
 class SteppedCluster:
     """One cluster, with a clock that only `advance` moves.
 
-    `dsn` is the cluster's database, `url` its HTTP API; `webhooks` are the webhooks that would have been sent.
+    `dsn` is the cluster's database, `url` its HTTP API; `webhooks` are recorded instead of sent.
     """
 
     def __init__(self, session: Session, keepers: Keepers, *, dsn: str, url: str, now: datetime) -> None:
@@ -56,7 +56,7 @@ class SteppedCluster:
 
         errors:  ImportError  httpx2 is not installed; the message says how to install it
         """
-        __tracebackhide__ = True  # pytest then shows the test's line and the message alone
+        __tracebackhide__ = True  # pytest then shows the test's line and the message, without this frame
         if find_spec("httpx2") is None:  # a test in SQL alone needs no httpx2
             raise ImportError(NO_HTTPX2)
         from shardclock import AsyncClient
@@ -65,7 +65,7 @@ class SteppedCluster:
 
     @property
     def webhooks(self) -> Sequence[Webhook]:
-        """Return the webhooks that would have been sent, in their order."""
+        """Return the webhooks in the order in which a worker would have sent them."""
         return self._keepers.book.webhooks
 
     def now(self) -> datetime:
@@ -75,8 +75,8 @@ class SteppedCluster:
     async def advance(self, by: str | timedelta | None = None, *, to: datetime | None = None) -> datetime:
         """Move the clock by a length of time or to a moment, execute all work that is due by then; return the moment.
 
-        The clock goes from one moment with due work to the next. At each moment timers fire, handlers are called and
-        jobs are run. Timers that these calls schedule for the same moment fire as well, until no work is due.
+        At each moment with due work, timers fire, handlers are called and jobs are run, until no work is due at this
+        moment.
 
         errors:  ValueError     not exactly one of `by` and `to` is given, or the moment lies in the past
                  InvalidTimer   the length can't be read
@@ -157,12 +157,12 @@ class SteppedCluster:
 async def cluster(
     app: str = "", *, jobs: str | Collection[str] | None = None, now: datetime | None = None, seed: int = 0
 ) -> AsyncIterator[SteppedCluster]:
-    """Run a cluster during a block, with the handlers and jobs of an app, from a moment on.
+    """Run a cluster during a block, with the handlers and jobs of an app; the clock begins at `now`.
 
-    `app` is written as for `shardclock up --app`: one or more of package.module or package.module:function.
-    `jobs` chooses jobs of the app by names or patterns, for example "report.*"; None chooses all jobs, () no job.
-    While only this cluster is open in the process, SHARDCLOCK_DSN and SHARDCLOCK_API_URL name its database and API.
-    Without `now` the clock begins at the present moment. Pauses before further attempts are drawn from `seed`.
+    `app` is written as for `shardclock up --app`: one or more of package.module or package.module:function. `jobs`
+    chooses jobs of the app by names or patterns, for example "report.*"; None chooses all jobs, () no job. While only
+    this cluster is open in the process, SHARDCLOCK_DSN and SHARDCLOCK_API_URL name its database and API. Without `now`
+    the clock begins at the present moment. Random pauses before retries depend on `seed`.
 
     errors:  InvalidHandler, InvalidJob  the app can't be used
              TypeError              `now` is not a datetime

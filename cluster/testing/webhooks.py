@@ -1,4 +1,4 @@
-"""Webhooks of a test: recorded instead of sent to their endpoints."""
+"""Record a test's webhooks instead of sending them."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ ACCEPTED = 204
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One webhook: the URL to which it would have gone, its id (the same in each attempt), and its body."""
+    """One recorded webhook: the endpoint's URL, its id (the same in each attempt), and its body."""
 
     url: str
     tenant_id: str

@@ -1,4 +1,4 @@
--- Fires overdue timers, and leases timers that become due within the horizon, in one scan.
+-- Fires overdue timers and leases the timers that become due within the horizon, in one scan of the index.
 --
 -- in:    :holder bigint, :horizon interval, :lease interval, :batch integer,
 --        :scope text: 'own' and 'ahead' scan the holder's slots; 'sweep' scans every slot,

@@ -1,5 +1,4 @@
--- Takes the timers of the holder's slots with the latest due dates, so that a backlog of older timers does not delay
--- them.
+-- Claims the overdue timers with the latest due dates, so that a backlog of older timers does not delay these timers.
 --
 -- in:    :holder bigint, :horizon interval, :lease interval, :batch integer,
 --        :floor interval or null: skip timers that are overdue by more than this,
@@ -35,11 +34,13 @@ due as materialized (
             greatest(1, :batch::integer * me.part_count / 840) as share,
             greatest(coalesce(:now::timestamptz, now()) - :floor::interval, '-infinity') as since
         from generate_series(me.part, 839, me.part_count) as s (slot)
-        -- A batch that is smaller than the number of slots must not always come from the same slots.
+        -- The order of the slots is random: a batch that is smaller than the number of slots must not always come from
+        -- the same slots.
         order by case when :batch < 840 then random() end
     ) s
     cross join lateral (
-        -- The rows are few, so a lock before the delete costs little: docs/decisions/0021-no-lock-before-a-delete.md.
+        -- A lock before the delete costs little, because the rows are few:
+        -- docs/decisions/0021-no-lock-before-a-delete.md.
         select t.timer_key, t.due_date
         from shardclock.timers t
         -- include: free_and_due.sql

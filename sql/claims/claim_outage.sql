@@ -1,4 +1,4 @@
--- Takes the timers that an outage left in the holder's slots, with a fair share for the timers of each tenant.
+-- Claims timers that became overdue in an outage, in the holder's slots, an equal number for each tenant.
 --
 -- in:    :holder bigint, :horizon interval (if negative, timers that are overdue by less are not taken), :lease
 --        interval, :batch integer, :floor interval: each tenant's share has only timers that are overdue by more than
@@ -33,8 +33,8 @@
 with recursive
 -- include: claiming_shard.sql
 tenant (tenant_id, oldest, number) as (
-    -- One probe for each tenant, and at most 200 tenants in a scan; the next scan begins after the last tenant of this
-    -- scan.
+    -- Probes the index once for each tenant, at most 200 tenants in a scan. The next scan begins after the last tenant
+    -- of this scan.
     (
         select t.tenant_id, t.due_date, 1
         from me
@@ -45,8 +45,8 @@ tenant (tenant_id, oldest, number) as (
             order by t.tenant_id, t.due_date
             limit 1
         ) t
-        -- A scan with a window (:recent) reads no tenants, because each tenant's scan would read the rows that have
-        -- fired.
+        -- With a window (:recent) the statement reads no tenants, because the scan of each tenant would read the fired
+        -- rows again.
         where :recent::interval is null
     )
     union all
@@ -67,7 +67,8 @@ behind as materialized (
     where t.oldest <= coalesce(:now::timestamptz, now()) - :floor::interval
 ),
 scan as materialized (
-    -- One share for each tenant with overdue timers, and one share for the oldest timers of the slots, of any tenant.
+    -- Each tenant with overdue timers gets an equal part of the batch; the oldest timers of the slots, of any tenant,
+    -- get another part.
     select
         greatest(1, :batch / (1 + (select count(*) from behind)))::integer as timers,
         null::timestamptz as since, false as is_sweep,

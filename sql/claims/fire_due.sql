@@ -1,4 +1,4 @@
--- Fires leased timers: deletes each from `timers`, appends its record, writes its delivery and the next occurrence.
+-- Fires leased timers: deletes the rows of the timers, and writes their log records, deliveries and next occurrences.
 --
 -- in:    :holder bigint, :timer_keys bigint[] (each once), then one array for each field of these timers:
 --        :versions xid[] (the row version that was claimed),
@@ -22,8 +22,7 @@
 --        between the reading and the delete
 -- index: timers_pkey, two probes for each row, three if the row is locked first; holders_pkey, one for each worker
 with patience as materialized (
-    -- This setting bounds only the lock waits of this statement: Postgres evaluates the setting before it locks any
-    -- row.
+    -- Limits the lock waits of this statement: Postgres evaluates this expression before it locks any row.
     select set_config('lock_timeout', '100ms', true)
 ),
 mine as materialized (
@@ -42,15 +41,15 @@ mine as materialized (
     )
     cross join patience
     cross join lateral (
-        -- A transaction that locks a row writes its number into the row's xmax, and the number stays there after the
-        -- transaction's end.
+        -- A row's xmax is the number of the last transaction that locked the row, even after the end of this
+        -- transaction.
         select t.timer_key, t.xmax <> '0' as needs_lock
         from shardclock.timers t
         where t.timer_key = s.timer_key
             and t.claimed_by = :holder
             and t.xmin = s.version
             and (t.due_date <= coalesce(:now::timestamptz, now())) is true
-        -- A key has one row. Without the limit, the planner might choose a join that first reads all timers.
+        -- The limit makes the planner probe the key instead of a join that reads all timers; a key has one row.
         limit 1
     ) t
 ),
@@ -66,12 +65,11 @@ locked as materialized (
     where mine.needs_lock
 ),
 fired as (
-    -- The fence must be a condition of the delete itself: a check in the read above would let a zombie's firing pass.
-    -- The fence has two parts: the row version that was claimed (docs/decisions/0036-the-fence-is-a-row-version.md),
-    -- and the holder. After a failover to a replica that was behind, a new transaction may have the number of an
-    -- earlier transaction, so the version alone is not enough. These conditions fit no index and no join, because the
-    -- keys are an array and "is true" follows the other conditions. So the planner can only probe the key, with any
-    -- estimate of the table's size (docs/decisions/0005-queue-plans.md).
+    -- The fence must be a condition of the delete: with a check in the read above, a holder that has lost the lease
+    -- could fire. The fence compares the row's version (docs/decisions/0036-the-fence-is-a-row-version.md) and the
+    -- holder. The version is not enough: after a failover to a replica that was behind, a new transaction may have the
+    -- number of an earlier transaction. The array of keys and "is true" leave the planner one plan, a probe of the key
+    -- (docs/decisions/0005-queue-plans.md).
     delete from shardclock.timers t
     where t.timer_key = any (
             array(
@@ -81,7 +79,7 @@ fired as (
             )
         )
         and t.claimed_by = :holder
-        -- The values are compared as text: Postgres can't compare rows that contain an xid.
+        -- Compare the values as text, because Postgres can't compare rows that contain an xid.
         and (
             (t.timer_key, t.xmin::text) in (
                 select s.timer_key, s.version::text

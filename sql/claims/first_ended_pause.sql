@@ -1,4 +1,4 @@
--- Finds the timer that end_pauses, with a limit of one, resumes next.
+-- Finds the timer with the earliest ended pause, which end_pauses will resume first.
 --
 -- in:    :without bigint[]
 -- out:   timer_key bigint; no row if no pause has ended, or if all these rows are locked

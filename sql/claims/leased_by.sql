@@ -1,4 +1,4 @@
--- Reads which timers of its own slots a holder leases, after the answer to one of the holder's claims was lost.
+-- Reads the timers that a holder has leased in its slots, after the answer to one of the holder's claims was lost.
 --
 -- in:    :holder bigint, :horizon interval, :lease interval: timers that have been due for longer than this are left
 --        out

@@ -1,4 +1,4 @@
--- Notifies shards that a timer is due now, because it was scheduled, moved, resumed or run on request.
+-- Notifies shards that a client has made a timer due now: scheduled, moved, resumed or run it.
 --
 -- in:    nothing
 -- out:   sent boolean

@@ -1,4 +1,4 @@
--- Pauses a leased timer that can't be fired, with the reason in the log, until a client repairs it.
+-- Pauses a leased timer that can't be fired, until a client repairs the timer; the log has the reason.
 --
 -- in:    :holder bigint, :timer_key bigint, :version xid (of the row that was claimed), :why text
 -- out:   timer_key bigint; no row if the timer is locked or has changed, or if the holder's claim has ended
@@ -14,7 +14,7 @@ paused as (
     where t.timer_key = (select unlocked.timer_key from unlocked) and t.claimed_by = :holder and t.xmin = :version
     returning t.*
 ),
--- This is not a trigger, because a trigger on timers would slow down each firing.
+-- Write the event for operators here, because a trigger on timers would slow down each firing.
 noted as (
     insert into shardclock.operator_events (tenant_id, kind, subject, sentence, detail)
     select

@@ -1,4 +1,4 @@
--- Plans schedules that have no date yet: writes the first due date of each, and ends its lease.
+-- Writes the first due dates of schedules without a due date, and ends the leases of these schedules.
 --
 -- in:    :holder bigint, :timer_keys bigint[] (each once), :versions xid[] (of the rows that were claimed), then one
 --        array for each column: :zones text[], :due_dates timestamptz[], :anchors timestamptz[],
@@ -12,10 +12,10 @@ with unlocked as materialized (
     for update of t skip locked
 )
 update shardclock.timers t
--- The rule's text is unchanged, because a repeated call is recognized by this text
+-- The rule's text stays unchanged: a client's repeated call is recognized by this text
 -- (docs/decisions/0033-on-conflict.md).
 set zone = s.zone,
-    -- A run on request that is older than the plan fires first, as after run_timers.
+    -- A run on request from before the plan fires first, as after run_timers.
     due_date = case when t.kept_due_date is null then s.due_date else t.due_date end,
     kept_due_date = case when t.kept_due_date is not null then s.due_date end,
     anchor = s.anchor,
@@ -30,7 +30,7 @@ from unnest(
 ) as s (timer_key, version, zone, due_date, anchor, anchor_occurrence, repetitions)
 where t.timer_key = any (array(select unlocked.timer_key from unlocked))
     and t.timer_key = s.timer_key
-    -- The fence, as in fire_due, requires that the row was not changed since its claim.
+    -- The fence, as in fire_due: the row must be unchanged since its claim.
     and t.claimed_by = :holder
     and t.xmin = s.version
 returning t.timer_key

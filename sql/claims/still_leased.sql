@@ -1,4 +1,4 @@
--- Reads which of these timers a holder still leases, and which transaction locks each row.
+-- Reads which of the given timers a holder has leased, and which transaction has locked each row.
 --
 -- in:    :holder bigint, :timer_keys bigint[]
 -- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text,

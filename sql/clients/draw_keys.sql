@@ -1,4 +1,5 @@
--- Draws timer_keys before the timers are written, so that a client can search these keys after an unknown outcome.
+-- Draws timer_keys before the insert of the timers, so that a client can search for these keys after an unknown
+-- outcome.
 --
 -- in:    :count integer, :tenants text: sets the tenants of the session, which saves a separate statement; null: the
 --        session's tenants stay
@@ -7,8 +8,8 @@
 -- locks: nothing
 -- index: none
 with durable as materialized (
-    -- A transaction without a write does not flush the WAL at its commit, even if it has an xid. The WAL record of the
-    -- sequence may belong to an open transaction: after a crash, the sequence would draw the same keys again.
+    -- Forces a flush of the WAL at the commit: the WAL record of the sequence may belong to an open transaction, and
+    -- after a crash the sequence would draw the same keys again.
     select
         pg_logical_emit_message(true, 'shardclock', '') as lsn,
         case when :tenants::text is not null then set_config('shardclock.tenants', :tenants, false) end as served

@@ -1,4 +1,4 @@
--- Finds a tenant's timers that a shard has paused because it could not fire them, the last one first.
+-- Finds a tenant's timers that a shard paused because it could not fire them, the last paused first.
 --
 -- in:    :tenant_id text, :with_jobs boolean: also timers of jobs and processes, :looked bigint: the limit of timers to
 --        read, those with the latest changes, :limit bigint
@@ -20,7 +20,7 @@ with paused as materialized (
 select p.timer_key, p.name, p.target, p.schedule, p.changed_at as paused_at, r.reason
 from paused p
 cross join lateral (
-    -- A client that resumes and pauses the timer again writes a later record without the field.
+    -- A later record without the field shows that a client has resumed and paused the timer again.
     select l.detail ->> 'refused' as reason
     from shardclock.command_log l
     where l.timer_key = p.timer_key and l.intent = 'PAUSED'

@@ -1,4 +1,4 @@
--- Finds the given timers that belong to jobs and processes; clients can't change them.
+-- Finds those of the given timers that belong to jobs or processes, which clients can't change.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint
@@ -7,5 +7,5 @@
 select t.timer_key
 from shardclock.timers t
 where t.timer_key = any (:timer_keys::bigint[])
-    -- This is an expression, not the column itself: with the column, the planner might read all timers of a target.
+    -- An expression instead of the column, so that the planner can't read all timers of a target.
     and shardclock.is_of_system(t.target) is true

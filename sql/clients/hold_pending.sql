@@ -1,4 +1,4 @@
--- Locks the pending timers of a batch, so that they can't end before this transaction ends.
+-- Locks the pending timers of a batch, so that none of these timers ends before this transaction.
 --
 -- in:    :timer_keys bigint[]
 -- out:   timer_key bigint

@@ -1,4 +1,4 @@
--- Reads the timers that have or had these keys, and says whether they are the timers that the caller sent.
+-- Reads the timers that have or had the given keys, and whether each equals the timer that the caller sent.
 --
 -- in:    :timer_keys bigint[], :drawn_at timestamptz: the moment of the draw, which is the created_at of the caller's
 --        timers. After the sequence of keys was set back, a key may be drawn a second time, for another timer; that
@@ -25,7 +25,8 @@ from (
     union all
     select
         l.timer_key, l.due_date, l.created_at, l.tenant_id, l.name,
-        -- The record of a timer's end has its last due date; other records only prove that a timer had the key.
+        -- The record of a timer's end has the timer's last due date; any other record proves only that a timer had the
+        -- key.
         case
             when l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip')
                 then 2

@@ -1,4 +1,4 @@
--- Limits each wait for a lock in the rest of the transaction.
+-- Limits each later wait for a lock in this transaction.
 --
 -- in:    :wait text: a length with its unit, such as 50ms
 -- out:   set_config text: the same length

@@ -1,4 +1,5 @@
--- Waits until no other attempt to write the same timers is running, and makes later attempts wait.
+-- Takes a lock for an attempt to write timers: waits for other attempts to write the same timers, and makes later
+-- attempts wait.
 --
 -- in:    :first_key bigint, the batch's first timer_key
 -- out:   nothing

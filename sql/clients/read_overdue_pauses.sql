@@ -1,4 +1,4 @@
--- Reads the paused schedules of clients that have fallen due, among the timers of the given keys.
+-- Reads those of the given timers that are clients' paused schedules with a due date in the past.
 --
 -- in:    :timer_keys bigint[]
 -- out:   due_date timestamptz, schedule text, zone text, kept_due_date timestamptz (of a schedule that is run now: the due

@@ -1,4 +1,4 @@
--- Reads the last hold of an operator that was in force at some time between two moments.
+-- Reads the last operator's hold that was in force between two moments.
 --
 -- in:    :since timestamptz, :until timestamptz
 -- out:   one row or none: why text, began_at timestamptz, ended_at timestamptz or null (the hold is still in force)

@@ -1,4 +1,4 @@
--- Schedules many timers under keys drawn before. A repeated call adds no timer twice.
+-- Schedules many timers with keys that were drawn earlier; a repeated call adds no timer twice.
 --
 -- in:    one array for each column; an array is empty if no timer has a value in the column: :timer_keys bigint[],
 --        :due_dates timestamptz[], :delays text[] (ISO 8601, from now, on the zone's calendar; for timers without a due
@@ -14,8 +14,8 @@ with drawn as materialized (
     select min(k.timer_key) as first, max(k.timer_key) as last from unnest(:timer_keys::bigint[]) as k (timer_key)
 ),
 logged as materialized (
-    -- Keys that were drawn together are close together. So one range scan reads each partition of the log for all keys.
-    -- With 30 days, a probe for each key in each partition would take longer than all other parts of the statement.
+    -- Keys of one draw are close together, so one range scan of each partition of the log finds all keys. A probe for
+    -- each key in each of 30 partitions would take longer than all other parts of the statement.
     select l.timer_key
     from drawn d
     cross join lateral (
@@ -23,7 +23,7 @@ logged as materialized (
     ) l
     where d.last - d.first < 100000
     union all
-    -- If the sequence was advanced during the draw, the keys are far apart.
+    -- The keys may be far apart if another session advanced the sequence during the draw.
     select l.timer_key
     from drawn d
     cross join unnest(:timer_keys) as k (timer_key)
@@ -36,13 +36,13 @@ insert into shardclock.timers (
 )
 select
     s.timer_key,
-    -- The key and created_at together identify a timer, so the statement recognizes a timer of an earlier attempt.
+    -- The key and created_at identify a timer of an earlier attempt.
     :drawn_at::timestamptz,
     coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
     s.anchor, coalesce(s.anchor_occurrence, 0), coalesce(s.repetitions, 1),
-    -- A plain timer has no value in columns that only a schedule needs.
+    -- The columns of schedules are null in a plain timer.
     case when s.schedule is not null then s.missed end,
-    -- A schedule outlives its first timer_key: it is cancelled by its name.
+    -- A schedule needs a name to be cancelled, because its timer_key changes at each firing.
     coalesce(s.name, case when s.schedule is not null then 'schedule-' || s.timer_key end),
     s.schedule, s.tenant_id, s.payload,
     case when shardclock.reserved('target', s.target) is null then s.target else shardclock.target_of_client(s.target)
@@ -58,10 +58,10 @@ from unnest(
     timer_key, due_date, delay, schedule, anchor, anchor_occurrence, repetitions, missed, name, tenant_id, payload,
     target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, number
 )
--- An earlier attempt may have been committed, and its timers may have fired since.
+-- An earlier attempt may have committed, and the timers may have fired since then.
 where not exists (select from logged l where l.timer_key = s.timer_key)
--- If two timers in the batch have the same name, the statement writes the first. All batches write names in this order:
--- so two batches with common names wait for each other, and don't deadlock.
+-- If two timers of the batch have the same name, the statement writes the first. The order by name prevents deadlocks
+-- between batches with common names.
 order by s.tenant_id collate "C", s.name collate "C", s.number
 on conflict do nothing
 returning timer_key, due_date

@@ -1,4 +1,4 @@
--- Reads the given holders, and all other holders that were alive at a moment.
+-- Reads the given holders, and all holders that were alive at a moment.
 --
 -- in:    :holders bigint[], :moment timestamptz
 -- out:   holder bigint, actor_name text, host text, pid integer, alive boolean (at that moment)

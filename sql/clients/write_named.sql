@@ -1,5 +1,5 @@
--- Writes timers with names that may be taken: on_conflict decides whether the statement leaves out a timer, or replaces
--- the pending timer of that name.
+-- Writes timers with names. If a pending timer has the name, on_conflict decides: skip the new timer, or replace the
+-- pending timer.
 --
 -- in:    as schedule_timers, also with empty arrays: :timer_keys bigint[], :due_dates timestamptz[], :delays text[],
 --        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
@@ -47,7 +47,7 @@ from (
         target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, on_conflict, number
     )
     order by s.tenant_id collate "C", s.name collate "C", s.number
-    -- `offset 0` makes Postgres sort the rows first, and call write_timer once for each.
+    -- `offset 0` makes Postgres sort the rows before it calls write_timer for each row.
     offset 0
 ) s
 cross join lateral shardclock.write_timer(s.wanted, s.on_conflict, redraws => false) w

@@ -42,8 +42,8 @@ with first as materialized (
         )
         union all
         (
-            -- A claimed delivery is free when its lease ends. A job begins no run until its pause after the last run
-            -- ends.
+            -- A claimed delivery is due again when its lease ends. A job begins no run during the pause after its last
+            -- run.
             select
                 greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1,
                 null::integer

@@ -1,5 +1,4 @@
--- Assigns parts of the slots to holders, and suspends or resumes holders. The statement makes all changes or none; it
--- makes none if the caller's term is over.
+-- Assigns ranges of slots to holders, and suspends or resumes holders. Changes nothing if the caller's term is over.
 --
 -- in:    :leader bigint, :term bigint, :holders bigint[], :parts integer[] (null: none),
 --        :suspended boolean[] (true: other shards may take the holder's claims), :part_count integer

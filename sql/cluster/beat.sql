@@ -18,20 +18,18 @@ with living as materialized (
 ),
 beaten as (
     update shardclock.beats b
-    -- The written time is later than the last beat's time even if the clock was set back, because only the newest beat
-    -- counts.
+    -- The new beat's time is always later than the last beat's time, even after the clock was set back, because readers
+    -- use the newest time.
     set seen_at = greatest(now(), b.seen_at + interval '1 microsecond'), held = :held
     where exists (select from living)
         and b.holder = :holder
-        -- This is ">=" and not "=", because an earlier beat with a lost answer may have written a newer row while this
-        -- beat waited.
+        -- ">=" instead of "=": an earlier beat without an answer may have written a newer row while this beat waited.
         and b.seen_at >= (
             select n.seen_at from shardclock.beats n where n.holder = :holder order by n.seen_at desc limit 1
         )
     returning b.holder
 )
--- The holder's own row shows whether the holder has ended. A beat that wrote nothing does not prove that the holder has
--- ended.
+-- Read the holder's row to find out whether the holder has ended: a beat may also write nothing for another reason.
 select
     clock_timestamp() as server_time, l.part, l.part_count, l.hold_reason,
     array(

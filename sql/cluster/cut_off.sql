@@ -1,5 +1,5 @@
--- Ends the database sessions in which these holders work, because a frozen process would keep its rows locked. The
--- sessions of heartbeats and notifications stay.
+-- Terminates the working sessions of the given holders, because a frozen process may have locked rows. The sessions of
+-- heartbeats and notifications stay.
 --
 -- in:    :holders bigint[]
 -- out:   pid integer of each session that was ended; a session stays if its commit waits for a synchronous standby
@@ -15,7 +15,8 @@ with theirs as materialized (
         and split_part(a.application_name, ' ', 4) = any (
             array(select lpad(to_hex(h.holder), 16, '0') from unnest(:holders::bigint[]) as h (holder))
         )
-        -- A commit that waits for a standby would stop waiting: docs/decisions/0027-a-commit-that-waits.md.
+        -- Skips sessions in a commit: a termination would end the commit's wait for a standby
+        -- (docs/decisions/0027-a-commit-that-waits.md).
         and a.wait_event is distinct from 'SyncRep'
 )
 select t.pid from theirs t where pg_terminate_backend(t.pid)

@@ -29,6 +29,6 @@ from old
 where h.holder = old.holder
 returning
     h.holder, old.held,
-    -- A suspended holder may have sent a beat since its claims became free.
+    -- A suspended holder may have sent a beat after other holders could claim its rows.
     greatest(0, extract(epoch from coalesce(old.suspended_at, clock_timestamp()) - old.seen_at))::double precision
         as silent_s

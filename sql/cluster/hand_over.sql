@@ -1,4 +1,5 @@
--- Gives the lead to another cluster: until the lease ends, only that cluster's coordinator can take it.
+-- Gives the lead to another cluster: for the duration of the lease, only the coordinator of that cluster can take the
+-- lead.
 --
 -- in:    :cluster_id text, :node_id text (only a coordinator of this node can take the lead) or null: any node,
 --        :lease interval, :from_cluster text (only this cluster loses the lead) or null: any cluster

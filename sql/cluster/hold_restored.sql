@@ -1,5 +1,5 @@
--- Puts a restored database on hold for all clusters, in the transaction that restores it. On its own server and in its
--- own database it is no copy, so nothing else would keep a waiting cluster from firing. An earlier hold stays.
+-- Puts a restored database on hold for all clusters, in the transaction that restores it. A restore into the original
+-- database does not count as a copy, so without this hold a waiting cluster would fire. An earlier hold stays.
 --
 -- in:    nothing
 -- out:   nothing

@@ -12,23 +12,22 @@
 -- index: leadership_pkey, newest first
 with taken as (
     update shardclock.leadership c
-    -- The time is later than the last renewal's time even if the clock was set back, because only the newest row
-    -- counts.
+    -- The new time is always later than the last renewal's time, even after the clock was set back, because readers use
+    -- the newest time.
     set renewed_at = greatest(clock_timestamp(), c.renewed_at + interval '1 microsecond'),
         term = case when c.leader = :leader then c.term else c.term + 1 end,
         leader = :leader,
         cluster_id = :cluster_id,
         node_id = :node_id,
         lease_until = clock_timestamp() + :lease
-    -- This is ">=" and not "=": of two concurrent calls, the second call waits for the first, and Postgres checks all
-    -- conditions below on the row that the first call wrote. If that row is the coordinator's own renewal, with a lost
-    -- answer, the coordinator still leads.
+    -- ">=" instead of "=": the later of two concurrent calls waits, and Postgres checks the conditions below on the row
+    -- of the earlier call. If this row is the coordinator's own renewal without an answer, the coordinator leads.
     where c.renewed_at >= (select n.renewed_at from shardclock.leadership n order by n.renewed_at desc limit 1)
-        -- A cluster on another installation's database must not take the slots from the cluster that fires. During an
-        -- operator's hold a coordinator leads, so that shards and workers are ready when the hold ends.
+        -- A cluster of another installation must not take the slots from the cluster that fires. During an operator's
+        -- hold a coordinator may lead, so that shards and workers are ready when the hold ends.
         and shardclock.foreign_reason(:identity::text) is null
-        -- A coordinator of a lost Ray cluster may run again after the lead was given to the next Ray cluster, which has
-        -- the same name.
+        -- A coordinator of a lost Ray cluster may wake up after the next Ray cluster, which has the same name, got the
+        -- lead.
         and (
             c.cluster_id is distinct from :cluster_id
             or c.node_id is null
@@ -39,10 +38,10 @@ with taken as (
             c.leader = :leader
             or (c.lease_until is null and :patience::interval = interval '0')
             or coalesce(c.lease_until, c.renewed_at) <= clock_timestamp() - :patience::interval
-                -- A lease that ends this late was taken before the clock was set back. The bound is at least a minute,
-                -- because a lead that was handed over has a lease of another length.
+                -- A lease with such a late end is from before the clock was set back. The bound is at least a minute,
+                -- because the lease of a handed-over lead has another duration.
             or c.lease_until > clock_timestamp() + greatest(2 * :lease::interval, interval '1 minute')
-            -- The lead was handed over to this cluster, or a new coordinator takes over from its cluster's last leader.
+            -- An operator gave the lead to this cluster, or the last leader was an earlier coordinator of this cluster.
             or ((c.leader is null or :fresh) and c.cluster_id = :cluster_id)
         )
     returning true as leads, c.term, c.leader, c.cluster_id, c.node_id
@@ -51,8 +50,7 @@ known as (
     select leads, term, leader, cluster_id, node_id from taken
     union all
     (
-        -- If the database belongs to another installation now, its former leader no longer leads, so there is no
-        -- leader.
+        -- If another installation owns the database now, the former leader does not lead.
         select false, c.term, nullif(c.leader, :leader), c.cluster_id, c.node_id
         from shardclock.leadership c
         where not exists (select from taken)

@@ -1,4 +1,5 @@
--- Reads whether the current role has the rights of a gateway. Only a gateway and the owner may write the probed table.
+-- Reads whether the current role has the rights of a gateway: whether it may write a table that only gateways and the
+-- owner may write.
 --
 -- in:    nothing
 -- out:   role text (the current role), may boolean (null: the schema or the table is missing), has_group boolean

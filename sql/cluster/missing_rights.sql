@@ -1,4 +1,4 @@
--- Lists the rights that `shardclock up` needs and the current role lacks, as the grants that would give them.
+-- Lists the rights that `shardclock up` needs and the current role lacks, as GRANT statements.
 --
 -- in:    nothing
 -- out:   one row for each missing right; no row if the schema does not exist: role text (the current role),

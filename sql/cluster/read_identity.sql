@@ -1,4 +1,4 @@
--- Reads the installation to which this database belongs, and the reason if a cluster must not fire on it.
+-- Reads which installation owns this database, and why a cluster must not fire, if so.
 --
 -- in:    :identity text: the installation that the cluster is configured for, or ''
 -- out:   one row: name text or null (no name), origin text or null (no cluster has run on the database), here text (the

@@ -1,4 +1,4 @@
--- Reads the cluster that leads, or to which the lead was just given.
+-- Reads the cluster that leads or that has just got the lead.
 --
 -- in:    nothing
 -- out:   cluster_id text, term bigint; no row if no cluster leads

@@ -1,5 +1,5 @@
--- Records a new incarnation of a keeper, without slots yet. If the database has no owner, the keeper's installation
--- becomes its owner.
+-- Registers a keeper as a new holder without slots. If the database has no owner, the keeper's installation becomes the
+-- owner.
 --
 -- in:    :holder bigint, :role text, :cluster_id text, :actor_name text, :node_id text, :host text, :pid integer,
 --        :identity text: the installation that the actor is configured for, or '', :targets text[]: the targets

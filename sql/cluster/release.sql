@@ -1,5 +1,5 @@
--- Ends an operator's hold, and makes the installation the database's owner, unless another installation owns the
--- database and has a living cluster.
+-- Ends an operator's hold and makes the caller's installation the owner of the database. Refuses this if another owner
+-- has a living cluster.
 --
 -- in:    :identity text: the installation, or '' for one without a name
 -- out:   one row: name text or null, origin text; no row if the database was not released
@@ -14,7 +14,7 @@ with released as (
     from (
         select
             shardclock.foreign_reason(:identity) is null
-            -- Without an identity the caller ends the hold and leaves the owner unchanged.
+            -- A call without an identity leaves the owner unchanged.
             or (:identity = '' and o.held_why is not null and o.origin = shardclock.origin()) as is_ours
         from shardclock.identity o
         where o.singleton
@@ -31,8 +31,7 @@ recorded as (
     select greatest(max(c.position), (select max(l.position) from shardclock.command_log l)) as position
     from shardclock.consumers c
 ),
--- Logical replication copies rows but no sequences: without this step, the next positions would be below the copied
--- records.
+-- Moves the sequence beyond the copied records, because logical replication copies rows but no sequences.
 gone_on as (
     select setval('shardclock.position_seq', r.position)
     from recorded r

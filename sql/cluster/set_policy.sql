@@ -1,4 +1,4 @@
--- Sets a role's policy: the leading coordinator follows the forecast between two numbers of keepers.
+-- Sets a role's policy: two bounds between which the number of keepers follows the forecast.
 --
 -- in:    :role text, :wanted_min integer, :wanted_max integer and :target_per_s integer, or null: the value stays
 -- out:   one row: wanted integer, wanted_min integer and wanted_max integer (nulls: no policy), target_per_s integer

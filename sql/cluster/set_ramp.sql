@@ -1,4 +1,4 @@
--- Sets the number of timers left by an outage that are fired in a second; each claim reads this number.
+-- Sets how many overdue timers of an outage fire in a second; each claim reads this rate.
 --
 -- in:    :ramp_per_s integer or null: no limit
 -- out:   one row: ramp_per_s integer, before integer

@@ -1,4 +1,4 @@
--- Claims due deliveries, with a fair share for every target and tenant.
+-- Claims due deliveries, about equally many for each target and each tenant.
 --
 -- in:    :holder bigint, :lease interval, :batch integer,
 --        :targets text[]: the targets that the caller can call,
@@ -30,12 +30,12 @@ with recursive me as materialized (
     where h.holder = :holder::bigint
         and h.ended_at is null
         and h.part is not null
-        -- Nothing is delivered from a copy: docs/decisions/0016-a-copy-does-not-fire.md. During an operator's hold only
-        -- events for operators are delivered.
+        -- Workers deliver nothing from a copy (docs/decisions/0016-a-copy-does-not-fire.md), and during an operator's
+        -- hold only events for operators.
         and (hold.reason is null or shardclock.foreign_reason(h.identity) is null)
 ),
 ended as materialized (
-    -- A suspended worker may still be running: its claims are free only when their leases end.
+    -- A suspended worker may be running, so its claims are valid until their leases end.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
 ),
 lane (target, tenant_id, soonest, number) as (
@@ -112,8 +112,8 @@ share as materialized (
 ),
 due as materialized (
     select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
-    -- Handlers come first, because they have few lanes. Otherwise hundreds of endpoints, each with a claimed oldest
-    -- delivery, might come before them and fill the limit.
+    -- Read the few lanes of handlers first: hundreds of endpoints with a claimed oldest delivery could otherwise fill
+    -- the limit.
     from (select * from open_lane o where o.places > 0 order by o.target like 'webhook:%', o.soonest) o
     cross join share
     cross join me
@@ -122,9 +122,9 @@ due as materialized (
         from shardclock.deliveries d
         where d.target = o.target
             and d.tenant_id = o.tenant_id
-            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop after the due rows.
+            -- Never clock_timestamp() here: with a volatile function, the index scan would not stop after the due rows.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
-            -- Earlier rows are claimed, or settled and still in the index: docs/decisions/0040-deliveries.md.
+            -- Skip earlier rows of the index, which are claimed or deleted: docs/decisions/0040-deliveries.md.
             and (d.next_attempt_at, d.timer_key + 0) > (o.behind_at, o.behind_key)
             and d.slot % me.part_count = me.part
             and shardclock.is_free(
@@ -138,8 +138,7 @@ due as materialized (
     limit :batch
 ),
 claimed as (
-    -- An array instead of a join: with any estimate of the table's size, the planner can only probe the key
-    -- (docs/decisions/0005-queue-plans.md).
+    -- An array instead of a join, so that the planner must probe the key (docs/decisions/0005-queue-plans.md).
     update shardclock.deliveries d
     set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease,
         claims = d.claims + 1
@@ -160,7 +159,7 @@ claimed as (
     order by c.next_attempt_at, c.timer_key
 )
 union all
--- The scan's six columns have a separate row: in each row of a delivery, they would cost a quarter of its time.
+-- A separate row for the scan's six columns, which would make each row of a delivery a quarter slower.
 select
     null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
     clock_timestamp(),
@@ -171,7 +170,7 @@ select
         or exists (
             select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
         )
-        -- A lane was not read if other tenants got all places of its target.
+        -- A lane is unread if other tenants got all places of the target.
         or exists (
             select
             from open_lane o

@@ -37,7 +37,7 @@ select
             limit :letters_max::integer
         ) d
     ) as dead_letters,
-    -- Not min() and max(): with a plan from an empty table, these might read the index of all dead letters by death.
+    -- No min() and max(): a plan from an empty table could then read the index of all dead letters by time of death.
     (
         select d.died_at
         from shardclock.dead_letters d

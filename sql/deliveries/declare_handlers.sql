@@ -1,4 +1,4 @@
--- Declares the handlers of an app: writes new and changed handlers, and withdraws missing handlers.
+-- Declares the handlers of an app: writes new and changed handlers, and marks missing handlers as withdrawn.
 --
 -- in:    one array for each field of the handlers: :targets text[] (each once), :references text[], :policies jsonb[];
 --        :withdraw boolean: false leaves missing handlers unchanged

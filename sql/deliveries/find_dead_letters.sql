@@ -1,4 +1,4 @@
--- Finds dead letters, one page at a time; the delivery that was given up last comes first.
+-- Finds dead letters, one page at a time, the last given-up delivery first.
 --
 -- in:    :timer_key bigint or null, :target text or null, :tenant_id text or null, :died_before timestamptz or null,
 --        :reason_line text or null: the first line of the reason; the last row of the previous page, nulls for the first page: :after_at timestamptz, :after_key bigint;
@@ -9,7 +9,7 @@
 -- locks: nothing
 -- index: dead_letters_pkey, dead_letters_by_target, or the whole table, which operators should keep small
 with found as (
-    -- This part reads no JSON, because Postgres would otherwise write and sort the JSON of all dead letters as text.
+    -- Read no JSON before the sort, because Postgres would convert and sort the JSON of all dead letters.
     select d.*
     from shardclock.dead_letters d
     where (:timer_key::bigint is null or d.timer_key = :timer_key)

@@ -1,4 +1,4 @@
--- Finds the delivery of a timer that has fired, open or given up. The log has the end of all other deliveries.
+-- Finds the open or given-up delivery of a fired timer. The ends of other deliveries are in the log.
 --
 -- in:    :timer_key bigint
 -- out:   one row or none: timer_key bigint, target text, tenant_id text, name text, state text (WAITING, IN_HAND or

@@ -12,7 +12,7 @@
 --        for each target
 select
     t.target, t.kind, t.tenant_id, t.closed_at, t.closed_why,
-    -- Many tenants may have a webhook of one name: each tenant's webhook is a separate lane in the index.
+    -- Each tenant's webhook is a separate lane of the index, even if many tenants use the same name.
     case
         when t.counted_tenant_id is null
             then (

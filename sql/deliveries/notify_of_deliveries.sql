@@ -1,5 +1,5 @@
--- Notifies workers of new deliveries if there is a handler, a job or an endpoint; the notification shows whether a
--- start of a job is among the deliveries. Notifies engines if a signal is due.
+-- Notifies workers of new deliveries if any handler, job or endpoint exists. The notification says whether a start of a
+-- job is among the deliveries. Notifies engines if a signal is due.
 --
 -- in:    nothing
 -- out:   sent boolean for each channel; no row if there are no handlers, jobs and endpoints, and no signal is due

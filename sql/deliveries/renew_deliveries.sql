@@ -1,4 +1,4 @@
--- Renews the leases of a worker's claimed deliveries; leaves out locked rows.
+-- Renews the leases of a worker's deliveries, without locked rows.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :claims integer[] (as they were claimed), :lease interval,
 --        :now timestamptz or null
@@ -27,8 +27,7 @@ renewed as (
 select r.timer_key, r.claims, false as is_locked
 from renewed r
 union all
--- The result may include a delivery that another worker claimed at this moment. The next call no longer returns this
--- delivery.
+-- The result may include a delivery that another worker is claiming; the next call does not return this delivery.
 select d.timer_key, d.claims, true
 from shardclock.deliveries d
 where d.timer_key = any (

@@ -1,5 +1,5 @@
--- Settles attempts: a delivery that has ended is deleted and recorded; a delivery with a failed attempt waits for its
--- next attempt. The end of a service task's delivery becomes a signal to its instance.
+-- Settles attempts: deletes and records ended deliveries, and sets the next attempt of failed ones. The end of a
+-- service task's delivery becomes a signal to the instance.
 --
 -- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each field of these
 --        deliveries:
@@ -23,11 +23,11 @@
 --        it did not settle
 --        row that it did not settle
 with patience as materialized (
-    -- This setting bounds the lock waits of this statement alone: Postgres evaluates it before it locks any row.
+    -- Limits the lock waits of this statement: Postgres evaluates this expression before it locks any row.
     select set_config('lock_timeout', '100ms', true)
 ),
 free as materialized (
-    -- Few calls need this lock, and the other calls don't take it: each lock costs time and write-ahead log
+    -- Lock only if the caller asks for it: a lock costs time and write-ahead log
     -- (docs/decisions/0021-no-lock-before-a-delete.md).
     select d.timer_key
     from shardclock.deliveries d
@@ -58,7 +58,7 @@ gone as (
 ended as materialized (
     select
         g.*, a.intent, a.reason, a.result, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
-        -- Most attempts succeed without a result; this shorter expression makes their record.
+        -- A shorter expression for the most frequent record: a success without a result.
         case
             when a.reason is null and a.result is null
                 then jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms)
@@ -67,7 +67,7 @@ ended as materialized (
             ) || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end
         end as detail
     from gone g
-    -- The claim is compared too, because a worker may settle an older claim of the same delivery in the same call.
+    -- Also compare the claim, because one call may settle an older claim of the same delivery.
     join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
 ),
 recorded as (
@@ -93,11 +93,11 @@ buried as (
         shardclock.with_failure(e.failures, e.failed_attempts + 1, e.reason, :holder, coalesce(:now::timestamptz,
         now()))
     from ended e
-    -- A service task that is given up becomes an incident of its instance.
+    -- A given-up service task causes an incident of its instance.
     where e.intent = 'DEAD' and e.timer_type <> 'SERVICE_TASK'
 ),
 signaled as (
-    -- The delivery of a service task has ended: the signal lets its instance continue.
+    -- After the end of a service task's delivery, this signal lets the instance continue.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
         tenant_id, timer_type, target, target_element_id, payload
@@ -126,8 +126,8 @@ again as (
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null and a.is_free))
         and a.timer_key = d.timer_key
         and a.claims = d.claims
-        -- An older claim of the delivery may also be in this call; in that case the older claim failed, and this claim
-        -- ended the delivery.
+        -- If this call also has an older claim of the delivery, the older claim failed, and the newer claim ended the
+        -- delivery.
         and a.intent is null
         and d.claimed_by = :holder
     returning d.timer_key, d.claims

@@ -1,4 +1,4 @@
--- Counts the endpoints of a tenant, also the disabled.
+-- Counts the endpoints of a tenant, including disabled ones.
 --
 -- in:    :tenant_id text
 -- out:   endpoints bigint

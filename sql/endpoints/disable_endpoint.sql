@@ -1,4 +1,4 @@
--- Disables an enabled endpoint: nothing is sent to it, and no new timer may name it.
+-- Disables an enabled endpoint: workers send nothing to the endpoint, and no new timer may name it.
 --
 -- in:    :tenant_id text, :name text, :why text
 -- out:   disabled boolean: one row; no row if the endpoint does not exist, or is disabled already

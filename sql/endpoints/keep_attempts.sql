@@ -1,4 +1,4 @@
--- Keeps the last attempts of endpoints, and deletes the surplus of earlier calls; never waits for a lock.
+-- Stores the last attempts of endpoints, and deletes old attempts beyond the limit; never waits for a lock.
 --
 -- in:    arrays with a value for each attempt: :tenant_ids text[], :names text[] (of its endpoint), :timer_keys bigint[],
 --        :attempts integer[], :ages interval[] (the time since the attempt's end), :statuses integer[] (null: no

@@ -1,4 +1,4 @@
--- Blocks other transactions that add endpoints of the same tenant; readers don't wait.
+-- Blocks other transactions that add endpoints of the same tenant; does not block readers.
 --
 -- in:    :tenant_id text
 -- out:   nothing

@@ -1,4 +1,4 @@
--- Removes an endpoint and its kept attempts. Its open deliveries become dead letters.
+-- Removes an endpoint and its stored attempts. The endpoint's open deliveries become dead letters.
 --
 -- in:    :tenant_id text, :name text
 -- out:   removed boolean: one row; no row if the endpoint does not exist

@@ -1,4 +1,4 @@
--- Functions that a release removed or gave other arguments, each with the release that did it. `shardclock migrate` runs
--- this file before it makes functions, if the file has changed. A line looks like this:
+-- Drops functions that a release has removed or given other arguments. `shardclock migrate` runs this file, if the file
+-- has changed, before it creates functions. A line has this form:
 --
 -- drop function if exists shardclock.name(text, bigint); -- 0.2.0

@@ -1,4 +1,4 @@
--- Returns the leased timers, soonest first; then a row with the numbers of the scan and the handed-over deliveries.
+-- Returns the leased timers, soonest first, and a last row with the counts of the scan and the handed-over deliveries.
 (
     select
         null::timestamptz as server_time, null::bigint as fired, null::bigint as deliveries, null::text as lags,
@@ -10,7 +10,7 @@
     order by c.due_date
 )
 union all
--- The numbers have a separate row: in each row of a timer, they would double the cost of the row.
+-- A separate row, because the counts would double the cost of each timer's row.
 select
     clock_timestamp(), done.timers, done.deliveries,
     -- include: lags_as_json.sql

@@ -1,11 +1,10 @@
 -- Reads the claiming shard, and the holders with free claims.
 me as materialized (
-    -- Each claim reads the assignment here, so that no shard uses a stale assignment, and an ended holder gets no
-    -- timer.
+    -- Read the assignment in each claim, so that no shard uses an old assignment, and an ended holder gets no timer.
     select
         h.part, h.part_count,
-        -- The share is rounded up: otherwise a ramp lower than the number of shards would give each shard 0. A shard
-        -- without slots, for example of a stand-by cluster, gets no larger share than any other shard.
+        -- Round up each shard's share of the ramp: otherwise a ramp below the number of shards would be 0 for each
+        -- shard. Also count shards without slots, as of a stand-by cluster.
         case
             when c.ramp_per_s is not null then
                 ceil(
@@ -15,22 +14,22 @@ me as materialized (
                     )::numeric
                 )::integer
         end as ramp_per_s,
-        -- This setting bounds the lock waits of this statement alone: Postgres evaluates it before it locks any row.
+        -- Limits the lock waits of this statement: Postgres evaluates this expression before it locks any row.
         set_config('lock_timeout', '100ms', true) as patience
     from shardclock.holders h
     cross join shardclock.coordination c
     where h.holder = :holder::bigint
         and h.ended_at is null
-        -- No timer fires in a copy, nor in another installation's database:
-        -- docs/decisions/0016-a-copy-does-not-fire.md.
+        -- Without a row, a shard fires nothing: in a copy or in another installation's database
+        -- (docs/decisions/0016-a-copy-does-not-fire.md).
         and shardclock.hold_reason(h.identity) is null
 ),
 freed as materialized (
-    -- The holders with free claims. Each of the two selects reads a small index. One select with an "or" would read all
-    -- holders, including the holders that ended long ago.
+    -- The holders with free claims. Two selects, which read small indexes: one select with an "or" would read all
+    -- holders, including old ones.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
     union all
-    -- The claiming shard itself may be suspended. In this case it doesn't take its own claims, because it works again.
+    -- Exclude the claiming shard, which may be suspended but works again.
     select h.holder
     from shardclock.holders h
     where h.suspended_at is not null and h.ended_at is null and h.holder <> :holder

@@ -1,8 +1,7 @@
--- Writes the deliveries of the timers in `firing`, hands some deliveries over to workers, counts the timers, and
--- measures their lags. A handed-over delivery is written as a claim of a worker with a grant for the delivery's target
--- (docs/decisions/0083-a-firing-hands-its-delivery-over.md).
+-- Writes the deliveries of the timers in `firing`, counts the timers, and measures their lags. Claims deliveries for
+-- workers that have free places for the target (docs/decisions/0083-a-firing-hands-its-delivery-over.md).
 taker as materialized (
-    -- The worker's row is checked as in the worker's own claims: an ended or silent worker gets no delivery.
+    -- Check the worker's row, as in the worker's own claims, so that an ended or silent worker gets no delivery.
     select h.holder, h.part, h.part_count
     from shardclock.holders h
     where h.holder = any (:granted_by::bigint[])
@@ -17,7 +16,7 @@ granted as materialized (
     join taker t on t.holder = g.holder
 ),
 given as materialized (
-    -- While an assignment changes, two workers may keep the same slot: only one of them gets the delivery.
+    -- During a change of the assignment, two workers may have the same slot: choose one of them.
     select distinct on (n.timer_key) n.*
     from (
         select
@@ -50,7 +49,7 @@ delivering as (
         and f.timer_key not in (select g.timer_key from given g)
 ),
 done as materialized (
-    -- The clock is read after the delete of all timers; their records are written right after.
+    -- Read the clock after the delete of all timers, just before the insert of their records.
     select
         count(*) as timers,
         count(*) filter (where f.target <> 'log') as deliveries,
@@ -61,7 +60,8 @@ done as materialized (
     from firing f
 ),
 lags as materialized (
-    -- In a separate select, Postgres inlines the function; as a table expression, it would cost 0.3 µs for each row.
+    -- A separate select, in which Postgres inlines the function; a call as a table expression costs 0.3 µs for each
+    -- row.
     select
         shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,

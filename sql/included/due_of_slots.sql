@@ -1,11 +1,11 @@
--- Selects the rows that the claim takes: the oldest rows of each slot.
+-- Selects the rows to claim: the oldest rows of each slot.
 select n.timer_key, n.due_date, n.slot as place, n.share
 from seen n
 where n.slot <> all (array(select o.slot from seen o where o.touched))
 union all
 (
-    -- Leave out rows that other transactions have locked. The select reads only the slots in which a transaction may
-    -- have locked a row; a sweep reads all slots, because other shards claim rows there.
+    -- Exclude rows that other transactions have locked. Read only the slots with a possible lock; in a sweep all slots,
+    -- because other shards claim rows there.
     select d.timer_key, d.due_date, s.slot as place, s.share
     from slots s
     cross join lateral (

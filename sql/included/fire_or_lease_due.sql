@@ -1,9 +1,8 @@
 -- Fires or leases the rows of `due`.
 fired as (
-    -- No index fits the condition, because the keys are an array and "is true" follows the due date. So the planner can
-    -- only probe the key, with any estimate of the table's size (docs/decisions/0005-queue-plans.md). All conditions of
-    -- the read are repeated here, because a row may have changed since the read: only these conditions see its newest
-    -- version.
+    -- The array of keys and "is true" leave the planner one plan, a probe of the key
+    -- (docs/decisions/0005-queue-plans.md). Repeat all conditions of the read, because Postgres checks these conditions
+    -- on the newest version of a changed row.
     delete from shardclock.timers t
     where :fire_overdue::boolean
         and t.timer_key = any (array(select due.timer_key from due))
@@ -12,13 +11,13 @@ fired as (
             t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
             array(select freed.holder from freed)
         )
-        -- A lease that was taken after the read stays valid: its holder may have been suspended, and works again.
+        -- Don't take a row that was leased after the read, even if its holder was suspended before.
         and (
             t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
             and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
         ) is not true
-        -- A claim fires a schedule only if the row has its period: a shard computes the next occurrence of other rules.
-        -- A row with missed_once has no period.
+        -- A claim fires a schedule if the row has its period; for other rules the shard's fire loop computes the next
+        -- occurrence. A row with missed_once has no period.
         and (t.schedule is null or t.period_us is not null)
     returning t.*
 ),
@@ -46,7 +45,7 @@ claimed as (
             t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
             array(select freed.holder from freed)
         )
-        -- A lease that was taken after the read stays valid: its holder may have been suspended, and works again.
+        -- Don't take a row that was leased after the read, even if its holder was suspended before.
         and (
             t.claimed_until > coalesce(:now::timestamptz, now()) + :lease
             and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease

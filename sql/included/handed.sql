@@ -1,4 +1,4 @@
--- Returns the handed-over deliveries, each as the columns of a worker's claim and the worker.
+-- Returns the handed-over deliveries: the columns of a worker's claim, and the worker.
 (
     select
         array_agg(

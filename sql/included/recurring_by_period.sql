@@ -1,5 +1,5 @@
--- Computes the next occurrences of the schedules in `fired`. Their periods are fixed, so the statement adds whole
--- microseconds, with the same results as timers.schedule.following.
+-- Computes the next occurrences of the schedules in `fired`, which have fixed periods, in whole microseconds, with the
+-- same results as timers.schedule.following.
 select
     f.*, f.period_us as next_period_us,
     -- include: next_occurrence.sql
@@ -10,7 +10,7 @@ cross join lateral (
         l.last_number - f.occurrence + case when l.fires then 0 else 1 end as skipped,
         l.last_number + 1 as next_occurrence,
         case
-            -- A schedule ends with the year 9999 or with its last repetition. A skipped occurrence uses up no
+            -- A schedule ends with the year 9999 or with its last repetition; a skipped occurrence does not count as a
             -- repetition.
             when l.last_number + 1 - f.anchor_occurrence
                     <= (extract(epoch from '9999-12-31 23:59:59.999997+00' - f.anchor) * 1000000)::bigint / f.period_us
@@ -20,8 +20,8 @@ cross join lateral (
                         f.repetitions + l.last_number - f.occurrence + case when l.fires then 0 else 1 end, 2147483647
                     )
                 )
-            -- Postgres multiplies an interval as a floating-point number. So this product has hours and microseconds,
-            -- which a floating-point number represents exactly.
+            -- Multiply hours and microseconds separately: Postgres multiplies intervals as floating-point numbers,
+            -- which represent both products exactly.
             then f.anchor
                 + (l.last_number + 1 - f.anchor_occurrence) * f.period_us / 3600000000 * interval '1 hour'
                 + (l.last_number + 1 - f.anchor_occurrence) * f.period_us % 3600000000 * interval '1 microsecond'
@@ -50,7 +50,7 @@ cross join lateral (
                 f.missed = 'skip' and coalesce(:now, now()) - f.due_date > interval '60 s'
             ) is not true as fires
         ) p
-        -- With `offset 0` Postgres computes the value once for each row, and not once for each use.
+        -- `offset 0` makes Postgres compute the value once for each row instead of once for each use.
         offset 0
     ) l
 ) mine

@@ -1,4 +1,4 @@
--- Reads the slots of `scan`, each with its number of rows and the start of its scan; then reads the rows, without
+-- Reads the slots of `scan`, with the number of rows and the start of the scan of each slot, and then the rows, without
 -- locks.
 slots as materialized (
     select
@@ -16,7 +16,7 @@ slots as materialized (
         ) as since
     from scan
     cross join lateral generate_series(scan.first_slot, scan.last_slot, scan.step) as s (slot)
-    -- A batch smaller than the number of slots must not always come from the same slots.
+    -- A random order: a batch that is smaller than the number of slots must not always come from the same slots.
     order by case when scan.timers < 840 then random() end
 ),
 seen as materialized (
@@ -24,7 +24,8 @@ seen as materialized (
     select d.timer_key, d.due_date, d.touched, s.slot, s.share
     from slots s
     cross join lateral (
-        -- A transaction that locks a row leaves its number in the row's xmax, and the number stays after its end.
+        -- A row's xmax is the number of the last transaction that locked the row, even after the end of this
+        -- transaction.
         select t.timer_key, t.due_date, t.xmax <> '0' as touched
         from shardclock.timers t
         -- include: free_and_due.sql

@@ -1,4 +1,4 @@
--- Writes the new states of runs: RUNNING (the function is called), or TERMINATING (the run is to end).
+-- Writes the new states of runs: RUNNING (a process has called the function) or TERMINATING (the run has to end).
 --
 -- in:    :holder bigint, one array for each field of the runs: :jobs text[], :timer_keys bigint[], :claims integer[],
 --        :states text[], :reasons text[] (null: none)

@@ -1,5 +1,5 @@
--- Begins runs of jobs: claims their due deliveries and marks the jobs, before any function is called; drops starts that
--- must not run.
+-- Begins runs of jobs, before a worker calls their functions: claims the due deliveries, marks the jobs, and drops
+-- starts that must not run.
 --
 -- in:    :holder bigint, :lease interval, :read_limit integer (the limit of due starts to read), :places integer and
 --        :reserving integer (the limits of runs to begin: of jobs that reserve nothing, and of jobs that reserve
@@ -31,7 +31,7 @@ with me as materialized (
         and shardclock.hold_reason(h.identity) is null
 ),
 ended as materialized (
-    -- As in claim_deliveries: a suspended worker may still be running.
+    -- As in claim_deliveries, because a suspended worker may be running.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
 ),
 due as materialized (
@@ -40,15 +40,17 @@ due as materialized (
     cross join lateral (
         select
             d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date,
-            -- Only a start that the job's rule planned has the job's name. Starts on request and users' timers don't.
+            -- Only a start from the job's rule has the job's name; starts on request and users' timers have other
+            -- names.
             (d.name = d.target) is true as is_planned,
             d.claims > 0 as was_begun
         from shardclock.deliveries d
         where d.target like 'job:%'
-            -- Never clock_timestamp() here: it is volatile, so the index scan would not end after the due starts.
+            -- Never clock_timestamp() here: with a volatile function, the index scan would not stop after the due
+            -- starts.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.next_attempt_at >= coalesce(:after_at::timestamptz, '-infinity')
-            -- "is true" keeps the planner from an index in another order, with which it would read the starts of all
+            -- "is true" prevents the planner from an index with another order, in which it would read the starts of all
             -- jobs.
             and ((d.next_attempt_at, d.timer_key) > (:after_at, :after_key::bigint) or :after_at is null) is true
             and d.slot % me.part_count = me.part
@@ -62,7 +64,7 @@ due as materialized (
     ) d
 ),
 earlier as materialized (
-    -- For each job of these starts, the number of its earlier starts, up to 101: a queue is limited to 100 starts.
+    -- Count the earlier starts of each job, up to 101: a queue is limited to 100 starts.
     select j.target, j.tenant_id, e.starts
     from (select distinct due.target, due.tenant_id from due where :after_at is not null) j
     cross join lateral (
@@ -85,8 +87,8 @@ of_job as materialized (
         due.timer_key, due.target, due.tenant_id, due.next_attempt_at, due.due_date, due.is_planned, due.was_begun,
         j.name, j.priority, j.overlap, j.disabled_at, j.run_timer_key,
         j.run_claims, j.reserves, r.due_date as run_due_date,
-        -- A start that needs more than the caller's machine has waits for another worker, in the same way as during the
-        -- pause after a run. The policy may be any JSON; comparing a text with a number gives false.
+        -- A start that needs more than the caller's machine has waits for another worker, as a start waits during the
+        -- pause after a run. The policy may be any JSON; a comparison of a text with a number is false.
         j.not_before > coalesce(:now::timestamptz, now())
             -- A withdrawn job's start waits until an app declares the job again.
             or j.withdrawn_at is not null
@@ -106,7 +108,7 @@ of_job as materialized (
             jsonb_strip_nulls(j.policy) ?| array['num_cpus', 'num_gpus', 'memory_mib'] as reserves
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
-        -- A name has one row. Without the limit, the planner might choose a join that first reads all jobs.
+        -- The limit makes the planner probe the name instead of a join that reads all jobs; a name has one row.
         limit 1
     ) j on true
     left join lateral (
@@ -115,8 +117,8 @@ of_job as materialized (
     left join earlier e on e.target = due.target and e.tenant_id = due.tenant_id
 ),
 hundredth as materialized (
-    -- A queue keeps its first hundred starts by due date. These starts may not be the first in the index, because a
-    -- timer may fire late.
+    -- A queue has its first hundred starts by due date, which may not be the first in the index, because a timer may
+    -- fire late.
     select q.target, q.tenant_id, d.due_date, d.timer_key
     from (
         select distinct o.target, o.tenant_id
@@ -140,7 +142,7 @@ hundredth as materialized (
 judged as materialized (
     select
         o.*,
-        -- The delivery of a crashed run is free again, and its job is still marked.
+        -- A run has crashed if its delivery is free and its job has the mark of the run.
         o.run_timer_key is not distinct from o.timer_key as crashed,
         case
             when o.run_timer_key = o.timer_key then null
@@ -149,7 +151,7 @@ judged as materialized (
             when o.overlap = 'skip' and o.run_timer_key is not null and o.run_timer_key <> all (:ending::bigint[])
                 then 'skipped: another run was going'
             when o.overlap = 'skip' and o.is_planned and o.place > 1 then 'skipped: an earlier start was waiting'
-            -- Another worker may have begun a later start of its own slots. A retry is not a later start.
+            -- Another worker may have begun a later start in its own slots; a retry is no later start.
             when o.overlap = 'replace'
                 and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))
                 then 'skipped: a later start replaced it'
@@ -161,7 +163,7 @@ judged as materialized (
     left join hundredth h on h.target = o.target and h.tenant_id = o.tenant_id
 ),
 first_in_queue as materialized (
-    -- A queue keeps the order of its starts across the slots of all workers:
+    -- The starts of a queue have one order across the slots of all workers:
     -- docs/decisions/0075-queues-keep-their-order.md.
     select f.timer_key, q.name, q.reserves, q.priority, f.next_attempt_at
     from (
@@ -179,8 +181,8 @@ first_in_queue as materialized (
     -- No start overtakes an attempt that waits for its retry.
     where f.next_attempt_at <= coalesce(:now::timestamptz, now())
         and f.timer_key <> all (:running)
-        -- No start overtakes an earlier start of a timer that has not fired yet. A schedule without a plan has no start
-        -- yet. The limit makes the query a probe of the index instead of a join.
+        -- No start overtakes an earlier start whose timer has not fired. A schedule without a plan has no start. The
+        -- limit makes the query a probe of the index instead of a join.
         and (
             select t.timer_key
             from shardclock.timers t
@@ -195,7 +197,7 @@ first_in_queue as materialized (
 chosen as materialized (
     select
         c.timer_key, c.name, c.crashed, c.run_claims, c.reserves,
-        -- Each level of priority counts like five minutes of waiting, so that no start waits forever.
+        -- A level of priority counts as five minutes of waiting, so that no start waits for ever.
         row_number() over (
             order by c.next_attempt_at + c.priority * interval '5 minutes', c.timer_key
         ) as rank
@@ -215,7 +217,7 @@ chosen as materialized (
                     and case
                         when j.overlap = 'replace' then
                             j.age = j.waiting
-                            -- The later start may be after the page of starts that were read.
+                            -- The later start may be beyond the page of starts that this statement has read.
                             and not exists (
                                 select
                                 from me
@@ -232,9 +234,8 @@ chosen as materialized (
     ) c
 ),
 held as materialized (
-    -- Lock delivery and job, and check the newest version of each: after this part the statement has locked both rows
-    -- of a run, or neither row. Runs are locked one by one until all places are used, because a locked job uses no
-    -- place.
+    -- Lock the delivery and the job of each run, and check their newest versions. Lock runs one by one until all places
+    -- are used, because a run with a locked row uses no place.
     select r.*
     from (values (false, :places::integer), (true, :reserving::integer)) as kind (reserves, places)
     cross join lateral (
@@ -285,7 +286,7 @@ held as materialized (
     cross join lateral (
         select j.function, j.config, j.policy
         from shardclock.jobs j
-        -- This condition is checked on the newest version: a run that has ended since our snapshot has not crashed.
+        -- Check this on the newest version: a run that has ended since the snapshot has not crashed.
         where j.name = c.name and j.run_timer_key = c.timer_key and j.run_claims = c.run_claims
         for update of j skip locked
     ) j
@@ -302,8 +303,8 @@ marked as (
         cancel_why = null,
         last_start = clock_timestamp(),
         runs = j.runs + 1,
-        -- A crash is counted before the run begins, so that it counts even if the worker dies now. The end of the run
-        -- subtracts it.
+        -- Count a crash before the run begins, so that the count is right if the worker dies; the end of the run
+        -- subtracts the crash.
         crashes = j.crashes + 1,
         consecutive_crashes = j.consecutive_crashes + 1
     from held h
@@ -318,7 +319,7 @@ short as materialized (
         coalesce(bool_or(k.is_short) filter (where not k.reserves), false) as plain,
         coalesce(bool_or(k.is_short) filter (where k.reserves), false) as reserving
     from (
-        -- If a place was free and no run began, other transactions have locked the possible starts.
+        -- A free place without a new run: other transactions have locked the possible starts.
         select kind.reserves, c.starts > kind.places and (kind.places = 0 or h.runs > 0) as is_short
         from (values (false, :places), (true, :reserving)) as kind (reserves, places)
         cross join lateral (
@@ -358,12 +359,12 @@ kept as (
     select m.run_timer_key, m.run_claims, m.name, m.run_attempt, c.due_date, m.run_started_at, :holder
     from marked m
     join claimed c on c.timer_key = m.run_timer_key
-    -- After a failover two timers may have one key; the second one must not stop its job.
+    -- After a failover two timers may have one key, and the second timer must not stop its job.
     on conflict do nothing
 ),
 going as materialized (
-    -- A run that ends now may rely on this start as its next attempt, but the start is skipped here. The
-    -- transaction that ends the run has locked the job.
+    -- Skip the start only with a lock on the job: otherwise a run that ends now could rely on this start as its next
+    -- attempt.
     select j.name
     from shardclock.jobs j
     where j.name = any (array(select s.name from judged s where s.why_not = 'skipped: another run was going'))
@@ -386,7 +387,7 @@ unwanted as materialized (
 dropped as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select u.timer_key from unwanted u))
-        -- "is true" fits no index, so a plan that was made on an empty table also probes the key.
+        -- "is true" fits no index, so that a plan from an empty table also probes the key.
         and (d.next_attempt_at <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
@@ -428,7 +429,7 @@ outrun as materialized (
     from shardclock.jobs j
     where j.name = any (array(select l.name from later l))
         and j.state in ('STARTING', 'RUNNING')
-        -- The fence: the job's run is still the run that was judged.
+        -- The fence: the job's run must be the run that this statement has read.
         and (j.run_timer_key, j.run_claims) in (select l.run_timer_key, l.run_claims from later l)
     for update of j skip locked
 ),
@@ -467,7 +468,7 @@ select
     (select due.timer_key from due order by due.next_attempt_at desc, due.timer_key desc limit 1) as last_key,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
-    -- The rest of the lease is at most one lease, because the clock may have been set back since the lease was written.
+    -- At most the duration of one lease remains, even if the clock was set back since the lease was written.
     least(greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0'), :lease) as lease_left
 from short
 left join claimed c on true

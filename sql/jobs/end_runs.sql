@@ -41,7 +41,7 @@ locked as materialized (
     for update of j skip locked
 ),
 attempt as materialized (
-    -- If the worker put a cancelled run back before it got the cancellation, the run counts as cancelled.
+    -- A cancelled run that the worker released before it knew of the cancellation counts as cancelled.
     select
         g.job, g.timer_key, g.claims, g.run_claims, g.fails, g.delay, g.rest, g.duration_ms, g.traceback, g.result, g.log,
         g.progress, g.message, g.called,
@@ -52,7 +52,7 @@ attempt as materialized (
     cross join lateral (select (l.is_cancelled and g.outcome = 'INTERRUPTED') is true as is_so) unheard
 ),
 clock as materialized (
-    -- The clock is read once, after all rows are locked.
+    -- Read the clock once, after the locks of all rows.
     select coalesce(:now::timestamptz, clock_timestamp()) as at from (select count(*) from held, locked) l
 ),
 unmarked as (
@@ -92,7 +92,7 @@ unmarked as (
     cross join clock
     where j.name = any (array(select locked.name from locked))
         and j.name = a.job
-        -- The fence, on the row that is written: this run is still the job's run.
+        -- The fence, on the written row: the job's run must be this run.
         and j.run_timer_key = a.timer_key
         and j.run_claims = a.run_claims
     returning
@@ -105,19 +105,18 @@ decided as materialized (
         t.due_date as next_due,
         u.delay is null
             or not u.is_enabled
-            -- The start of a cancelled run ends with any outcome, because a client doesn't want the start any more.
+            -- A cancelled run has no next attempt, whatever its outcome is.
             or u.is_cancelled
-            -- If the next attempt would be later than the next start, that start replaces the attempt. Exception: a
-            -- start on request that did not fail becomes due again, because it may have another configuration; then
-            -- the job's overlap decides.
+            -- If the next start is earlier than the next attempt, the start replaces the attempt. Exception: a start on
+            -- request that did not fail is retried, because it may have another configuration; the job's overlap then
+            -- decides.
             or (t.is_planned and t.due_date <= u.last_finish + u.delay and (u.fails or u.is_own)) is true
-            -- The same rule applies if this end would plan the next start. A run that did not fail is repeated in any
-            -- case.
+            -- The same rule for a next start that this end plans. A run that did not fail is always repeated.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
             as is_over
     from unmarked u
     left join lateral (
-        -- A new rule has no due date until a shard plans it.
+        -- A new rule has no due date before a shard plans the schedule.
         select t.due_date, t.schedule is null or t.anchor_occurrence is not null as is_planned
         from shardclock.timers t
         where t.tenant_id = 'default' and t.name = 'job:' || u.name
@@ -134,7 +133,7 @@ again as (
         claimed_until = null,
         failed_attempts = d.failed_attempts + a.fails::integer,
         given_back = d.given_back + (not a.fails)::integer,
-        -- A run that was put back with no delay keeps its position in the queue.
+        -- A run that the worker released without a delay has its old position in the queue.
         next_attempt_at = case
             when a.fails or a.delay > interval '0' then e.last_finish + a.delay
             else d.next_attempt_at

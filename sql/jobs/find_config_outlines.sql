@@ -1,4 +1,4 @@
--- Reads the outlines (types) of the configurations that functions of jobs take, as the app declares them.
+-- Reads the outlines (types) of the configurations of jobs' functions, as the app declared them.
 --
 -- in:    :functions text[]
 -- out:   function text, outline text (JSON: client/shardclock/outline.py); a function has no row if no app has it, or

@@ -35,14 +35,14 @@ from shardclock.jobs j
 left join lateral (
     select
         t.timer_key, t.due_date, t.paused_due_date, t.resume_at,
-        -- Until a shard has planned a new rule, its due date is a placeholder.
+        -- The due date of a new rule is a placeholder before a shard plans the schedule.
         t.schedule is not null and t.anchor_occurrence is null as is_unplanned
     from shardclock.timers t
     where t.tenant_id = 'default' and t.name = 'job:' || j.name
     limit 1
 ) t on true
 left join lateral (
-    -- A timer that a shard could not fire was paused by the shard, with the reason in `refused`.
+    -- A shard pauses a timer that it can't fire, and writes the reason to `refused`.
     select l.recorded_at, coalesce(l.detail ->> 'reason', l.detail ->> 'refused') as why, l.detail ->> 'by' as paused_by
     from shardclock.command_log l
     where t.paused_due_date is not null and l.timer_key = t.timer_key and l.intent = 'PAUSED'

@@ -1,4 +1,4 @@
--- Finds the changes that the jobs of a file would make, and the refusals, without writing.
+-- Finds the changes and refusals that an import of a file of jobs would have; writes nothing.
 --
 -- in:    :specs jsonb[] (each an object in the form of shardclock.apply_job)
 -- out:   job text, refusal text or null, changes text[] ({added}, or the columns that would change; null: the job is

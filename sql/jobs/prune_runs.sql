@@ -1,5 +1,5 @@
--- Deletes the oldest ended runs of each job, its oldest skipped starts, and all rows of removed jobs. The log keeps the
--- records of deleted runs as long as all other records.
+-- Deletes the oldest ended runs and skipped starts of each job, and all rows of removed jobs. The log still has the
+-- records of deleted runs.
 --
 -- in:    :holder bigint; :keep bigint, the number of runs, and of skipped starts, that each job keeps;
 --        :limit bigint, the limit of rows to delete
@@ -46,7 +46,7 @@ old as materialized (
         where r.job = b.job
             and r.started_at <= b.started_at
             and (r.outcome is not distinct from 'SKIPPED') = b.is_skipped
-            -- A removed job's run without an end is deleted too, because no worker will end it.
+            -- Also delete a removed job's run without an end, because no worker will end this run.
             and (r.outcome is not null or b.is_removed)
         limit :limit::bigint
     ) o

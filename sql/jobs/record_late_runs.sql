@@ -1,4 +1,4 @@
--- Records the end of runs that were given up earlier. The jobs stay unchanged.
+-- Records the ends of runs that another worker has already recorded as crashed. The jobs stay unchanged.
 --
 -- in:    one array for each field of the runs: :timer_keys bigint[], :claims integer[], :outcomes text[]
 -- out:   timer_key bigint, claims integer, of each run that was given up and has now ended

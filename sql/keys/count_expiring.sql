@@ -1,5 +1,5 @@
--- Counts the live API keys that expire soon, unless another live key of the same name expires later. A key with a
--- lifetime of less than twice :within does not count, because it was made for a short use.
+-- Counts the live API keys that expire within :within, unless another live key of the same name expires later. Ignores
+-- keys with a lifetime of less than twice :within, which were made for a short use.
 --
 -- in:    :within text (ISO 8601): the time until the keys expire, :now timestamptz or null
 -- out:   one row: keys bigint

@@ -1,4 +1,4 @@
--- Finds the given sessions that have not ended, each with its API key or its person. A session ends with its key.
+-- Finds the given live sessions, with their API keys or persons. A session ends together with its key.
 --
 -- in:    :digests bytea[], :now timestamptz or null
 -- out:   digest bytea, issuer text or null: the session stands for a key, subject text or null, person text or null,

@@ -1,4 +1,4 @@
--- Deletes the sessions of the console that have ended by their age.
+-- Deletes the expired sessions of the console.
 --
 -- in:    :now timestamptz or null
 -- out:   digest bytea, one row for each deleted session

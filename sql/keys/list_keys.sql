@@ -1,4 +1,4 @@
--- Lists API keys, also ended keys, by tenant, name and age; the keys for all tenants come first.
+-- Lists API keys, including ended keys, by tenant, name and age; keys for all tenants come first.
 --
 -- in:    :tenant_id text or null: only this tenant's keys, :prefix text or null: only this key, :limit bigint
 -- out:   key_id bigint, tenant_id text or null: for all tenants, name text, prefix text, scopes text[],

@@ -1,4 +1,4 @@
--- Blocks other transactions that make, rotate or revoke API keys; readers don't wait.
+-- Blocks other transactions that make, rotate or revoke API keys; does not block readers.
 --
 -- in:    nothing
 -- out:   nothing

@@ -1,5 +1,4 @@
--- Makes an API key, unless its tenant has two live keys of this name already: one in use, and the next one in a
--- rotation.
+-- Makes an API key, unless the tenant already has two live keys of this name, as during a rotation.
 --
 -- in:    :tenant_id text or null: for all tenants, :name text, :prefix text, :digest bytea, :scopes text[],
 --        :lifetime text (ISO 8601) or null: it never expires, :now timestamptz or null

@@ -1,4 +1,4 @@
--- Makes a second API key with the tenant, name and scopes of a live key. The first key expires soon.
+-- Makes a second API key with the tenant, name and scopes of a live key, and lets the first key expire soon.
 --
 -- in:    :old_prefix text, :overlap text (ISO 8601): the time until the first key expires, :prefix text, :digest bytea,
 --        :lifetime text (ISO 8601) or null: the second key never expires, :now timestamptz or null

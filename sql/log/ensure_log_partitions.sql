@@ -1,4 +1,4 @@
--- Makes the command log's partitions for today and the week ahead, and for past days that had no partition.
+-- Creates the command log's partitions for today, the week ahead, and past days without a partition.
 --
 -- in:    nothing
 -- out:   made integer

@@ -11,7 +11,7 @@
 with log as materialized (
     select
         shardclock.log_horizon() as horizon,
-        -- Records of a dropped partition can't be read any more, so they don't count as lag.
+        -- Records of a dropped partition can't be read, so they don't count as lag.
         (select min(l.position) - 1 from shardclock.command_log l) as gone
 ),
 listed as materialized (

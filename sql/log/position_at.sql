@@ -1,4 +1,4 @@
--- Finds the position before the first record that was written at a moment or later.
+-- Finds the position before the first record that was written at or after a moment.
 --
 -- in:    :moment timestamptz, :horizon bigint (an earlier result of log_end; the returned position is not above it,
 --        because an open transaction may still add records of that moment, at positions below committed records)

@@ -1,4 +1,4 @@
--- Searches the records that ended their timers, after a position of the command log, in the way of read_log.
+-- Finds the records that ended timers, after a position of the command log; reads like read_log.
 --
 -- in:    :after bigint: the last position that was read, :page_size integer, :ends text[]: the intents that end any
 --        timer, :undelivered text[]: the targets of timers that end when they fire
@@ -8,6 +8,6 @@
 select
     l.timer_key, l.position, l.recorded_at,
     (l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]))
-    -- When a schedule catches up, SKIPPED records the occurrences that don't fire: it is not the timer's end.
+    -- Not each SKIPPED ends a timer: when a schedule catches up, SKIPPED records the occurrences that don't fire.
     and (l.intent <> 'SKIPPED' or l.detail ->> 'policy' is not distinct from 'skip') as is_end
 from shardclock.read_log(:after, :page_size, 0, 1, null) l

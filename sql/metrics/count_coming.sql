@@ -1,5 +1,5 @@
--- Counts the overdue timers and the timers of the next 30 minutes, by minute and target. A large number is estimated
--- from a sample of slots, as in count_due.
+-- Counts the overdue timers and the timers of the next 30 minutes, by minute and target; estimates a large number from
+-- a sample of slots, as count_due does.
 --
 -- in:    :tenant_id text or null: all tenants, :with_jobs boolean (false: leave out the timers of jobs),
 --        :now timestamptz or null
@@ -25,7 +25,7 @@ probe as materialized (
     where s.slot % 89 = 0
 ),
 sample as materialized (
-    -- The strides have the same reason as in count_due.
+    -- count_due explains the strides.
     select * from (
         values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
     ) as tier (probed, weight, stride, slots)

@@ -35,7 +35,7 @@ walked (target, number) as (
     ) d
     where w.number < 500
 ),
--- Handlers are listed here as well, because with many endpoints the stepwise search ends before it finds the handlers.
+-- List the handlers separately: with many endpoints, the stepwise search ends before the handlers.
 found (target) as (
     select h.target from handler h union select w.target from walked w
 ),

@@ -1,4 +1,4 @@
--- Counts the pending timers that are due between two edges each; estimates a large number from a sample of slots.
+-- Counts the pending timers in intervals of due dates; estimates a large number from a sample of slots.
 --
 -- in:    :edges interval[], ascending, counted from now, :now timestamptz or null,
 --        :recent interval or null: count only timers due after now - recent; null: count from the first edge,
@@ -48,8 +48,8 @@ probe as materialized (
 ),
 sample as materialized (
     -- Keys come from one sequence, so all slots have about the same number of timers. But a client that schedules
-    -- several timers together gives neighbouring keys different due dates. So the strides share no factor with 840.
-    -- Otherwise a sample could have only even slots, and so only every second kind of timer.
+    -- several timers at once gives neighbouring keys different due dates. So the strides share no factor with 840: a
+    -- sample of even slots, for example, could have only every second of these due dates.
     select * from (
         values (0, 1, 1, 840), (2000, 14, 13, 60), (20000, 84, 89, 10)
     ) as tier (probed, weight, stride, slots)

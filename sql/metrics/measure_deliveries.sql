@@ -1,4 +1,4 @@
--- Measures the due deliveries that no worker has claimed: of each handler, or of all endpoints together.
+-- Measures the due deliveries that no worker has claimed, for each handler, and for all endpoints together.
 --
 -- in:    :webhooks boolean: true: endpoints, and all other targets except handlers, jobs and processes; false:
 --        handlers. Handlers and endpoints are measured separately, so that many endpoints can't hide the handlers;
@@ -60,8 +60,7 @@ found (target, tenant_id, soonest) as (
 lane (target, tenant_id, soonest) as (
     select f.target, f.tenant_id, f.soonest from found f
     union all
-    -- Each step reads one more tenant of each target. So if the limit below ends the search, each target has had the
-    -- same number of tenants.
+    -- Each step reads one more tenant of each target, so that the limit below treats all targets alike.
     select d.target, d.tenant_id, d.next_attempt_at
     from lane l
     cross join lateral (
@@ -99,7 +98,7 @@ cross join lateral (
                 and d.tenant_id = l.tenant_id
                 and d.next_attempt_at <= coalesce(:now, now())
                 and (d.claimed_until is null or d.claimed_until <= coalesce(:now, now()))
-            -- The query reads lane by lane, in the order of the index: otherwise it might read the whole table.
+            -- Read lane by lane, in the order of the index, instead of the whole table.
             order by d.next_attempt_at
             offset 0
         ) d

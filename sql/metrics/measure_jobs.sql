@@ -20,7 +20,7 @@ job as materialized (
     select
         j.*,
         (j.run_timer_key is not null)::integer as present,
-        -- A change of the job, or its enabling, starts the measurement anew.
+        -- A change or an enabling of the job starts the measurement again.
         greatest(j.last_success, j.changed_at) as since
     from shardclock.jobs j
     where :names::text[] is null or j.name = any (:names)
@@ -31,7 +31,7 @@ measured as (
     select
         j.*, c.now, case when not t.is_paused then t.due_date end as due_date, s.start_lag, r.took,
         case
-            -- The run's process did not start, or its worker shut down: then workers begin the same start repeatedly.
+            -- If the run's process does not start, or its worker shuts down, workers begin the same start repeatedly.
             when j.last_outcome = 'INTERRUPTED' and d.is_there then d.due_date
             when j.present = 1 then j.run_started_at
             when d.is_there or t.is_there then greatest(least(t.due_date, d.next_attempt_at), j.not_before)
@@ -43,7 +43,7 @@ measured as (
             when j.schedule is null then null
             -- After 50 failures in a row, the history may no longer have the first failure.
             when j.consecutive_failures >= 50 then j.since
-            -- A paused start is overdue too: the pause was not meant to stop the job for good.
+            -- A paused start also counts as overdue, because a pause should not stop a job for ever.
             else greatest(j.since, coalesce(f.scheduled_at, least(t.would_start_at, d.next_attempt_at)))
         end as succeeds_at
     from clock c

@@ -1,4 +1,4 @@
--- Measures the server's use of limited resources: connections, replicas, size of the write-ahead log.
+-- Measures the server's use of limited resources: connections, replicas, write-ahead log.
 --
 -- in:    nothing
 -- out:   connections bigint (of clients, to all databases), connections_max integer (for roles without special rights),

@@ -1,4 +1,4 @@
--- Measures each table of the schema; all partitions of the log count as one table, all slots of requests as another.
+-- Measures each table of the schema; the partitions of the log count as one table, and so do the slots of requests.
 --
 -- in:    nothing
 -- out:   table_name text, live_rows bigint and dead_rows bigint (from Postgres's statistics),

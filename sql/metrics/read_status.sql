@@ -1,4 +1,4 @@
--- Reads the cluster's state in one row. count_due counts the overdue timers, because it reads a bounded number of rows.
+-- Reads the cluster's state in one row, except the number of overdue timers, which count_due counts.
 --
 -- in:    :recent interval or null: search the oldest overdue timer only among timers due after now - recent; null:
 --        search all
@@ -61,7 +61,7 @@ recent as materialized (
     where l.intent = 'TRIGGERED'
 )
 select
-    -- Counting a million rows takes 0.1 s; for more, the estimate of the last vacuum is close enough.
+    -- A count of a million rows takes 0.1 s; above a million, use the estimate of the last vacuum.
     case when size.estimate < 1000000 then (select count(*) from shardclock.timers) else size.estimate end as pending,
     size.estimate >= 1000000 as pending_estimated,
     paused.n as paused,

@@ -1,4 +1,4 @@
--- Removes the subscription of an endpoint, and its events that wait; the endpoint stays.
+-- Removes the subscription of an endpoint, and its waiting events; the endpoint stays.
 --
 -- in:    :tenant_id text, :endpoint text
 -- out:   removed boolean: one row; no row if the endpoint has no subscription

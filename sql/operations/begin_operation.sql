@@ -1,4 +1,5 @@
--- Inserts an operation with the pages of its keys; if the request has begun it before, only returns that operation.
+-- Inserts an operation with the pages of its keys; returns the existing operation if an earlier attempt of the request
+-- has inserted it.
 --
 -- in:    :request_id uuid, :due_in interval, :matched bigint, :expected bigint or null, :left_out bigint,
 --        :changed bigint, :by_operator boolean, :tenant_id text or null, :verb text, :filter jsonb, :change jsonb,

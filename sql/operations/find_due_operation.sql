@@ -1,4 +1,4 @@
--- Finds the operation of this login that has been due for the longest time; leaves out locked rows.
+-- Finds the unlocked operation of this login that has been due for the longest time.
 --
 -- in:    :now timestamptz or null
 -- out:   operation_id bigint, tenant_id text or null, verb text, change text (JSON), key_prefix text or null
@@ -10,7 +10,7 @@ where o.state = 'RUNNING'
     and o.role = session_user
     and (
         o.due_at <= coalesce(:now::timestamptz, now())
-        -- A time after the longest pause was written before the clock was set back.
+        -- A time beyond the longest pause is from before the clock was set back.
         or o.due_at > coalesce(:now, now()) + interval '1 hour'
     )
 order by o.due_at, o.operation_id

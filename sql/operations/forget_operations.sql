@@ -1,4 +1,4 @@
--- Deletes the operations that ended more than 400 days ago, as long as the audit keeps its records.
+-- Deletes the operations that ended more than 400 days ago; the audit has the same retention.
 --
 -- in:    :now timestamptz or null
 -- out:   operation_id bigint, one row for each deleted operation

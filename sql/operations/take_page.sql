@@ -1,4 +1,5 @@
--- Deletes the next page of a locked operation, and returns its keys. Its change follows in the same transaction.
+-- Deletes the next page of a locked operation, and returns the page's keys, which the caller changes in the same
+-- transaction.
 --
 -- in:    :operation_id bigint
 -- out:   keys bigint[], no row after the last page

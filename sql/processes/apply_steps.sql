@@ -1,6 +1,6 @@
 -- Writes the results of a batch of signals (states, timers, tasks, subscriptions, history), and deletes the signals.
--- The statement leaves out an instance that another engine has advanced since the read or is advancing now, and an
--- instance with a missing signal, which another engine has processed or given up.
+-- Skips an instance that another engine has advanced or is advancing, and an instance with a missing signal, which
+-- another engine has processed or given up.
 --
 -- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals, and their instances;
 --        :spent bigint[]: signals to instances that have ended; these are only recorded; :descendants_max integer: the
@@ -105,7 +105,7 @@ taken as (
 ),
 spent as (
     delete from shardclock.deliveries d
-    -- Here and below, no index fits this form of the condition: docs/decisions/0005-queue-plans.md.
+    -- No index fits this form of the condition, here and below: docs/decisions/0005-queue-plans.md.
     where d.timer_key = any (
             array(
                 select l.timer_key
@@ -127,7 +127,7 @@ returned as (
             from jsonb_to_recordset(:returned::jsonb) as r (instance_key bigint, message bigint, process_id text)
             where r.instance_key in (select w.instance_key from written w)
             union
-            -- A client may have written any payload by SQL, and an error here would fail the whole batch.
+            -- Accept any payload, because a client may have written it by SQL, and an error would fail the whole batch.
             select
                 case when s.payload ->> 'message' ~ '^[0-9]{1,18}$' then (s.payload ->> 'message')::bigint end,
                 (select i.process_id from shardclock.instances i where i.instance_key = s.process_instance_key)
@@ -151,8 +151,8 @@ closed as materialized (
     join step s on s.instance_key = c.instance_key
     where c.instance_key in (select w.instance_key from written w)
     union all
-    -- The instance has ended, so all rows of its token are deleted, including the next occurrence of a schedule that
-    -- fired while the token ended.
+    -- The instance has ended: delete all rows of its tokens, including the next occurrence of a schedule that has just
+    -- fired.
     select s.process_instance_key, s.element_instance_key, null, s.tenant_id
     from spent s
     where s.element_instance_key is not null
@@ -211,7 +211,7 @@ recorded as (
         'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
     from spent s
     union all
-    -- The record of the delivery's end tells the program with this task that the answer is not needed.
+    -- From this record, the program that has leased the task learns that no answer is needed.
     select
         g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence, :holder,
         'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule, null,
@@ -219,8 +219,8 @@ recorded as (
     from service_tasks_gone g
 ),
 tasks_gone as (
-    -- Here and below, the text has arrays and limits instead of joins, so that the planner can only probe, with any
-    -- estimate of the tables' sizes (docs/decisions/0005-queue-plans.md).
+    -- Arrays and limits instead of joins, here and below, so that the planner must probe
+    -- (docs/decisions/0005-queue-plans.md).
     delete from shardclock.tasks t
     where t.ctid = any (
         array(
@@ -275,7 +275,7 @@ begins_gone as (
     returning d.timer_key
 ),
 still_there as materialized (
-    -- Find rows that other transactions have locked: a client's open transaction, or an engine that begins a child now.
+    -- Find rows that other transactions have locked: a client's open transaction, or an engine that begins a child.
     select c.instance_key, c.token, c.node_id, c.tenant_id
     from closed c
     cross join lateral (
@@ -355,7 +355,7 @@ planned as (
     )
     select
         t.instance_key, t.token,
-        -- A schedule is due immediately, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
+        -- A new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
         coalesce(t.due_date, now()),
         case when t.schedule is not null then now() end,
         case when t.schedule is null then 0 end,
@@ -403,7 +403,7 @@ family as materialized (
             ) d
         ) as living
     from (select distinct c.root_key from called c) f
-    -- No instance is called below a root that has ended, because all live instances below that root will be cancelled.
+    -- Call no instance below a root that has ended, because all live instances below that root will be cancelled.
     where (select r.ended_at from shardclock.instances r where r.instance_key = f.root_key) is null
         and f.root_key not in (select s.instance_key from step s where s.outcome is not null)
 ),
@@ -440,7 +440,7 @@ outgoing as materialized (
     union all
     select g.to_key, g.tenant_id, g.token, null, g.signal, null, '0' from children_gone g
     union all
-    -- The engine tries again after this delay, because the transaction that holds the lock may roll back.
+    -- The engine retries after this delay, because the transaction with the lock may roll back.
     select t.instance_key, t.tenant_id, t.token, t.node_id, '{"kind": "closed"}', null, '0.5 s' from still_there t
     union all
     select
@@ -459,7 +459,7 @@ outgoing as materialized (
         '0'
     from child c
     union all
-    -- A thrown signal is written once. An engine then sends it to the present subscriptions, part by part.
+    -- Write a thrown signal once; an engine later sends it to the subscriptions in batches.
     select
         null, t.tenant_id, null, null,
         jsonb_build_object(
@@ -520,13 +520,13 @@ assigned as (
         candidate_groups text[], candidate_users text[], due_date timestamptz, form_key text
     )
     where t.instance_key in (select w.instance_key from written w)
-    -- A task is open again if its completion had no effect, because its token had stopped.
+    -- Reopen a task if its completion had no effect, because its token had stopped.
     on conflict on constraint tasks_by_token do update set completed_at = null
     returning task_key, instance_key, node_id, name, assignee, candidate_groups, candidate_users, due_date, form_key
 ),
 acted as (
     insert into shardclock.task_acts (task_key, instance_key, act, actor, detail)
-    -- The act stays longer than the task's row, so it contains the task's properties.
+    -- Copy the task's properties to the act, because the act stays longer than the task's row.
     select
         a.task_key, a.instance_key, 'CREATED', 'engine',
         jsonb_strip_nulls(

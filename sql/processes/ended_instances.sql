@@ -1,4 +1,4 @@
--- Finds the given instances that have ended.
+-- Finds those of the given instances that have ended.
 --
 -- in:    :instance_keys bigint[]
 -- out:   instance_key bigint

@@ -1,4 +1,4 @@
--- Finds incidents, newest first. A start that was given up counts as an incident of an instance that never began.
+-- Finds incidents, newest first. A given-up start counts as an incident of an instance that never began.
 --
 -- in:    :tenant_id text or null (all tenants), :process_id text or null, :version integer or null (of the process),
 --        :containing text or null (a part of the sentence; upper and lower case are equal), :only_stopped boolean
@@ -42,7 +42,8 @@ from (
         cross join lateral (
             select d.process_id, d.version
             from shardclock.definitions d
-            -- A client may have written any payload by SQL, and one bad start must not hide all others.
+            -- Accept any payload, because a client may have written it by SQL, and one bad start must not hide the
+            -- others.
             where d.definition_key
                 = case when l.payload ->> 'definition' ~ '^[0-9]{1,18}$' then (l.payload ->> 'definition')::bigint end
             limit 1

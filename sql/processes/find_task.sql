@@ -1,4 +1,5 @@
--- Finds one task, with its acts. The task's row is deleted soon after its end; after that all facts come from its acts.
+-- Finds one task, with its acts. An engine deletes the task's row soon after the task's end; afterwards all facts come
+-- from the acts.
 --
 -- in:    :task_key bigint, :tenant_id text or null (any tenant), :acts_max integer: only the last :acts_max acts
 -- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
@@ -34,7 +35,7 @@ found as (
     select
         :task_key, i.tenant_id, i.instance_key, i.process_id, f.detail ->> 'node', f.detail ->> 'name',
         (select a.detail ->> 'assignee' from act a where a.detail ? 'assignee' order by a.act_id desc limit 1),
-        -- Former releases wrote neither the name nor candidates. In newer acts a missing array is an empty one.
+        -- An act without a name has no candidates either; otherwise a missing array is empty.
         case
             when f.detail ? 'name' then array(select jsonb_array_elements_text(f.detail -> 'candidate_groups'))
         end,
@@ -50,8 +51,7 @@ found as (
         order by a.act_id
         limit 1
     ) f
-    -- A limit instead of a join: with any estimate, the planner can then only probe
-    -- (docs/decisions/0005-queue-plans.md).
+    -- A limit instead of a join, so that the planner must probe (docs/decisions/0005-queue-plans.md).
     cross join lateral (
         select i.instance_key, i.tenant_id, i.process_id
         from shardclock.instances i

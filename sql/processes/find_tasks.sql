@@ -1,4 +1,4 @@
--- Finds open tasks, oldest first, in one step of a search: a step reads a limited number of rows
+-- Finds open tasks, oldest first, among a limited number of rows; a search needs several such calls
 -- (docs/decisions/0063-task-lists-go-in-steps.md).
 --
 -- in:    :tenant_id text or null (all tenants), :after bigint (the end of the previous page or step, or 0), :rows_max
@@ -17,7 +17,7 @@ with found as materialized (
         t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
         t.candidate_users, t.created_at, t.due_date, t.form_key
     from (
-        -- The limit is inside, so that a filter can't make a step read more.
+        -- The limit is inside, so that a filter can't make a call read more rows.
         select
             t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
             t.candidate_users, t.created_at, t.due_date, t.form_key, t.completed_at

@@ -1,5 +1,5 @@
--- Deletes instances that ended long ago, with their history; a trigger deletes their business keys. Each call deletes
--- only a part of a long history, so that the statement ends in time. The last call deletes the instance itself.
+-- Deletes instances that ended long ago, with their history; a trigger deletes their business keys. A call deletes a
+-- limited number of a long history's rows, so that the statement ends in time. The last call deletes the instance.
 --
 -- in:    :kept interval (the retention after an instance's end), :batch integer, :parts integer: the limit of
 --        deleted steps, and of deleted acts
@@ -38,14 +38,15 @@ act as materialized (
     ) a
     limit :parts
 ),
--- No transaction changes these rows, and a transaction that deletes them has locked their instance's row.
+-- No lock needed: no transaction changes these rows, and a transaction that deletes them has locked their instance's
+-- row.
 steps_gone as (
     delete from shardclock.instance_steps s where s.ctid = any (array(select step.place from step))
 ),
 acts_gone as (
     delete from shardclock.task_acts a where a.ctid = any (array(select act.place from act))
 ),
--- Instances without remaining history. A value instead of a join: with any estimate, the planner can then only probe
+-- Instances without remaining history. A value instead of a join, so that the planner must probe
 -- (docs/decisions/0005-queue-plans.md).
 whole as materialized (
     select o.instance_key

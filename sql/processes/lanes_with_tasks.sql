@@ -1,4 +1,4 @@
--- Finds the lanes (task types of tenants) that have a service task which a program can claim now.
+-- Finds the lanes (pairs of task type and tenant) that have a service task for programs to claim.
 --
 -- in:    :tenants text[] and :task_types text[]: the lanes, one element of each array for each lane
 -- out:   tenant_id text, task_type text: of the lanes with a task

@@ -1,11 +1,11 @@
--- Reads the due signals of the holder's instances, with the instances' states. The statement claims no row, because an
--- instance's version protects the instance's row.
+-- Reads the due signals of the holder's instances, with the instances' states. Claims no row, because the version of an
+-- instance fences its changes.
 --
--- Each tenant has a lane. The lanes of tenants with the least usage come first, and each lane has the same share of the
--- batch: the statement returns at most this number of the lane's signals, and reads at most ten times this number, even
--- if many signals wait or belong to another holder. In a lane, cancellations come first and wait for no other signal;
--- they are read in both orders, so that many early cancellations don't hide a later one. Any other signal waits for the
--- start of its instance, and for an earlier signal of its instance that no engine could process (a deferred signal).
+-- Each tenant has a lane; lanes with the least usage come first. Each lane has an equal part of the batch: the
+-- statement returns at most this number of the lane's signals, and reads at most ten times as many. In a lane,
+-- cancellations come first and wait for no other signal; the statement reads the oldest and the newest, so that many
+-- early cancellations don't hide a later one. Any other signal waits for the start of its instance, and for an earlier
+-- deferred signal of its instance, which no engine could process.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: the batch ends when its signals and states have this size,
 --        :stripe integer of :stripes integer: the stripe's number, from 0, and the number of stripes: one stripe reads
@@ -147,10 +147,10 @@ due as (
                         and d.payload ->> 'kind' = 'cancel'
                     )
                     or (
-                        -- A start that was redriven at a rate may be due later than a signal to its instance; in this
-                        -- case the signal waits. A signal to a token other than the process itself (1) is to an
-                        -- instance that has begun. The start is read as a value: with a join, a plan that was made on
-                        -- an empty table would read all deliveries for each signal.
+                        -- A signal waits for the start of its instance, which may be due later after a redrive at a
+                        -- rate. A signal to a token other than the process itself (1) needs no check, because its
+                        -- instance has begun. Read the start as a value: with a join, a plan from an empty table would
+                        -- read all deliveries for each signal.
                         (
                             d.element_instance_key > 1
                             or coalesce(
@@ -170,13 +170,14 @@ due as (
                                     and coalesce(e.process_instance_key, e.timer_key)
                                         = coalesce(d.process_instance_key, d.timer_key)
                                     and e.timer_key <> d.timer_key
-                                    -- Of two deferred signals, the older one is processed, so that neither waits for
-                                    -- ever.
+                                    -- Process the older of two deferred signals, so that they don't wait for each
+                                    -- other.
                                     and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
                             )
                             or d.process_instance_key is null
                         )
-                        -- A signal that is sent in parts waits for the last part of the earlier signal of its name.
+                        -- A thrown signal waits until the engines have sent the earlier signal of its name to all
+                        -- subscriptions.
                         and (
                             d.process_instance_key is not null
                             or d.payload ->> 'kind' is distinct from 'thrown'
@@ -202,7 +203,7 @@ due as (
     ) d
     limit :batch
 ),
--- A full batch ends with this lane: the lanes after it were not read.
+-- A full batch ends with this lane; later lanes are unread.
 last_lane as materialized (
     select case when count(*) >= :batch::integer then max(d.turn) end as turn from due d
 ),
@@ -242,7 +243,7 @@ known as (
         coalesce(i.parent_key, s.parent_key) as parent_key,
         coalesce(i.parent_token, s.parent_token) as parent_token,
         coalesce(i.root_key, d.start_root_key, s.root_key) as root_key,
-        -- The state is read once for each instance: it may be large, and many signals may be for the instance.
+        -- Read the state once for each instance, because it may be large and have many signals.
         case
             when row_number() over (
                 partition by d.instance_key order by d.rank, d.next_attempt_at, d.timer_key
@@ -250,7 +251,7 @@ known as (
         end as state,
         coalesce(
             i.ended_at,
-            -- Read only for a called process that is to begin.
+            -- Only for the start of a called process.
             case
                 when coalesce(d.start_root_key, s.root_key) is not null
                     then (
@@ -269,8 +270,8 @@ known as (
         where i.instance_key = d.instance_key and i.tenant_id = d.tenant_id
         limit 1
     ) i on true
-    -- The start of an instance that is cancelled before it has begun. The start is read by its key alone, so that no
-    -- plan reads all starts of the tenant.
+    -- The start of an instance that is cancelled before its begin. Read the start by its key, so that no plan reads all
+    -- starts of the tenant.
     left join lateral (
         select
             f.definition_key, f.process_id,
@@ -306,8 +307,8 @@ known as (
 measured as (
     select
         k.*,
-        -- The length of the signal's text, because a JSON number of a few bytes may have thousands of digits. The
-        -- length of a state is known without reading the state.
+        -- The length of the signal as text, because a stored JSON number of a few bytes may have thousands of digits.
+        -- The length of a state needs no read of the state.
         sum(coalesce(octet_length(k.signal), 0) + coalesce(octet_length(k.state), 0)) over (
             order by k.turn, k.rank, k.next_attempt_at, k.timer_key
             rows between unbounded preceding and 1 preceding

@@ -1,5 +1,4 @@
--- Resolves incidents, so that their tokens continue at their nodes. Resolved incidents and ended instances are left
--- out.
+-- Resolves incidents, so that their tokens continue at their nodes. Skips resolved incidents and ended instances.
 --
 -- in:    :instance_keys bigint[], :tokens bigint[]: the tokens that have stopped
 -- out:   instance_key bigint, token bigint, of each resolved incident, in the order of the arrays

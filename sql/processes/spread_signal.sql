@@ -1,5 +1,5 @@
--- Sends a thrown signal to the next part of its subscriptions, and keeps the rest for a later call. The sent signals
--- are due since the throw, so that an instance processes them before signals that were sent to the instance later.
+-- Sends a thrown signal to the next batch of its subscriptions; a later call sends it to the others. The due date of
+-- the sent signals is the throw, so that an instance processes them before later signals.
 --
 -- in:    :holder bigint, :timer_key bigint (of the delivery that holds the signal), :receivers_max integer,
 --        :bytes_max bigint: the limit of variables' bytes, except for the first receiver
@@ -57,7 +57,7 @@ sent as (
 ),
 rest as (
     update shardclock.deliveries d
-    -- The remaining signal is due after this part: the instances of this part continue before other instances get it.
+    -- Make the remaining signal due after this batch, so that the instances of this batch continue first.
     set payload = d.payload || jsonb_build_object('after', (select max(r.subscription_key) from reached r)),
         next_attempt_at = clock_timestamp()
     where d.timer_key = any (

@@ -1,5 +1,5 @@
--- Finds the answers to requests of the last 24 hours. The hours end at the time of this call, not of the transaction's
--- start: otherwise a transaction that began before midnight would miss an answer that was stored after midnight.
+-- Finds the answers to requests of the last 24 hours before this call (not before the transaction's begin: a
+-- transaction that began before midnight would miss an answer from after midnight).
 --
 -- in:    :tenants text[], :keys text[]: one element of each array for each request, :now timestamptz or null
 -- out:   number bigint (the request's number, from 1), fingerprint bytea, status integer, body text (JSON); a request

@@ -1,7 +1,7 @@
--- Takes the lock of each request without waiting: if two calls contain the same request, only one call gets its lock.
+-- Locks requests without waiting: if two calls contain the same request, one of the calls gets the lock.
 --
--- Two requests with the same hash (one pair in four billion) share a lock. So a request may get the answer "in flight"
--- although only the other request is in flight. When the client repeats the request, it gets the correct answer.
+-- Two requests with the same hash (one pair in four billion) have the same lock. One of them may get the answer "in
+-- flight" because of the other; the client's retry then gets the correct answer.
 --
 -- in:    :tenants text[], :keys text[]: one element of each array for each request
 -- out:   locked boolean, one row for each request, in the order of the arrays

@@ -1,6 +1,5 @@
--- Counts the usage of tenants with large quotas again. A count of zero is deleted if its resource has no limit, or if
--- no engine has read the count for an hour. A count stays while engines read it, because they subtract their own writes
--- since the count.
+-- Renews the usage counts of tenants with large quotas. Deletes a count of zero if its resource has no limit, or if no
+-- engine has read the count for an hour.
 --
 -- in:    :age interval: only counts that are older than this, :batch integer
 -- out:   tenant_id text, resource text, used bigint, of each new count
@@ -29,7 +28,7 @@ gone as (
 ),
 written as (
     update shardclock.tenant_usage u
-    -- The time of the count is its begin, because the count may lack rows that are written during the count.
+    -- The time of the count is its begin, because rows that are written during the count may be missing.
     set used = c.used, counted_at = now()
     from counted c
     where u.tenant_id = c.tenant_id and u.resource = c.resource and not (c.used = 0 and c.is_forgotten)

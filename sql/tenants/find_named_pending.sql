@@ -1,4 +1,4 @@
--- Finds the pending timers with these names: the sizes of their payloads, and whether each is a schedule.
+-- Finds the pending timers with the given names: the sizes of their payloads, and which of them are schedules.
 --
 -- in:    :tenant_id text, :names text[]
 -- out:   name text, payload_bytes bigint (written as JSON), schedules bigint (1 or 0); a name without a pending timer

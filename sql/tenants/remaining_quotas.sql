@@ -1,4 +1,4 @@
--- Returns the rest of tenants' quotas, for the resources that engines write.
+-- Returns the unused quotas of tenants, for the resources that engines write.
 --
 -- in:    :tenants text[]
 -- out:   tenant_id text, resource text (instances, tasks or timers), quota bigint or null: no limit, remaining bigint

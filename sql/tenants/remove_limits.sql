@@ -1,12 +1,12 @@
--- Removes a tenant's own limits: from now on the limits of the gateways' settings apply to the tenant.
+-- Removes a tenant's own limits, so that the limits of the gateways' settings apply to the tenant.
 --
 -- in:    :tenant_id text
 -- out:   removed boolean: one row; no row if the tenant has no own limits
 -- locks: the tenant's row, and the row of its starts in tenant_usage
 -- index: tenants_pkey, tenant_usage_pkey
 with counted as (
-    -- With had_quota false, the next start counts again. A locked row is skipped: the transaction that has locked the
-    -- row has just counted.
+    -- Set had_quota to false, so that the next start counts again. Skip a locked row, whose transaction has just
+    -- counted.
     update shardclock.tenant_usage u
     set had_quota = false
     where (u.tenant_id, u.resource) in (

@@ -1,8 +1,7 @@
 -- Estimates a tenant's pending and paused timers, and the bytes of their payloads, from a sample of slots.
 --
--- Keys come from one sequence, so each slot has about the same share of each tenant. The stride visits all slots, and
--- consecutive keys are far apart in it, because a client that schedules several timers together gives them consecutive
--- keys.
+-- Keys come from one sequence, so each slot has about the same number of each tenant's timers. The stride visits all
+-- slots; it separates consecutive keys, because timers that a client schedules together have consecutive keys.
 --
 -- in:    :tenant_id text, :most bigint: the limit of timers to read, for all tenants together
 -- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than
@@ -24,7 +23,7 @@ size as materialized (
     select count(*) >= :most as is_cut, coalesce(max(r.place), 0) as last from read r
 ),
 share as materialized (
-    -- The scan may end within the last slot, so that slot is left out; if it is the only slot, it counts as a half.
+    -- Exclude the last slot, in which the scan may have ended; if it is the only slot, count it as a half.
     select
         s.is_cut,
         case when s.is_cut and s.last > 0 then s.last else 840 end as places,

@@ -1,5 +1,5 @@
--- Appends a record of an operator's act, with the login role of the session, and deletes up to 100 records that are
--- older than 400 days, so that old records are deleted at least as fast as new records are added.
+-- Appends an audit record of an operator's act, with the login role of the session. Each call also deletes up to 100
+-- records that are older than 400 days.
 --
 -- in:    interface text, key_prefix text, key_name text, subject text, tenant_id text, verb text, parameters jsonb,
 --        outcome text, address text
@@ -12,7 +12,7 @@ create or replace function shardclock.record_act(
 )
 returns bigint
 language plpgsql
--- The function runs as its owner, so that an operator's role can add records, and can't change or delete any.
+-- The function runs as its owner, so that an operator's role can add records but can't change or delete records.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -1,6 +1,6 @@
--- The first cluster that runs on a database without an owner becomes its owner. A database without a name gets the
--- name `identity` only if all live holders have this identity: otherwise a cluster that connects by mistake would take
--- the database from a working cluster.
+-- The first cluster on a database without an owner becomes the owner. A database without a name gets the name
+-- `identity` only if all live holders have this identity, so that a cluster that connects by mistake can't take the
+-- database from a working cluster.
 --
 -- in:    identity text
 -- out:   nothing
@@ -22,7 +22,7 @@ begin
     if has_origin and (has_name or adopt.identity = '') then
         return;
     end if;
-    -- Only one call runs at a time, so that the statements below see each holder that registered earlier.
+    -- The lock serializes the calls, so that the statements below see all holders that registered earlier.
     perform from shardclock.identity i where i.singleton for update;
     update shardclock.identity i
     set origin = here, adopted_at = now()

@@ -1,6 +1,5 @@
--- A coordinator calls this function instead of hold_reason, because it also leads during an operator's hold, so that
--- shards and workers are ready when the hold ends. A coordinator never leads on a database of another installation. A
--- caller that has read the identity row passes it as `owner`.
+-- For coordinators, in place of hold_reason: a coordinator may lead during an operator's hold, but never on a database
+-- of another installation. A caller that has read the identity row passes the row as `owner`.
 --
 -- in:    identity text, owner shardclock.identity
 -- out:   text
@@ -25,7 +24,7 @@ begin
     if owner.origin <> here then
         return format('the database is a copy, or was moved: it ran as %s and is %s now', owner.origin, here);
     end if;
-    -- A database without a name is not foreign to any cluster: otherwise a cluster that gets a name would stop firing.
+    -- A database without a name is foreign to no cluster: otherwise a cluster that gets a name would stop firing.
     if owner.name <> foreign_reason.identity then
         return format(
             'the database belongs to %s, and the cluster %s', owner.name,

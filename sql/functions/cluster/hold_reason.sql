@@ -12,11 +12,11 @@ declare
     owner shardclock.identity;
 begin
     select i.* into owner from shardclock.identity i where i.singleton;
-    -- Each claim calls this function, and nearly all calls return here.
+    -- The frequent case: a database without a hold. Each claim calls this function.
     if owner.held_why is null then
         return shardclock.foreign_reason(hold_reason.identity, owner);
     end if;
-    -- A copy of a database on hold is on hold for two reasons; this function returns the reason of the copy.
+    -- If the copied database was itself on hold, the function returns the reason of the copy.
     return concat_ws(
         '; ', shardclock.foreign_reason(hold_reason.identity, owner), 'an operator said: ' || owner.held_why
     );

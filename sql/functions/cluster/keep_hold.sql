@@ -1,5 +1,5 @@
--- Records the begin and the end of each hold. The function is a trigger, so that it records holds from all interfaces.
--- A new reason during a hold ends the first hold and begins another.
+-- Records the begin and the end of each hold, as a trigger, so that holds from all interfaces are recorded. A new
+-- reason during a hold ends the recorded hold and begins another.
 --
 -- in:    nothing
 -- out:   trigger

@@ -1,5 +1,6 @@
 -- A restored dump, a clone of the database and a replica by logical replication have different origins. A base backup
--- and a snapshot of a volume have the origin of their source; only the installation's name distinguishes the databases.
+-- or a snapshot of a volume has the same origin as its source; the installation's name must distinguish the two
+-- databases.
 --
 -- in:    nothing
 -- out:   text

@@ -11,7 +11,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    -- The year 9999 ends one moment earlier here, because its last moment is the due_date of paused timers.
+    -- The last moment of the year 9999 is refused, because it is the due_date of paused timers.
     if due_date >= '0001-01-01 00:00:00+00' and due_date < '9999-12-31 23:59:59.999998+00' then
         return due_date;
     end if;

@@ -1,7 +1,7 @@
 -- Returns a zone's local time at a moment.
 --
--- `at time zone` first reads a name as an abbreviation, so CET would be one hour from UTC in summer, too. An
--- abbreviation has no slash. A name without a slash is read by named_clock, which costs a few microseconds more.
+-- `at time zone` first tries a name as an abbreviation, so CET would be one hour from UTC in summer, too. No
+-- abbreviation has a slash; for a name without a slash, named_clock reads the zone, a few microseconds slower.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

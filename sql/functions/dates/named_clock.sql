@@ -1,5 +1,5 @@
--- Reads the clock of a zone through the `timezone` setting, because Postgres reads a name in this setting always as a
--- zone, never as an abbreviation. When the function ends, the setting has its former value.
+-- Reads the clock of a zone through the `timezone` setting, because Postgres never reads a name in this setting as an
+-- abbreviation. The function restores the setting at its end.
 --
 -- in:    moment timestamptz, zone text
 -- out:   timestamp

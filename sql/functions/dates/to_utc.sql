@@ -1,5 +1,5 @@
--- Returns the moment of a local time, like timers.zone.to_utc. A local time that the clock skips moves forward by the
--- length of the gap; of a local time that occurs twice, the function returns the first occurrence.
+-- Returns the moment of a local time, like timers.zone.to_utc. A local time in a gap of the clock moves forward by the
+-- length of the gap. For a local time that occurs twice, the function returns the earlier moment.
 --
 -- in:    local timestamp, zone text
 -- out:   timestamptz
@@ -15,8 +15,8 @@ begin atomic
         when zone = 'UTC' then local at time zone 'UTC'
         else (
             with clock as (
-                -- No zone is more than 15 hours from UTC. So these two moments are before and after any change of the
-                -- clock near this time.
+                -- No zone is more than 15 hours from UTC, so these two moments are before and after any clock change
+                -- near the local time.
                 select
                     local - (shardclock.clock_of(t.before, zone) - (t.before at time zone 'UTC')) as by_offset_before,
                     local - (shardclock.clock_of(t.after, zone) - (t.after at time zone 'UTC')) as by_offset_after

@@ -21,7 +21,7 @@ begin
     from shardclock.deliveries d
     where d.timer_key = cancel_delivery.timer_key and d.target like 'job:%';
     if found then
-        -- The job's row refers to this start, and only the end of the start's run plans the next start.
+        -- A job's start can't be cancelled here: the end of its run plans the job's next start.
         raise exception 'the delivery of timer % is a start of job %: disable the job (shardclock jobs disable)',
             cancel_delivery.timer_key, quote_literal(job)
             using errcode = 'object_not_in_prerequisite_state', constraint = 'delivery_of_job';
@@ -31,7 +31,7 @@ begin
     where d.timer_key = cancel_delivery.timer_key
         and (d.target = 'process:instance' or d.timer_type = 'SERVICE_TASK');
     if found then
-        -- A token of an instance waits for this delivery.
+        -- An instance's delivery can't be cancelled here, because a token waits for it.
         raise exception 'the delivery of timer % belongs to instance %: cancel the instance (shardclock processes cancel), or move '
             'its token', cancel_delivery.timer_key, instance
             using errcode = 'object_not_in_prerequisite_state', constraint = 'delivery_of_instance';

@@ -1,5 +1,5 @@
--- A delivery to a handler that no app declares waits for an app. `webhook:notify/NAME` is the target of the events for
--- operators that the endpoint NAME gets; timers can't have this target.
+-- A delivery to a handler that no app declares waits for an app. `webhook:notify/NAME` is the target of events for
+-- operators, for the endpoint NAME; timers can't have this target.
 --
 -- in:    target text, tenant_id text
 -- out:   text

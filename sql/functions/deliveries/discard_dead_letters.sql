@@ -1,5 +1,5 @@
--- A start that no engine could process is a dead letter. If a client discards the dead letter, its instance never
--- begins, so the function deletes the business key, too.
+-- A dead letter may be a start of an instance that no engine could process. After a discard the instance never begins,
+-- so the function also deletes the business key.
 --
 -- in:    timer_keys bigint[], reason text
 -- out:   setof bigint

@@ -1,5 +1,4 @@
--- Signals to instances are deliveries too, but engines process them. So no worker is needed if there are no targets and
--- no other deliveries.
+-- A cluster needs workers if a target exists, or a delivery other than a signal; engines process signals.
 --
 -- in:    nothing
 -- out:   boolean
@@ -13,8 +12,8 @@ begin atomic
     select exists (select from shardclock.handlers h where h.withdrawn_at is null)
         or exists (select from shardclock.endpoints)
         or exists (select from shardclock.jobs j where j.withdrawn_at is null)
-        -- A delivery with a removed target needs a worker, which gives it up as a dead letter. There may be many
-        -- signals, and no index fits an inequality, so the query reads the ranges before and after the signals.
+        -- A delivery to a removed target needs a worker, which makes it a dead letter. The query reads the index ranges
+        -- before and after the signals, because there may be many signals.
         or exists (select from shardclock.deliveries d where d.target < 'process:instance')
         or exists (select from shardclock.deliveries d where d.target > 'process:instance');
 end;

@@ -1,6 +1,6 @@
--- The function locks a waiting delivery: claims leave out locked rows, so no worker claims it. If a worker finished the
--- delivery during the wait for the lock, the function returns the outcome. The function does not lock a claimed
--- delivery: otherwise its worker could neither renew nor settle it until the caller's transaction ends.
+-- Locks a waiting delivery, so that no worker claims it. If a worker has finished the delivery during the wait for the
+-- lock, the function returns the outcome. A claimed delivery is not locked, because its worker must be able to renew
+-- and settle it.
 --
 -- in:    timer_key bigint
 -- out:   text: WAITING, IN_HAND, DEAD, DELIVERED, DISCARDED or UNKNOWN
@@ -29,7 +29,7 @@ begin
             where d.timer_key = lock_delivery.timer_key
             for update;
             if is_in_hand then
-                -- A worker claimed the delivery while this call waited. The exception releases the new lock.
+                -- A worker claimed the delivery during the wait: the exception releases the lock.
                 raise exception using errcode = 'SC001';
             end if;
             if found then
@@ -44,14 +44,14 @@ begin
                 select l.intent
                 from shardclock.command_log l
                 where l.timer_key = lock_delivery.timer_key and l.intent in ('DELIVERED', 'DISCARDED')
-                -- This is an expression, so that the planner does not scan the index on position for the last record.
+                -- An expression, so that the planner does not scan the index on position for the last record.
                 order by l.position + 0 desc
                 limit 1
             ),
             'UNKNOWN'
         )
         into ended_as;
-        -- Between the two reads an operator may have redriven the dead letter.
+        -- An operator may have redriven the dead letter between the two reads.
         if ended_as <> 'UNKNOWN'
             or not exists (select from shardclock.deliveries d where d.timer_key = lock_delivery.timer_key)
         then

@@ -1,4 +1,4 @@
--- A client can't name a process as its target: only the functions of processes write the timers of instances.
+-- A client's timer can't have a process as its target; only the functions of processes write such timers.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text

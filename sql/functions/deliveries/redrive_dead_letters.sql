@@ -65,8 +65,8 @@ begin
     select
         n.timer_key, n.process_instance_key, n.element_instance_key, n.begins_at, n.due_date, n.created_at, n.fired_at,
         n.begins_at, n.occurrence,
-        -- The number of claims is kept, so that an answer to an old claim never counts. All old claims count as given
-        -- back: otherwise they would count as deaths of workers during a call.
+        -- The number of claims stays, so that an answer to an old claim has no effect. All old claims count as
+        -- released: otherwise they would count as deaths of workers during a call.
         n.claims, n.claims, n.slot, n.tenant_id, n.timer_type, n.target,
         n.target_element_id, n.name, n.schedule, n.payload, n.failures
     from numbered n

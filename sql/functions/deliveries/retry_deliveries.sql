@@ -1,5 +1,5 @@
--- A service task that a program has leased is not due until its lease ends. This function leaves a leased task
--- unchanged, because otherwise a handler would get the task during the lease.
+-- Leaves a service task unchanged while a program has leased it: otherwise a handler would get the task during the
+-- lease.
 --
 -- in:    timer_keys bigint[]
 -- out:   setof bigint
@@ -17,7 +17,7 @@ begin
     set next_attempt_at = now()
     where d.timer_key = any (
             array(
-                -- Workers settle rows in another order, so a wait for their locks could cause a deadlock.
+                -- Skip locked rows: workers lock rows in another order, so a wait could cause a deadlock.
                 select w.timer_key
                 from shardclock.deliveries w
                 where w.timer_key = any (retry_deliveries.timer_keys)

@@ -16,7 +16,7 @@ declare
     is_disabled boolean;
 begin
     perform shardclock.lock_job_names(shared => true);
-    -- The check runs after the lock of the row, so that it sees the newest version.
+    -- Check after the lock of the row, so that the check sees the newest version.
     select j.* into before from shardclock.jobs j where j.name = spec ->> 'name' for update;
     refusal := shardclock.refused_job(spec);
     if refusal is not null then

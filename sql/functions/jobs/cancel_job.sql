@@ -1,5 +1,5 @@
--- A run may be about to end already, because of its time limit or its worker's shutdown. It is cancelled, too: otherwise
--- its start would have a further attempt.
+-- Also cancel a run that is ending because of its time limit or its worker's shutdown: otherwise the start would have
+-- another attempt.
 --
 -- in:    name text, reason text
 -- out:   text

@@ -1,4 +1,4 @@
--- A column with an unchanged declaration keeps its value, which an operator may have changed.
+-- If the declaration of a column is unchanged, the column stays, because an operator may have set another value.
 --
 -- in:    spec jsonb
 -- out:   text[]: added, back, or the names of the changed columns

@@ -1,6 +1,5 @@
--- Declarations of apps wait for each other. A declaration waits only briefly for a client's open transaction, and its
--- caller tries again later. A longer wait would block other clients behind the declaration, and also the same client
--- if it has locked a declared job.
+-- Declarations of apps wait for each other. A declaration waits briefly for a client's open transaction, and the caller
+-- retries later, because a long wait would block other clients behind the declaration.
 --
 -- in:    specs jsonb[], names text[]
 -- out:   job text, changes text[]; {added}; {back} and the changed columns; the changed columns; or {withdrawn}. An

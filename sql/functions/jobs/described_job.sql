@@ -1,5 +1,5 @@
--- `spec` is an object; its keys are the columns, and `disabled`. A missing or null column gets its default; the
--- configuration stays.
+-- `spec` is an object; its keys are columns, and `disabled`. A missing or null key gives the column's default; a
+-- missing configuration stays unchanged.
 --
 -- in:    spec jsonb
 -- out:   shardclock.jobs

@@ -1,6 +1,6 @@
--- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function. The lock
--- prevents two races: a job would stay withdrawn although an app has just declared its code, or an added job would keep
--- a function that was just withdrawn.
+-- Locks the names of jobs, so that no app declares jobs while a client checks a job's name and function. Without the
+-- lock, a job could stay withdrawn after an app has declared its code, or a new job could have a function that was just
+-- withdrawn.
 --
 -- in:    shared boolean
 -- out:   nothing

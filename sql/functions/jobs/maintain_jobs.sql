@@ -1,5 +1,5 @@
--- Only the worker that keeps the first part of the slots calls this function. The function reads each job again under
--- the lock of its row, because another transaction may have repaired the job during the wait.
+-- The worker with the first range of slots calls this function. The function locks each job and reads it again, because
+-- another transaction may have repaired the job during the wait.
 --
 -- in:    holder bigint
 -- out:   job text, repair text
@@ -14,7 +14,7 @@ as $$
 declare
     found_one shardclock.jobs;
 begin
-    -- Only this worker repairs jobs: the worker that keeps the first part of the slots.
+    -- Only the worker with the first range of slots repairs jobs.
     if not exists (
         select from shardclock.holders h
         where h.holder = maintain_jobs.holder and h.ended_at is null and h.part = 0
@@ -30,7 +30,7 @@ begin
         for update of j skip locked
     loop
         continue when exists (select from shardclock.deliveries d where d.timer_key = found_one.run_timer_key);
-        -- The lost run counts as a crash.
+        -- A lost run counts as a crash.
         update shardclock.jobs j
         set state = case when j.is_enabled then 'SCHEDULED' else 'DISABLED' end,
             run_timer_key = null, run_claims = null, run_holder = null, run_attempt = null, run_started_at = null,

@@ -21,8 +21,7 @@ begin
             due_date, anchor, anchor_occurrence, repetitions, target, zone, missed, name, schedule
         )
         select
-            -- A new schedule is due immediately, so that a shard claims it. The shard plans the schedule, and doesn't
-            -- fire it.
+            -- A new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
             case when planned.schedule is null then plan_job.at else now() end,
             case when planned.schedule is not null then now() end,
             case when planned.schedule is null then 0 end,
@@ -37,7 +36,7 @@ begin
         exit when key is not null or exists (
             select from shardclock.timers t where t.tenant_id = 'default' and t.name = 'job:' || planned.name
         );
-        -- The name is free, so the conflict is about the key: the sequence of keys was set back.
+        -- The name is free, so the key was taken: an operator or a restore set the sequence of keys back.
         perform shardclock.advance_keys();
     end loop;
     return key;

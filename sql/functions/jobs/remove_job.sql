@@ -1,5 +1,5 @@
--- The function deletes the waiting starts too: otherwise the next job of this name would run them. A timer that a
--- client has scheduled with the job as its target stays.
+-- Also deletes the waiting starts, which the next job of this name would otherwise run. Clients' timers with the job as
+-- their target stay.
 --
 -- in:    name text
 -- out:   boolean: false: there is no such job

@@ -1,5 +1,4 @@
--- Only the worker that keeps the first part of the slots calls this function. If the function returns rows, the worker
--- repeats the call immediately.
+-- The worker with the first range of slots calls this function, and repeats the call until the result is empty.
 --
 -- in:    holder bigint
 -- out:   job text, repair text; at most 200 jobs
@@ -34,8 +33,8 @@ begin
         for update of j skip locked
     loop
         begin
-            -- The job's last run ended while the clock was ahead. So the run's end is in the future, and the pause after
-            -- it, too. If only a start was written at that time, the pause is correct and stays.
+            -- If the job's last run ended while the clock was ahead, its end and the pause after it are in the future.
+            -- If only a start was written at that time, the pause is correct and stays.
             ended_ahead := (
                 found_one.last_finish > clock_timestamp() + slack
                 or found_one.not_before > clock_timestamp() + interval '1 day'
@@ -60,7 +59,7 @@ begin
                     found_one, shardclock.next_start(found_one.every_s, found_one.last_finish)
                 );
             end if;
-            -- A worker finds a crash only if the delivery is due and its lease has ended, so both dates are moved back.
+            -- Move both dates back: a worker finds a crash only if the delivery is due and its lease has ended.
             update shardclock.deliveries d
             set next_attempt_at = least(d.next_attempt_at, clock_timestamp()),
                 claimed_until = case

@@ -1,4 +1,4 @@
--- A running job with an interval gets no start here, because the end of its run plans the next start.
+-- No start for a running job with an interval: the end of its run plans the next start.
 --
 -- in:    resumed shardclock.jobs
 -- out:   nothing

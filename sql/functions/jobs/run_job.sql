@@ -1,5 +1,5 @@
--- A start is due at the time of the call, not at the begin of its transaction: otherwise a start from a long
--- transaction would run before starts that were requested earlier.
+-- Use the time of the call instead of the transaction's begin: otherwise a start from a long transaction would run
+-- before earlier requests.
 --
 -- in:    name text, config jsonb
 -- out:   bigint

@@ -1,4 +1,4 @@
--- Returns whether a job's next or due start was written while the clock was ahead. Each check probes an index.
+-- Returns whether a job's next or due start was written while the clock was ahead. Each check is a probe of an index.
 --
 -- in:    job text, slack interval
 -- out:   boolean
@@ -16,7 +16,8 @@ begin atomic
             select from shardclock.deliveries d
             where d.target = 'job:' || waits_for_old_clock.job and d.tenant_id = 'default'
                 and d.next_attempt_at > clock_timestamp() + waits_for_old_clock.slack
-                -- A delivery with a failed attempt may wait for its retry, but not while a worker has claimed it.
+                -- A late date may also be the retry of a failed attempt, but not while a worker has claimed the
+                -- delivery.
                 and (d.claimed_by is not null or d.failed_attempts + d.given_back = 0)
         );
 end;

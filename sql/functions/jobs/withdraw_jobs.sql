@@ -1,4 +1,4 @@
--- A job that add_job has added for the function of a withdrawn job is withdrawn and restored together with that job.
+-- A job from add_job with the function of a declared job is withdrawn and restored together with the declared job.
 --
 -- in:    kept text[]
 -- out:   setof text: the names

@@ -1,5 +1,5 @@
--- Drops the log's oldest day, if retention allows. Each call drops one day, so that it locks the log only for a moment.
--- Days are dropped in order, and only after each group has read them, so that no reader misses records.
+-- Drops the log's oldest day, if retention allows. A call drops one day, to lock the log only for a moment. Days are
+-- dropped in order, after all groups have read them, so that no reader misses records.
 --
 -- in:    keep_days integer
 -- out:   day date, dropped boolean, kept_for text; no row: all days are still kept
@@ -29,8 +29,7 @@ begin
     if day is null or day >= (now() at time zone 'UTC')::date - keep_days then
         return;
     end if;
-    -- A day counts as passed only if the next day was recorded, too; so the day before a jump of the clock does not
-    -- count.
+    -- A day counts as past if the next day was also recorded; so the day before a jump of the clock does not count.
     if keep_days > (
         select count(*)
         from shardclock.log_days d
@@ -46,11 +45,11 @@ begin
     dropped := kept_for is null;
     if dropped then
         perform shardclock.require_partition_unlocked(partition_name);
-        -- All writers of the log queue behind this call, so the call waits for the lock only briefly.
+        -- Wait only briefly for the lock, because all writers of the log queue behind this call.
         set local lock_timeout = '100ms';
         lock table only shardclock.command_log in access exclusive mode;
         execute format('lock table shardclock.%I in access exclusive mode', partition_name);
-        -- A transaction with records of that day may have been committed after the first check.
+        -- Check again: a transaction with records of that day may have committed after the first check.
         execute format('select max(l.position) from shardclock.%I l', partition_name) into last_position;
         select min(c.group_name) into kept_for
         from shardclock.consumers c

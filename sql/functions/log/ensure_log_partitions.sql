@@ -1,4 +1,4 @@
--- Makes the log's partitions for today and the days ahead; returns their number.
+-- Creates the log's partitions for today and the days ahead; returns the number of new partitions.
 --
 -- in:    days_ahead integer
 -- out:   integer
@@ -24,12 +24,11 @@ begin
         partition_name := 'command_log_' || to_char(day, 'YYYYMMDD');
         continue when to_regclass('shardclock.' || partition_name) is not null;
         begin
-            -- This call waits for no lock, and a later call tries again. The attachment of a day needs an exclusive
-            -- lock on the default partition. A dump may lock that partition for hours, and later writers would queue
-            -- behind this call.
+            -- Never wait for a lock: a later call tries again. The attachment of a day needs an exclusive lock on the
+            -- default partition, which a dump may lock for hours, and writers would queue behind this call.
             lock table only shardclock.command_log in share update exclusive mode nowait;
             lock table shardclock.command_log_default in access exclusive mode nowait;
-            -- The table is created first and then attached, because `create table … partition of` would block each
+            -- Create the table and attach it in two steps, because `create table … partition of` would block each
             -- firing during its wait.
             execute format(
                 'create table shardclock.%I (like shardclock.command_log including defaults including constraints)',
@@ -43,7 +42,7 @@ begin
             );
             made := made + 1;
         exception when check_violation then
-            -- The default partition already has rows of that day, so the day's rows stay in the default partition.
+            -- Leave the day in the default partition, which already has rows of that day.
             raise warning 'command_log keeps % in its default partition', day;
         end;
     end loop;

@@ -8,8 +8,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- The sequence is read before the locks. A position that is drawn after this read is above `drawn`. A
-    -- transaction that drew before this read still holds a lock, or has ended before the caller's next snapshot.
+    -- Read the sequence before the locks. Later positions are above `drawn`. A transaction that drew a position before
+    -- this read has a lock, or has ended before the caller's next snapshot.
     drawn bigint := pg_sequence_last_value('shardclock.position_seq');
 begin
     if pg_is_in_recovery() then
@@ -38,9 +38,9 @@ begin
             select min(drawn + ((m.objid::bigint - drawn + 1073741824) & 2147483647) - 1073741824)
             from ours m
             where m.locktype = 'advisory'
-                -- Any session may take these advisory locks, but only a writer of the log has also locked the table,
-                -- before its mark. A prepared transaction has no pid; during its preparation, one of its two locks may
-                -- still have a pid.
+                -- Any session may take these advisory locks; a writer of the log has also locked the table, before its
+                -- mark. A prepared transaction has no pid, but during the preparation one of its two locks may have a
+                -- pid.
                 and (
                     m.pid is null
                     or exists (select from ours t where t.locktype = 'relation' and (t.pid = m.pid or t.pid is null))

@@ -1,5 +1,4 @@
--- Marks the writer of records, before the writer draws its first position:
--- docs/decisions/0024-the-log-reads-by-position.md.
+-- Marks a writer of the log before it draws its first position: docs/decisions/0024-the-log-reads-by-position.md.
 --
 -- A transaction that inserts records takes a mark: a shared advisory lock, held until the transaction ends. The lock's
 -- key is the value of the sequence at that time. So all positions that the transaction draws are above its mark, and no
@@ -15,22 +14,20 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- `select last_value` is not sufficient here: it reads without the page's lock, and may return a value that is 32
-    -- too high while the sequence writes ahead to the WAL.
+    -- `select last_value` reads without the page's lock, and may return a value that is 32 too high.
     drawn bigint := coalesce(pg_sequence_last_value('shardclock.position_seq'), 0);
     setting text := current_setting('shardclock.log_marked', true);
     mark bigint := drawn;
 begin
-    -- A transaction needs one mark, so a second call takes no second lock. A client may write any value into the
-    -- setting; the transaction still takes a mark that is not above the drawn positions. A rollback to a savepoint
-    -- undoes the setting together with the lock.
+    -- A transaction needs one mark, so a second call takes no lock. A forged value of the setting is harmless: the
+    -- transaction then takes another mark. A rollback to a savepoint undoes both the setting and the lock.
     if setting ~ '^-?[0-9]{1,18}$' then
         if setting::bigint between drawn - 1000000000 and drawn then
             mark := setting::bigint;
         end if;
     end if;
-    -- Any role that may connect can lock any key. So this function does not wait for a key, and takes a lower mark
-    -- instead. A lower mark is correct too, but readers wait a little longer.
+    -- Don't wait for a locked key, because any role can lock any key: take a lower mark instead. A lower mark is also
+    -- correct, but readers wait a little longer.
     for step in 1 .. 65536 loop
         if pg_try_advisory_xact_lock_shared(1936221036, (mark & 2147483647)::integer) then -- "shcl"
             perform set_config('shardclock.log_marked', mark::text, true);

@@ -1,6 +1,6 @@
 -- Registers a group at the start of the log, if it is new, and returns its number of partitions.
 --
--- Concurrent calls wait for each other: otherwise two calls would insert the group's rows.
+-- Concurrent calls wait for each other, so that only one of them inserts the group's rows.
 --
 -- in:    group_name text, partitions integer
 -- out:   integer

@@ -12,7 +12,7 @@ create or replace function shardclock.read_log(
 returns setof shardclock.command_log
 language plpgsql
 set search_path = pg_catalog, pg_temp
--- Always by index, with any estimate of the size of a new partition.
+-- Always read by index, even if the planner estimates a new partition as empty.
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

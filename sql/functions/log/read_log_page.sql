@@ -1,4 +1,4 @@
--- The function builds the records one by one, so that it never reads payloads after the limit.
+-- Builds the records one by one, so that no payload beyond the limit is read.
 --
 -- in:    after bigint, page_size integer, partition integer, partitions integer, horizon bigint, bytes bigint
 -- out:   json

@@ -1,5 +1,5 @@
--- The default partition has the records of days without a partition. After the end of such days, the default partition
--- itself is attached as the partition of these days, so that no record is moved.
+-- The default partition has the records of days without a partition. When these days are over, the table becomes the
+-- regular partition of these days, without a move of records, and a new default partition is created.
 --
 -- in:    nothing
 -- out:   integer: the number of partitions that it made, 0 or 1
@@ -22,10 +22,10 @@ begin
     if last_day is null or last_day >= (now() at time zone 'UTC')::date then
         return 0;
     end if;
-    -- The partition is named after its last day, so that it is not dropped too early.
+    -- Name the partition after its last day, so that retention does not drop it too early.
     partition_name := 'command_log_' || to_char(last_day, 'YYYYMMDD');
     perform shardclock.require_partition_unlocked('command_log_default');
-    -- All writers of the log wait behind this lock, so this call waits for it only briefly.
+    -- Wait only briefly for this lock, because all writers of the log wait behind it.
     set local lock_timeout = '100ms';
     lock table shardclock.command_log in access exclusive mode;
     alter table shardclock.command_log detach partition shardclock.command_log_default;

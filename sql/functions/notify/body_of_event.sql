@@ -1,5 +1,5 @@
--- Chat tools show `text`. In this sentence, characters that begin a link or mention a person or a channel are replaced
--- by similar characters, because the sentence may contain a text of a third party, such as an answer of a receiver.
+-- Chat tools show `text`. The sentence may contain a third party's text, such as a receiver's answer. So the function
+-- replaces characters that begin a link, or that mention a person or a channel, by similar characters.
 --
 -- in:    event jsonb, others integer, text_only boolean
 -- out:   jsonb

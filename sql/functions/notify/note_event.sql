@@ -1,5 +1,5 @@
--- Writes an event for operators in the transaction that makes the event true, if an endpoint of the tenant subscribes
--- to events of this kind.
+-- Writes an event for operators, in the transaction of the change, if an endpoint of the tenant subscribes to this kind
+-- of event.
 --
 -- in:    nothing
 -- out:   trigger
@@ -8,7 +8,7 @@
 create or replace function shardclock.note_event()
 returns trigger
 language plpgsql
--- The function runs as its owner, so that each role that may change the row can write the event.
+-- The function runs as its owner, so that each role with the right to change the row can write the event.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$

@@ -1,5 +1,5 @@
--- Makes deliveries of the events, one for each endpoint, kind and subject in each interval; a delivery also counts the
--- events since the last one. Events that come within the interval wait for its end.
+-- Converts events to deliveries, at most one in each interval for each endpoint, kind and subject. A delivery also has
+-- the number of events since the last delivery. Events within the interval wait for the end of the interval.
 --
 -- in:    every interval, most integer, now timestamptz
 -- out:   integer: the number of deliveries
@@ -22,8 +22,8 @@ begin
     then
         return 0;
     end if;
-    -- A new throttle refers to its subscription. The insert would wait for a transaction that removes the subscription,
-    -- and that transaction waits for the throttles of this one. So no subscription can be removed from here on.
+    -- Lock the subscriptions against removal: the insert of a throttle would wait for a transaction that removes the
+    -- subscription, and that transaction for the throttles of this one.
     perform from shardclock.event_subscriptions for key share skip locked;
     get diagnostics free = row_count;
     if free < (select count(*) from shardclock.event_subscriptions) then
@@ -46,7 +46,7 @@ begin
         select s.tenant_id, s.endpoint, t.kind, t.subject, count(*)::integer as events, max(t.event_id) as newest
         from taken t
         join shardclock.event_subscriptions s on s.tenant_id = t.tenant_id and t.kind = any (s.kinds)
-        -- A disabled endpoint gets no events, so it is not informed that it was disabled.
+        -- A disabled endpoint gets no events, not even the event of its own disabling.
         where (t.kind, t.subject) is distinct from ('endpoint.disabled', s.endpoint)
             and coalesce(t.failures >= s.failures_min, true)
         group by s.tenant_id, s.endpoint, t.kind, t.subject
@@ -56,7 +56,7 @@ begin
             coalesce(n.tenant_id, h.tenant_id) as tenant_id, coalesce(n.endpoint, h.endpoint) as endpoint,
             coalesce(n.kind, h.kind) as kind, coalesce(n.subject, h.subject) as subject,
             h.sent_at, n.newest is not null as is_new,
-            -- A time far in the future was written before the clock was set back.
+            -- A time far in the future is from before the clock was set back.
             (h.sent_at > moment - every and h.sent_at <= moment + every) is not true as is_due,
             coalesce(n.events, 0) + coalesce(h.waiting, 0) as events,
             case when t.event_id is null then h.event else to_jsonb(t) end as event

@@ -1,4 +1,4 @@
--- One call returns tasks with up to 8 MiB of variables, and one more task. The next call returns the other tasks.
+-- A call returns tasks until their variables reach 8 MiB; the next call returns the other tasks.
 -- docs/decisions/0068-costs-of-one-tenant.md
 --
 -- in:    task_type text, most integer, lease interval, tenant_id text, worker text
@@ -53,8 +53,8 @@ begin
             array(
                 select m.timer_key
                 from (
-                    -- Each task has a copy of all variables that it sees: with many large variables, an answer would
-                    -- have gigabytes.
+                    -- Limit the bytes: each task has a copy of its visible variables, so an answer with large variables
+                    -- could have gigabytes.
                     select
                         due.timer_key,
                         sum(octet_length(due.payload::text)) over (
@@ -86,7 +86,7 @@ begin
         (select b.business_key from shardclock.business_keys b where b.instance_key = t.process_instance_key),
         coalesce(t.headers, '{}'), shardclock.attempts_left(t.attempts_max, t.failed_attempts), t.claimed_until
     from taken t
-    -- With the limit, Postgres probes two keys for each task, with any estimate of the tables' sizes.
+    -- The limit makes Postgres probe two keys for each task, whatever its estimates are.
     left join lateral (
         select i.process_id, f.version
         from shardclock.instances i

@@ -7,7 +7,8 @@ returns integer
 language sql
 immutable
 begin atomic
-    -- The default is three, as in Camunda 8. A program may also claim a task with more failures than the model allows.
+    -- The default is three, as in Camunda 8. A task may have more failures than the model allows, because a program can
+    -- claim it again.
     select greatest(coalesce(attempts_max, 3) - failed_attempts, 1);
 end;
 

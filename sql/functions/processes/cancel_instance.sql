@@ -1,6 +1,6 @@
--- Two callers may cancel an instance with a start that was given up. The second caller searches the instance and finds
--- none. Then the first caller writes the instance and deletes the dead letter. So the second caller finds no dead
--- letter, and searches the instance again.
+-- If two callers cancel an instance with a given-up start, the second caller may find neither the instance nor the dead
+-- letter, because the first caller has just replaced the dead letter by the instance. The second caller then searches
+-- again.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text

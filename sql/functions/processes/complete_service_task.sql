@@ -16,7 +16,7 @@ begin
     state := shardclock.end_service_task(
         task_key, claim, tenant_id, 'DELIVERED', '{}', jsonb_build_object('kind', 'completed', 'variables', variables)
     );
-    -- The log has the state of a delivery; the caller gets the state of a task instead.
+    -- Convert the delivery's state in the log to the state of a task.
     return case state when 'DELIVERED' then 'COMPLETED' else state end;
 end
 $$;

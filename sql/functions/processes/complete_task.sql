@@ -37,8 +37,8 @@ begin
         end if;
         -- The former assignee has given the task back since the update's snapshot.
     end loop;
-    -- The update does not write the assignee: if the completion has no effect, because the token had stopped, the task
-    -- is open again, without an assignee.
+    -- The update leaves the assignee unchanged: if the token had stopped, the completion has no effect, and the task
+    -- becomes open again.
     present_assignee := coalesce(task.assignee, complete_task.assignee);
     perform shardclock.send_signal(
         task.instance_key, task.tenant_id,

@@ -1,4 +1,4 @@
--- The function reads the kept messages of a waiting token once, and not again after each message.
+-- Reads the kept messages of a waiting token once, instead of once for each message.
 --
 -- in:    instance_keys bigint[]
 -- out:   integer: the number of messages, at most 1000; 0: no message is left
@@ -31,18 +31,18 @@ begin
         where s.instance_key = any (instance_keys) and s.kind = 'message' and s.taken_by is null
         order by s.tenant_id, s.name, s.correlation, s.opened_at
     loop
-        -- The transaction that is publishing this message may stay open: the caller searches again a little later.
+        -- Don't wait for the transaction that is publishing this message: the caller searches again a little later.
         continue when not pg_try_advisory_xact_lock(
             hashtextextended(waiting.tenant_id || ' ' || waiting.name || ' ' || waiting.correlation, 19)
         );
-        -- A separate statement reads the messages, so that it sees the commits before the lock was taken.
+        -- A separate statement, whose snapshot includes all commits before the lock.
         for found_message in
             select m.*
             from shardclock.messages m
             where m.tenant_id = waiting.tenant_id and m.name = waiting.name and m.correlation = waiting.correlation
                 and m.expires_at > now() and waiting.process_id <> all (m.correlated)
-                -- A message that was stored before variables had a limit may not fit into a signal; without this check
-                -- the call would fail for all instances.
+                -- An old message, from before the limit of variables, may not fit into a signal; without this check the
+                -- call would fail for all instances.
                 and octet_length(m.variables::text) <= 1048576
             order by m.message_key + 0
             limit case when waiting.is_once then 1 else given_max - given end

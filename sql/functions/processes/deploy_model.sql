@@ -15,7 +15,7 @@ declare
     one jsonb;
     latest shardclock.definitions;
 begin
-    -- All deployments lock in the same order, so that two deployments of the same processes don't deadlock.
+    -- Lock in a fixed order, so that two deployments of the same processes don't deadlock.
     for one in select s.one from jsonb_array_elements(processes) as s (one) order by s.one ->> 'process_id' loop
         perform pg_advisory_xact_lock(hashtextextended(deploy_model.tenant_id || ' ' || (one ->> 'process_id'), 18));
         select d.* into latest

@@ -15,8 +15,8 @@ begin
         raise exception 'lease % is refused: give a second to a day', lease
             using errcode = 'invalid_parameter_value', constraint = 'invalid_lease';
     end if;
-    -- A lease that has ended is extended too, unless another program has claimed the task: that claim would have raised
-    -- the number of claims. The task is due when the lease ends, as after activate_service_tasks.
+    -- Also extends a lease that has ended, unless another program has claimed the task and so raised the number of
+    -- claims. The task is due when the lease ends, as after activate_service_tasks.
     update shardclock.deliveries d
     set claimed_until = clock_timestamp() + lease,
         next_attempt_at = clock_timestamp() + lease

@@ -21,14 +21,14 @@ begin
         raise exception 'retry_after % is not between 0 and a year: name a shorter one, or 0 retries', retry_after
             using errcode = 'invalid_parameter_value', constraint = 'invalid_retry_after';
     end if;
-    -- This update is only for a task with an attempt left. For other tasks, the call below ends the task, and checks
-    -- the claim and the tenant again.
+    -- This update retries a task with an attempt left. Otherwise the call below ends the task, and checks the claim and
+    -- the tenant.
     update shardclock.deliveries d
     set claimed_by = null,
         claimed_until = null,
         worker = null,
         failed_attempts = d.failed_attempts + 1,
-        -- The caller's `retries` apply until another call replaces them, even if a handler calls the task.
+        -- The caller's `retries` stay valid until another call sets them, even if a handler gets the task.
         attempts_max = case
             when retries is null then d.attempts_max
             else least(d.failed_attempts + 1 + retries::bigint, 2147483647)::integer

@@ -1,4 +1,4 @@
--- Finds the newest version of a process that has not been deleted, or a given version.
+-- Finds a given version of a process, or its newest version that was not deleted.
 --
 -- in:    tenant_id text, process_id text, version integer
 -- out:   bigint

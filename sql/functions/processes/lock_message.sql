@@ -1,4 +1,5 @@
--- For each name and key, only one transaction at a time may publish a message or search the messages of a token.
+-- Takes the lock of a message's name and key: one transaction at a time publishes such a message or searches it for a
+-- token.
 --
 -- in:    tenant_id text, name text, correlation text
 -- out:   nothing

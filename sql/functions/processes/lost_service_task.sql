@@ -1,5 +1,5 @@
--- Each row with claimed_by 0 is a service task, so the query has no condition on the row's type: with that condition, a
--- plan that was made on an empty table could read all service tasks by their index.
+-- No condition on the target: each row with claimed_by 0 is a service task, and with the condition a plan from an empty
+-- table could read all service tasks.
 --
 -- in:    task_key bigint, claim integer, tenant_id text
 -- out:   text
@@ -27,7 +27,7 @@ begin
     if state is not null then
         return state;
     end if;
-    -- An ended task has one record of its end. If a step of the instance ended the task, the end belongs to no attempt.
+    -- An ended task has one record of its end. If a step of the instance ended the task, the record has no attempt.
     select case
             when l.intent = 'DELIVERED' then 'COMPLETED_BEFORE'
             when l.intent = 'DEAD' then 'DEAD_BEFORE'

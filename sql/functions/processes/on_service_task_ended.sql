@@ -1,6 +1,5 @@
--- A worker's statement calls this function for each ended delivery of a service task. Only this function turns the end
--- of a delivery into a signal of BPMN. The function reads no row, so that Postgres inlines it into the statement that
--- settles deliveries.
+-- Converts the end of a service task's delivery to a signal for the instance. The function reads no row, so that
+-- Postgres inlines it into the statement that settles deliveries.
 --
 -- in:    intent text, target text, reason text, result jsonb
 -- out:   jsonb: the signal to the instance; `intent` is DELIVERED, DISCARDED or DEAD

@@ -18,7 +18,7 @@ begin
         name, schedule, payload
     )
     select
-        -- A schedule is due immediately, so that a shard claims it. The shard plans the schedule, and doesn't fire it.
+        -- A new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
         coalesce((s.start ->> 'due_date')::timestamptz, now()),
         case when s.start ->> 'schedule' is not null then now() end,
         case when s.start ->> 'schedule' is null then 0 end,
@@ -30,7 +30,8 @@ begin
         jsonb_build_object('kind', 'begin', 'definition', d.definition_key)
     from jsonb_array_elements(d.starts) with ordinality as s (start, number)
     where s.start ->> 'kind' = 'timer'
-        -- A start timer with a past date is left out: it began its instance when this definition was the newest before.
+        -- Skip a start timer with a past date: it began its instance when this definition was the newest version
+        -- before.
         and (not again or s.start ->> 'schedule' is not null or (s.start ->> 'due_date')::timestamptz > now());
     insert into shardclock.subscriptions (definition_key, is_once, kind, tenant_id, name, process_id, node_id)
     select d.definition_key, false, s.start ->> 'kind', d.tenant_id, s.start ->> 'name', d.process_id, s.start ->> 'node_id'

@@ -32,7 +32,7 @@ begin
             using errcode = 'invalid_parameter_value', constraint = 'invalid_time_to_live';
     end if;
     perform shardclock.lock_message(tenant_id, name, correlation);
-    -- The key is drawn under the lock, so that keys have the order of the messages.
+    -- Draw the key under the lock, so that keys have the order of the messages.
     message := nextval('shardclock.timer_key_seq');
     if time_to_live > interval '0' then
         signal := signal || jsonb_build_object('message', message);
@@ -44,15 +44,15 @@ begin
     order by m.message_key + 0 desc
     limit 1;
     loop
-        -- Find the first waiting token of each process. A subscription may be deleted while we wait for its row, and
-        -- another may be written: the next round finds the new one.
+        -- Find the first waiting token of each process. During the wait for a subscription's row, the row may be
+        -- deleted and another written; the next round finds the new row.
         select array_agg(f.subscription_key), array_agg(f.instance_key) filter (where f.is_behind)
         into waiting, behind
         from (
             select distinct on (w.process_id)
                 w.subscription_key, w.instance_key,
-                -- Each process gets messages in their order: a process with the newest message has all messages, except
-                -- messages that were skipped.
+                -- A process gets messages in their order, so a process that has the newest message gets no earlier
+                -- message.
                 w.process_id <> all (had_newest) or exists (
                     select
                     from shardclock.messages m
@@ -67,8 +67,8 @@ begin
             order by w.process_id, w.opened_at
         ) f;
         exit when waiting is null;
-        -- Kept messages are given first: an engine may not have correlated them yet. A token that gets a kept message
-        -- may no longer wait for the new message.
+        -- First give the kept messages that no engine has correlated yet. A token that gets a kept message may no
+        -- longer wait for the new message.
         continue when behind is not null and shardclock.correlate_waiting(behind) > 0;
         for got in
             update shardclock.subscriptions s

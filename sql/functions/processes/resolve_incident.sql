@@ -1,4 +1,4 @@
--- The incident of a signal that waits for a quota can be resolved like any other incident.
+-- A signal that waits for a quota has an incident, which a caller may resolve.
 --
 -- in:    instance_key bigint, token bigint, tenant_id text
 -- out:   text
@@ -24,7 +24,7 @@ begin
         return 'NOT_FOUND';
     end if;
     if not has_stopped then
-        -- The signal waits for a quota: an engine tries it again now.
+        -- Make the signal that waits for a quota due now.
         update shardclock.deliveries d
         set next_attempt_at = least(d.next_attempt_at, now())
         where d.timer_key = signal and d.process_instance_key = resolve_incident.instance_key

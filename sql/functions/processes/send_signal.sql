@@ -1,6 +1,5 @@
--- All signals that come over HTTP are sent with the gateway's role, so a gateway's session names the API key. Each
--- signal contains the key's prefix, and so do the history of its instance and each act on a task. So a signal needs no
--- audit record.
+-- A gateway sends all signals with its own role, so its session names the API key. The signal, the instance's history
+-- and each act on a task contain the key's prefix, so a signal needs no audit record.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint, node_id text
 -- out:   bigint: timer_key of the signal

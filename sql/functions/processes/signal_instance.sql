@@ -1,5 +1,4 @@
--- The history of an instance names the caller of each cancellation, change of variables, resolution, move and
--- completion.
+-- The history of the instance names the caller.
 --
 -- in:    instance_key bigint, tenant_id text, signal jsonb, token bigint
 -- out:   text: SENT or NOT_FOUND

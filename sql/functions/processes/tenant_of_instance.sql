@@ -1,4 +1,4 @@
--- An instance counts as running while its start waits for an engine. A signal that is sent in parts is not an instance.
+-- An instance exists as soon as its start waits for an engine. A thrown signal that waits for an engine is no instance.
 --
 -- in:    instance_key bigint, tenant_id text
 -- out:   text: null: unknown

@@ -11,7 +11,7 @@ set enable_seqscan = off
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    -- One statement writes a signal for at most 500 subscriptions, with at most 4 MiB of variables for all together.
+    -- One call writes the signal for at most 500 subscriptions, with at most 4 MiB of variables in total.
     receivers_max integer := greatest(1, least(500, 4194304 / greatest(1, octet_length(variables::text))));
     receivers integer;
     newest bigint;
@@ -28,7 +28,7 @@ begin
         order by s.subscription_key + 0 desc
         limit receivers_max + 1
     ) f;
-    -- While engines still send an earlier signal of this name, engines send the new signal too, after the earlier one.
+    -- If engines are sending an earlier signal of this name, they send the new signal afterwards.
     if receivers > receivers_max or receivers > 0 and (
         select true
         from shardclock.deliveries d

@@ -1,8 +1,7 @@
 -- Finds the answers to requests.
 --
--- The reading transaction must lock only the slots of today and yesterday: a lock on the third slot, held until the
--- caller's transaction ends, would block `forget_requests`. Only a custom plan leaves out a partition before it locks
--- the partitions; a cached plan locks all three.
+-- Must not lock the slot that is neither today's nor yesterday's: the lock would block `forget_requests` until the end
+-- of the caller's transaction. Only a custom plan excludes a partition before the locks; a cached plan locks all three.
 --
 -- in:    tenants text[], keys text[], moment timestamptz
 -- out:   number bigint, fingerprint bytea, status smallint, body jsonb; number is the index in the arrays, from 1; a
@@ -30,7 +29,7 @@ begin
         offset 0 -- without this hint, before the first ANALYZE, the plan reads both whole days by age
     ) r
     where r.created_at > moment - interval '24 hours'
-    -- After the clock was set back there may be two rows for a request: the newer row comes last.
+    -- A request may have two rows after the clock was set back; the newer row comes last.
     order by r.created_at;
 end
 $$;

@@ -1,6 +1,6 @@
--- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. Answers are kept for 24
--- hours; the further 12 hours allow for a wrong clock, and for transactions that still read the slot at midnight. So the
--- caller must call the function in the second half of each day.
+-- Empties the slot of the day before yesterday, when its newest row is older than 36 hours. Answers are valid for 24
+-- hours; the other 12 hours are for a wrong clock and for transactions that read the slot at midnight. The caller must
+-- call this function in the second half of each day.
 --
 -- in:    nothing
 -- out:   integer: the number of emptied slots: 1 or 0
@@ -10,7 +10,7 @@
 create or replace function shardclock.forget_requests()
 returns integer
 language plpgsql
--- The function runs as its owner, so that the role of gateways can empty this slot, and truncate no other table.
+-- The function runs as its owner, so that the role of gateways needs no right to truncate tables.
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -23,9 +23,9 @@ begin
     if newest is null or newest > now() - interval '36 hours' then
         return 0;
     end if;
-    -- This call waits for no lock, because a dump may lock the slot for hours. A later call tries again.
+    -- Never wait for a lock, because a dump may lock the slot for hours; a later call tries again.
     execute format('lock table shardclock.%I in access exclusive mode nowait', partition_name);
-    -- If the clock was set, an older transaction may have written to the slot since the first check.
+    -- Check again: if the clock was set, a transaction may have written to the slot since the first check.
     execute ask into newest;
     if newest > now() - interval '36 hours' then
         return 0;

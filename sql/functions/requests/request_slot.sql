@@ -1,5 +1,5 @@
--- Returns the slot (a table) of a request: one slot is for today, one is for yesterday, and one will be emptied next.
--- docs/decisions/0044-idempotent-requests.md has the reason for three tables.
+-- Returns the slot of a request, one of three tables: for today, for yesterday, and for an older day that will be
+-- emptied. docs/decisions/0044-idempotent-requests.md has the reason for three tables.
 --
 -- in:    moment timestamptz
 -- out:   smallint

@@ -1,4 +1,4 @@
--- Refuses the time zones that a text names in brackets; null: the text names no zone, or the same zone as `beside`.
+-- Returns a refusal of the time zones that a text names in brackets; null: no zone, or the same zone as `beside`.
 --
 -- in:    given text, beside text
 -- out:   text

@@ -1,4 +1,4 @@
--- The month has a given length and begins on a given weekday (0 is Monday).
+-- Of a month with a given length and a given first weekday (0 is Monday).
 --
 -- in:    item text, bits bigint, is_weekday boolean, begins_on integer, length integer
 -- out:   bigint

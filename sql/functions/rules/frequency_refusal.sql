@@ -1,5 +1,5 @@
--- The same rule as in timers/repeat.py. The reason: ten thousand timers that repeat each millisecond would use the
--- whole capacity of a cluster.
+-- The same rule as in timers/repeat.py: ten thousand timers that repeat each millisecond would use the whole capacity
+-- of a cluster.
 --
 -- in:    given text, count text, period_s numeric
 -- out:   text

@@ -1,4 +1,4 @@
--- An item of a day field may also be L, LW, L-3, 15W, 5L or 5#2.
+-- Checks an item of a day field, which may also be L, LW, L-3, 15W, 5L or 5#2.
 --
 -- in:    item text, is_weekday boolean
 -- out:   refusal text, bits bigint

@@ -39,7 +39,7 @@ begin
         return;
     end if;
     if m[2] is not null and field = 'day-of-week' then
-        -- A week may begin or end with Sunday.
+        -- Sunday is both 0 and 7.
         numbers := array[
             numbers[1] % 7,
             case when numbers[2] <> 0 then numbers[2] when m[2] = 'SUN' then 7 else 0 end

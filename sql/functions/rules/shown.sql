@@ -1,7 +1,7 @@
 -- Shows a refused text as timers/refusal.py does.
 --
--- SQL refuses the same rules as the command line, in the same words: each function in this folder has a counterpart in
--- timers/, and tests/sql/test_parsing.py compares the two.
+-- Each function in this folder has a counterpart in timers/ with the same refusals in the same words;
+-- tests/sql/test_parsing.py compares the two.
 --
 -- in:    given text
 -- out:   text

@@ -1,5 +1,5 @@
--- A start reads one row instead of the quota and two counts, which would take four times as long. The last
--- count is valid for one second, or, if longer, for 10 ms for each 1,000 waiting starts. After that this function
+-- Reads one row with the last count instead of the quota and two counts, which takes a quarter of the time. The count
+-- is valid for one second, or for 10 ms for each 1,000 waiting starts, if this is longer. Afterwards the function
 -- returns false, and `remaining_quota` counts again.
 --
 -- in:    tenant_id text

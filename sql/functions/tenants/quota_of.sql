@@ -1,5 +1,5 @@
--- Postgres parses the body once, when the function is made, and inlines it into the plans of the callers. For a tenant
--- without a row in shardclock.tenants, `t` is null.
+-- Postgres inlines the body into the plans of the callers. For a tenant without a row in shardclock.tenants, `t` is
+-- null.
 --
 -- in:    t shardclock.tenants, resource text
 -- out:   bigint

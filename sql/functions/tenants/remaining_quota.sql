@@ -1,7 +1,7 @@
--- A small quota is compared with a count of the rows, up to the quota; a large quota, with the last stored count. An
--- engine counts instances, tasks and timers. Clients count the other resources, because they add these also while no
--- engine runs. All resources of one call share the quota of the first. Each start of a process runs these queries, so
--- each query reads one table: a join takes longer than a second query.
+-- Compares a small quota with a count of the rows, and a large quota with the last stored count. Engines count
+-- instances, tasks and timers; clients count the other resources, which they add also while no engine runs. All
+-- resources of one call share the quota of the first. Each query reads one table, because a join takes longer than a
+-- second query.
 --
 -- in:    tenant_id text, resources text[]
 -- out:   quota bigint, remaining bigint, counted_at timestamptz
@@ -18,7 +18,8 @@ as $$
 declare
     exact_max constant bigint := 1000;
     of_clients constant text[] := array['starts', 'messages', 'definitions'];
-    -- At other isolation levels a row that another transaction has changed would fail the caller's transaction.
+    -- Only at read committed: at other isolation levels, a row that another transaction has changed would fail the
+    -- caller's transaction.
     may_write constant boolean := current_setting('transaction_isolation') = 'read committed';
     resource text;
     used bigint;
@@ -48,9 +49,9 @@ begin
         where u.tenant_id = remaining_quota.tenant_id and u.resource = resource;
         if not found then
             used_at := '1970-01-01 00:00:00+00';
-            -- A client's transaction may be open for hours, and until then no engine can count in a row that it
-            -- inserted. So only an engine, which asks for one resource at a time, inserts the row of an engine's
-            -- resource. Without the lock, the insert would wait until another transaction with the same row has ended.
+            -- A client's transaction may be open for hours and would block the engines' counts in a row that it
+            -- inserted. So engines, which ask for one resource at a time, insert the rows of their resources. Without
+            -- the lock, the insert would wait for another transaction with the same row.
             if may_write and (resource = any (of_clients) or cardinality(resources) = 1)
                 and pg_try_advisory_xact_lock(hashtextextended(tenant_id || ' ' || resource, 51))
             then
@@ -59,7 +60,7 @@ begin
             end if;
         end if;
         if resource = any (of_clients) then
-            -- A count of 100,000 rows takes about 20 ms: so clients spend 2 % of their time on counts.
+            -- A count of 100,000 rows takes about 20 ms, so a count each second takes 2 % of a client's time.
             age := (clock_timestamp() - used_at) / greatest(1, coalesce(used, 0) / 100000.0);
             if age > interval '1 second' then
                 perform
@@ -73,8 +74,8 @@ begin
                     where u.tenant_id = remaining_quota.tenant_id and u.resource = resource
                     returning u.used, u.counted_at into used, used_at;
                 elsif age > interval '5 seconds' then
-                    -- An open transaction may lock the row for hours. So this transaction does not wait for the row: it
-                    -- counts, and doesn't store the count.
+                    -- Don't wait for a locked row, because an open transaction may lock the row for hours: count, and
+                    -- don't store the count.
                     used := shardclock.usage_of(tenant_id, resource, quota);
                     used_at := clock_timestamp();
                 end if;

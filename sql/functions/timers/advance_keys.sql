@@ -1,6 +1,6 @@
--- A restored dump, a subscriber that takes over, or an operator may set the sequence of keys back. Then the sequence
--- draws keys that timers have or had. The function runs as its owner, so that a role that schedules needs no right to
--- set the sequence.
+-- Moves the sequence of keys forward after a restore, a change of the primary or an operator set it back, so that it
+-- draws no key of another timer. The function runs as its owner, so that a scheduling role needs no right to set the
+-- sequence.
 --
 -- in:    nothing
 -- out:   boolean: whether this call moved the sequence
@@ -14,23 +14,23 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    -- This limit is far above every drawn key, and far below the last bigint. Rows with higher keys are ignored here:
-    -- otherwise one row with the last key would use up the sequence.
+    -- Ignore keys above this limit, which is far above every drawn key: otherwise one row with the last bigint as its
+    -- key would use up the sequence.
     far constant bigint := 4611686018427387904;
-    -- Other sessions can't draw this number of keys after this read of the sequence, so setval never moves the sequence
-    -- back.
+    -- A margin larger than the number of keys that other sessions can draw after this read, so that setval never moves
+    -- the sequence back.
     gap constant bigint := 1000000;
     highest bigint;
 begin
-    -- Only one call at a time moves the sequence. This call doesn't wait for the lock, because the transaction that
-    -- holds it has moved the sequence already.
+    -- One call at a time moves the sequence. Don't wait for the lock, because the other call has moved the sequence
+    -- already.
     if not pg_try_advisory_xact_lock(hashtextextended('shardclock.advance_keys', 0)) then
         return false;
     end if;
     highest := greatest(
         (select max(t.timer_key) from shardclock.timers t where t.timer_key < far),
         (select max(l.timer_key) from shardclock.command_log l where l.timer_key < far),
-        -- Deliveries and dead letters may be older than the log.
+        -- Also read deliveries and dead letters, which may be older than the log.
         (select max(d.timer_key) from shardclock.deliveries d where d.timer_key < far),
         (select max(d.timer_key) from shardclock.dead_letters d where d.timer_key < far)
     );

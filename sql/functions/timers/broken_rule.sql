@@ -1,8 +1,7 @@
--- Returns the code and the sentence for the first rule that a row breaks; null: the row breaks no rule.
+-- Returns the refusal (code and sentence) of the first rule that a row breaks; null: none.
 --
--- Postgres parses the body once, when the function is made, so a client's `search_path` can't change the meaning of its
--- operators. The trigger's plan inlines the body. The alternative, a `set search_path` on the trigger, costs a
--- microsecond for each row.
+-- Postgres parses the body when the function is created, so a client's `search_path` can't change its operators. The
+-- alternative, a `set search_path` on the trigger, costs a microsecond for each row.
 --
 -- in:    t shardclock.timers
 -- out:   text[]
@@ -14,8 +13,8 @@ returns text[]
 language sql
 stable
 begin atomic
-    -- Python's datetime ends with year 9999 (and asyncpg writes its last moment as infinity). A row that asyncpg can't
-    -- decode would make its whole batch fail.
+    -- Python's datetime ends with the year 9999 (and asyncpg writes its last moment as infinity); a date that asyncpg
+    -- can't decode would fail a whole batch.
     select case
         when t.timer_key < 1
             then array['invalid_timer_key', format('timer_key %s must be at least 1', t.timer_key)]
@@ -120,7 +119,7 @@ begin atomic
                     t.occurrence, t.repetitions
                 )
             ]
-        -- Only timers.schedule parses schedules: a shard pauses a row with a schedule that can't be parsed.
+        -- Don't parse the schedule here: only timers.schedule can, and a shard pauses a row with an invalid schedule.
         when length(t.schedule) not between 1 and 200 or t.schedule ~ '[[:cntrl:]]'
             then array[
                 'invalid_schedule',

@@ -21,7 +21,7 @@ begin
                 and shardclock.is_of_system(t.target) is not true
         );
         exit when keys = '{}';
-        -- A timer that fired during the wait for its row has no row, but its next occurrence may have one: read again.
+        -- Read again: a timer may have fired during the wait for its row, and its next occurrence may have a row.
         cancelled := cancelled + (select count(*) from shardclock.cancel_timers(keys, reason));
     end loop;
     return cancelled;

@@ -1,5 +1,5 @@
--- Cancels one timer of a client. `change_timer` finds the timer, and returns the outcome. The delete in `cancel_rows`
--- decides: if a firing has deleted the row first, the cancel comes too late.
+-- Cancels one timer of a client. `change_timer` finds the timer, and `cancel_rows` deletes the row. If a firing deleted
+-- the row before, the cancel is too late.
 --
 -- in:    timer_key bigint, name text, tenant_id text, reason text
 -- out:   text

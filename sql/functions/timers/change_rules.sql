@@ -1,7 +1,6 @@
--- Gives schedules another rule. The pending occurrence gets its due date from the new rule, and keeps its number. A run
--- on request that has not fired stays, and the occurrences after it follow the new rule. The rule counts from the
--- moment when the row is locked, not from the start of the caller's transaction: otherwise occurrences that have fired
--- between the two moments would fire again.
+-- Changes the rules of schedules. The pending occurrence gets its due date from the new rule; its number stays. An
+-- unfired run on request stays, and the later occurrences follow the new rule. The new rule counts from the lock of the
+-- row instead of the transaction's begin: otherwise occurrences that fired between the two would fire again.
 --
 -- in:    timer_keys bigint[], schedule text, zone text, missed text
 -- out:   setof bigint
@@ -21,7 +20,7 @@ begin atomic
         for update
     ),
     clock as materialized (
-        -- The clock is read after all rows are locked.
+        -- Read the clock after the locks of all rows.
         select clock_timestamp() as at from (select count(*) from old) locked
     ),
     changed as (
@@ -30,7 +29,7 @@ begin atomic
             zone = coalesce(change_rules.zone, t.zone, 'UTC'),
             missed = coalesce(change_rules.missed, t.missed, 'fire_once'),
             name = coalesce(t.name, 'schedule-' || t.timer_key),
-            -- If the clock was set back, occurrences that have fired must not be planned again.
+            -- After the clock was set back, don't plan the fired occurrences again.
             anchor = greatest((select c.at from clock c), case when t.occurrence > 1 then t.created_at end),
             missed_once = null,
             anchor_occurrence = null,

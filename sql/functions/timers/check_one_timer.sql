@@ -1,4 +1,4 @@
--- Refuses a call of a verb with neither a key nor a name, or with both.
+-- Refuses a call of a verb unless it has exactly one of a key and a name.
 --
 -- in:    timer_key bigint, name text
 -- out:   nothing

@@ -1,4 +1,4 @@
--- Limits a text that every record of a verb keeps. The sentence is that of the HTTP API.
+-- Limits the length of a text that a verb writes into the log; the HTTP API has the same refusal.
 --
 -- in:    field text, given text, most integer
 -- out:   text: the given text; null for null

@@ -1,5 +1,5 @@
--- Returns the end of a pause, and refuses a moment that is not in the future. A choice for missed occurrences is for a
--- pause with an end. Null is a pause without an end.
+-- Returns the end of a pause; null: the pause has no end. Refuses an end in the past, and a choice for missed
+-- occurrences without an end.
 --
 -- in:    until timestamptz, delay text, missed text
 -- out:   timestamptz

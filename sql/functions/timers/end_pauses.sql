@@ -1,9 +1,9 @@
 -- Resumes the timers with an ended pause.
 --
--- A pause ends as of `resume_at`, and not as of the later moment at which a shard finds it. The choice for missed
--- occurrences covers the occurrences before `resume_at`. After a pause until 08:00, the first occurrence may be at 08:00.
--- Rows that others have locked are left for the next call. `without` are timers that an earlier call could not resume.
--- `next_s` is the time until the next pause ends; null: no pause has an end.
+-- A pause ends at `resume_at`, even if a shard finds it later. The choice for missed occurrences is for the occurrences
+-- before `resume_at`; after a pause until 08:00, an occurrence at 08:00 fires. Skips locked rows, which the next call
+-- finds. `without` are timers that an earlier call could not resume. `next_s` is the time until the next pause ends;
+-- null: no pause has an end.
 --
 -- in:    most integer, without bigint[]
 -- out:   ended integer, next_s double precision
@@ -14,7 +14,7 @@ create or replace function shardclock.end_pauses(most integer, without bigint[] 
 returns table (ended integer, next_s double precision)
 language sql
 set enable_seqscan = off
--- The caller's session may have turned off nested loops: sql/deliveries/settle.py.
+-- Turn on nested loops, which the caller's session may have turned off: sql/deliveries/settle.py.
 set enable_nestloop = on
 set enable_hashjoin = off
 set enable_mergejoin = off

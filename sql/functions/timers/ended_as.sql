@@ -18,9 +18,9 @@ begin atomic
             limit 1
         ),
         (
-            -- The last record is the last by position, because a clock may have been set back. The index by name has
-            -- only times, so the query searches the records of the last day: it assumes that no clock is set back by
-            -- more than a day.
+            -- The last record is the one with the highest position, because the clock may have been set back. The index
+            -- by name has times but no positions, so the query reads the records of the last day, and assumes that no
+            -- clock is set back by more than a day.
             select l.intent from shardclock.command_log l
             where l.tenant_id = ended_as.tenant_id and l.name = ended_as.name
                 and l.recorded_at >= (

@@ -1,4 +1,4 @@
--- The keys come in their order, which stays the same when timers change.
+-- Orders by key, because changes of timers don't change this order.
 --
 -- in:    state text, tenant_id text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, after_key bigint, page_size integer, target text, name_contains text,

@@ -1,4 +1,4 @@
--- Postgres plans the text of `execute` for the actual values, so that a null filter costs nothing.
+-- `execute` makes Postgres plan for the actual values, so that a null filter costs nothing.
 --
 -- in:    state text, tenant_id text, name text, name_prefix text, due_from timestamptz, due_before timestamptz,
 --        process_instance_key bigint, page text, page_size integer, target text, only_schedules boolean, changed_from
@@ -27,7 +27,7 @@ create or replace function shardclock.find_timers(
 returns setof shardclock.found_timer
 language plpgsql
 stable
--- A page contains a due date as text, and the next call must read the same moment from this text.
+-- A page token contains a due date as text, from which the next call must read exactly the same moment.
 set datestyle = 'ISO'
 set timezone = 'UTC'
 set search_path = pg_catalog, pg_temp
@@ -132,8 +132,8 @@ begin
         using state, tenant_id, name_prefix, due_from, due_before, process_instance_key,
             coalesce(page, 'infinity/0'), page_size, name, target, only_schedules, changed_from, changed_before;
     elsif only_schedules then
-        -- Sorts all schedules of the tenant, which its quota limits: in the order of due dates, the search might read a
-        -- million plain timers for a page of schedules.
+        -- Sort all schedules of the tenant, whose number has a quota: a search by due date might read a million plain
+        -- timers for a page of schedules.
         return query execute $schedules$
             with schedules as materialized (
                 select t.timer_key, t.due_date
@@ -201,7 +201,7 @@ begin
         using state, tenant_id, name_prefix, due_from, due_before, process_instance_key,
             coalesce(page, '-infinity/0'), page_size, name, target, changed_from, changed_before;
     else
-        -- The query takes the soonest timers of each slot, so that a million pending timers need no sort.
+        -- Read the soonest timers of each slot, so that a million pending timers need no sort.
         return query execute $all$
             select
                 t.timer_key, $1, t.tenant_id, t.name, t.timer_type, t.process_instance_key, t.element_instance_key,

@@ -1,4 +1,4 @@
--- Returns whether a shard may claim a row. The planner inlines the body, so that a call costs only the condition.
+-- Returns whether a shard may claim a row. The planner inlines the body.
 --
 -- in:    claimed_by bigint, claimed_until timestamptz, at timestamptz, lease interval, ended_holders bigint[]
 -- out:   boolean
@@ -11,7 +11,7 @@ returns boolean
 language sql
 stable
 begin atomic
-    -- A lease that ends more than two leases from now was taken before the clock was set back.
+    -- A lease that ends more than two lease durations from now is from before the clock was set back.
     select (
         claimed_until > at and claimed_until <= at + 2 * lease and claimed_by <> all (ended_holders)
     ) is not true;

@@ -1,6 +1,5 @@
--- The target of a row shows its owner: only the statements of jobs and processes write the targets `job:NAME` and
--- `process:instance`, and each interface for clients refuses them. process_instance_key does not show the owner,
--- because clients choose its value.
+-- The target shows the owner of a timer: only jobs and processes can have the targets `job:NAME` and
+-- `process:instance`. process_instance_key does not show the owner, because clients choose its value.
 -- docs/decisions/0069-reserved-names.md
 --
 -- in:    target text

@@ -1,7 +1,7 @@
--- Returns whether two timers are the same, for example because a client has repeated a call.
+-- Returns whether two timers are equal, as after a client's repeated call.
 --
--- Rules are compared as the texts that the clients wrote. The next due date of a schedule is not compared, because it
--- results from the rule. The zone of a plain timer is not compared, because its due date is a moment already.
+-- Compares rules as the texts that the clients wrote. Ignores the next due date of a schedule, which depends on the
+-- rule, and the zone of a plain timer, whose due date is a moment.
 --
 -- in:    wanted shardclock.timers, other shardclock.timers
 -- out:   boolean

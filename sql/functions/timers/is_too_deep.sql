@@ -1,5 +1,5 @@
--- The limit of the depth of JSON is the same in each interface, because one row that a client can't decode would make
--- its whole answer unreadable. Python has the same limit in timers/payload.py.
+-- Each interface limits the depth of JSON, because one row that a client can't decode would make a whole answer
+-- unreadable. Python has the same limit in timers/payload.py.
 --
 -- in:    document jsonb
 -- out:   boolean

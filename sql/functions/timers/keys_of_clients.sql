@@ -12,7 +12,7 @@ begin atomic
     select array(
         select k.timer_key
         from unnest(timer_keys) as k (timer_key)
-        -- One probe for each key: a plan with a join, made on an empty table, could read the whole table.
+        -- One probe for each key, because a join with a plan from an empty table could read the whole table.
         where (
             select shardclock.is_of_system(t.target) from shardclock.timers t where t.timer_key = k.timer_key
         ) is not true

@@ -1,6 +1,6 @@
--- A timer that was overdue already when a client scheduled, moved or resumed it is late from that moment on, not from
--- its due date: docs/decisions/0034-late-since.md. A later occurrence is written by the firing before it, not by a
--- client: if it is late, the cluster is late.
+-- The lag of a timer counts from its due date. If a client scheduled, moved or resumed an overdue timer, the lag counts
+-- from this action: docs/decisions/0034-late-since.md. The lag of a later occurrence always counts from its due date,
+-- because a firing wrote the occurrence.
 --
 -- in:    due_date timestamptz, created_at timestamptz, changed_at timestamptz, occurrence bigint
 -- out:   timestamptz

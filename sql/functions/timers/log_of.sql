@@ -1,4 +1,4 @@
--- Writes the record of a verb. Each verb calls this function.
+-- Writes the log record of a verb.
 --
 -- in:    timers shardclock.timers, intent text, due_date timestamptz, detail jsonb
 -- out:   nothing

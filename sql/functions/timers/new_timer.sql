@@ -1,4 +1,4 @@
--- Makes the row of a new timer, checked, with its due date and a new key. The function does not write the row.
+-- Returns the checked row of a new timer, with its due date and a new key, without an insert.
 --
 -- in:    due_date timestamptz, delay text, schedule text, name text, tenant_id text, payload jsonb, target text,
 --        timer_type text, target_element_id text, process_instance_key bigint, element_instance_key bigint, zone text,
@@ -134,7 +134,7 @@ begin
     if rule is null or (zone <> 'UTC' and rule[2] !~ '^PT') then
         perform shardclock.check_schedule(schedule, zone);
         wanted.zone := shardclock.agreed_zone(schedule, zone);
-        -- The schedule is due immediately, so that a shard claims and plans it. It does not fire before it is planned.
+        -- The new schedule is due immediately, so that a shard claims it, and plans it instead of firing it.
         wanted.due_date := now();
         wanted.repetitions := -1;
         wanted.anchor_occurrence := null;

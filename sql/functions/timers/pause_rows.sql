@@ -1,5 +1,5 @@
--- Pauses timers, and changes the ends of pauses: a pause without an end removes the end of an earlier pause. A timer that
--- has this pause already stays unchanged.
+-- Pauses timers, and changes the ends of existing pauses: a pause without an end removes the end of an earlier pause. A
+-- timer with the same pause stays unchanged.
 --
 -- in:    timer_keys bigint[], reason text, of_system boolean, until timestamptz, missed_once text
 -- out:   setof bigint
@@ -14,7 +14,7 @@ language sql
 set enable_seqscan = off
 begin atomic
     with paused as (
-        -- The pause ends the claim, so that a shard with the timer in its memory can't fire it any more.
+        -- End the lease, so that a shard with the timer in memory can't fire it.
         update shardclock.timers t
         set paused_due_date = coalesce(t.paused_due_date, t.due_date), due_date = '9999-12-31 23:59:59.999998+00',
             resume_at = until, resume_missed = pause_rows.missed_once,

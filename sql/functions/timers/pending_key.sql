@@ -1,4 +1,4 @@
--- Finds the pending timer that has this name now; after each firing of a schedule, another timer has the name.
+-- Finds the pending timer with this name; after each firing of a schedule, another timer has the name.
 --
 -- in:    timer_key bigint, name text, tenant_id text
 -- out:   bigint

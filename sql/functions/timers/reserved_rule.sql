@@ -1,4 +1,4 @@
--- Checks one more rule than broken_rule: a reserved name must fit the row's target.
+-- Returns broken_rule's refusal, or the refusal of a reserved name that does not fit the row's target.
 --
 -- in:    t shardclock.timers
 -- out:   text[]: the code, and the sentence

@@ -1,6 +1,6 @@
--- The choice of a resume is stored only if it has an effect: for a schedule that is overdue or not planned yet. Null is
--- the schedule's own rule. A row with a choice has no period, so that a shard fires it, and not a claim. `ended_at` is the
--- end of the pauses; null: a client resumes the timers now.
+-- Resumes timers. Stores the choice for missed occurrences if it has an effect: for a schedule that is overdue or not
+-- planned; null is the schedule's own rule. A row with a choice has no period, so that the fire loop and not a claim
+-- fires it. `ended_at` is the end of the pauses; null: now, by a client.
 --
 -- in:    timer_keys bigint[], of_system boolean, missed_once text, ended_at timestamptz
 -- out:   setof bigint

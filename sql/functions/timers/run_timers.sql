@@ -1,7 +1,7 @@
--- Makes timers due now. A schedule gets one more occurrence, due now, with the number of the pending occurrence. The
--- pending occurrence keeps its due date, moved or not, and its scheduled date, but gets the next number; for an
--- unplanned schedule, plan_schedules writes both dates. If a run on request was moved to a later date, this function
--- makes that run due now, and adds no second run.
+-- Makes timers due now. A schedule gets an additional occurrence that is due now, with the number of the pending
+-- occurrence. The pending occurrence gets the next number; its due date and its scheduled date stay. For an unplanned
+-- schedule, plan_schedules writes both dates. If a run on request waits for a later date, this function makes it due
+-- now instead of adding a second run.
 --
 -- in:    timer_keys bigint[], operation text
 -- out:   setof bigint
@@ -18,10 +18,10 @@ begin atomic
         from shardclock.timers t
         where t.timer_key = any (timer_keys)
             and (
-                -- This reads the clock instead of now(): another transaction may have made the timer due after this
+                -- clock_timestamp() instead of now(): another transaction may have made the timer due after this
                 -- transaction began.
                 t.due_date > clock_timestamp()
-                -- A schedule without a plan has a past due date so that a shard plans it, but it would not fire.
+                -- A schedule without a plan has a past due date, for the planning shard, and would not fire.
                 or (t.schedule is not null and t.anchor_occurrence is null and t.kept_due_date is null)
             )
             and t.paused_due_date is null
@@ -36,7 +36,7 @@ begin atomic
         for update
     ),
     clock as materialized (
-        -- The clock is read after all rows are locked, so that this time is later than each firing before the lock.
+        -- Read the clock after the locks of all rows, so that this time is later than each firing before the locks.
         select clock_timestamp() as at from (select count(*) from old) locked
     ),
     running as (

@@ -1,5 +1,5 @@
--- A claim computes the next due date from the row's period, and does not read the rule. So a row with a changed rule
--- must not keep the period of the former rule.
+-- Deletes the period of a row with a changed rule: a claim computes the next due date from the period, without the
+-- rule.
 --
 -- in:    wanted shardclock.timers, before shardclock.timers
 -- out:   text[]: the code, and the sentence

@@ -1,5 +1,5 @@
--- A batch of a client's timers passes its targets through this function, because the trigger doesn't know whether a
--- client or a job writes the row.
+-- Checks a target of a client's batch of timers; the trigger can't check it, because it doesn't know whether a client
+-- or a job writes the row.
 --
 -- in:    target text
 -- out:   text

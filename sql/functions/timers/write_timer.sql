@@ -1,5 +1,5 @@
--- Writes a new timer; if its name is taken, follows on_conflict. A timer with the same key may be invisible to the
--- caller, because it belongs to another tenant.
+-- Writes a new timer; if a pending timer has the name, follows on_conflict. A timer with the same key may belong to
+-- another tenant, and be invisible to the caller.
 --
 -- in:    wanted shardclock.timers, on_conflict text, redraws boolean
 -- out:   shardclock.ensured_timer
@@ -32,15 +32,15 @@ begin
             wanted.timer_key, wanted.created_at, wanted.process_instance_key, wanted.element_instance_key,
             wanted.due_date, wanted.anchor, wanted.anchor_occurrence, wanted.repetitions, wanted.tenant_id,
             wanted.timer_type, wanted.target, wanted.zone, wanted.missed, wanted.target_element_id,
-            -- A schedule has its first key only until it fires, so it is cancelled by its name.
+            -- A schedule needs a name to be cancelled, because its key changes at each firing.
             coalesce(wanted.name, case when wanted.schedule is not null then 'schedule-' || wanted.timer_key end),
             wanted.schedule, wanted.payload
         )
-        -- An exception block would need a subtransaction for each timer of a bulk load.
+        -- No exception block, which would make a subtransaction for each timer of a bulk load.
         on conflict do nothing;
         written := found;
-        -- The check follows the write, because only the log has a former timer of this key. A caller with its own key
-        -- (not `redraws`) has already checked the rows of its tenants.
+        -- Check the log for an ended timer with this key. A caller with its own key (not `redraws`) has already checked
+        -- the rows of its tenants.
         exit when written
             and not exists (select from shardclock.logged_keys l where l.timer_key = wanted.timer_key);
         bearer := shardclock.pending_key(null, wanted.name, wanted.tenant_id);
@@ -70,7 +70,7 @@ begin
                 using errcode = 'unique_violation', constraint = 'name_taken';
         end if;
         select t.* into other from shardclock.timers t where t.timer_key = bearer;
-        -- The other timer has ended since. Now the name is free, or the schedule's next occurrence has it.
+        -- The other timer has ended: the name is free, or the schedule's next occurrence has it.
         continue when not found;
         if on_conflict = 'ignore' or shardclock.is_same_timer(wanted, other) then
             return (other.timer_key, coalesce(other.paused_due_date, other.due_date), 'unchanged'::text);
@@ -79,8 +79,8 @@ begin
             return null; -- before any row is changed
         end if;
         delete from shardclock.timers t where t.timer_key = bearer returning t.* into replaced;
-        -- The replaced schedule may have fired since this transaction began. With an earlier anchor, a shard would plan
-        -- the same occurrence for the new schedule again.
+        -- Set the anchor to now: the replaced schedule may have fired after this transaction began, and with an earlier
+        -- anchor the new schedule would fire the same occurrence again.
         if wanted.anchor_occurrence is null and replaced.occurrence > 1 then
             wanted.anchor := greatest(wanted.anchor, replaced.created_at);
         end if;
