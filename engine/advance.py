@@ -27,8 +27,8 @@ from shardclock_server.sql.processes.apply import Row, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 from shardclock_server.timers.model import BIGINT_MAX
 
-NODES_MAX = 500  # the nodes that one instance enters in one batch: about 15 ms without slow expressions
-BUDGET_S = 0.05  # the time of one instance in one batch; the node that exceeds this time is finished
+NODES_MAX = 500  # the limit of nodes that one instance enters in one batch: about 15 ms without slow expressions
+BUDGET_S = 0.05  # the time of one instance in one batch; the node that exceeds it is finished
 BUDGET_CHARS = 4 * 1_048_576  # the characters of values and of sent signals of one instance in one batch
 NAMES_MAX = 20  # variables of one signal in the history
 ACTOR_FIELDS = ("by", "key_prefix")  # a person or a role, and over HTTP its API key
@@ -66,9 +66,9 @@ class StepBudget:
 class Advanced:
     """An instance after its signals, with the effects.
 
-    shape:   `signals` are the taken signals, from the first read signal on; empty if the continuation of an earlier
-             step took all the time. `was` is the version that was read, 0 for a new instance; `stale` counts signals
-             without an effect, `chars` counts the characters of values and of sent signals
+    shape:   `signals` are the processed signals, in order; empty if the continuation of an earlier step took all the
+             time. `was` is the version that was read, 0 for a new instance; `stale` counts signals without an effect,
+             `chars` counts the characters of values and of sent signals
     """
 
     owner: Owner
@@ -135,8 +135,8 @@ def advance_by(
 ) -> Advanced:
     """Advance an instance, or begin it, by its signals within the limit.
 
-    An unfinished step is continued before the next signal is taken; only a cancellation is taken first. If a step is
-    unfinished at the end, the instance sends itself a signal to continue, unless such a signal is pending already.
+    An unfinished step continues before the next signal, except a cancellation. If a step is unfinished at the end, the
+    instance sends itself a signal to continue, unless such a signal is pending.
 
     shape:   `signals` are of one instance, in order; the first signal may begin the instance
     errors:  UnreadableSignal, ValueError  a signal can't be taken
@@ -258,8 +258,8 @@ def _continue_step(done: Advanced, definition: Definition, now: datetime, budget
 def _close_late(done: Advanced, token: int, node_id: str | None) -> None:
     """Close the wait of a stale signal, so that the wait sends no further signal.
 
-    A schedule would send a signal at its next occurrence, and a task that was locked at the first close may send one,
-    too.
+    Otherwise a schedule would send a signal at its next occurrence, and so might a task that was locked at the first
+    close.
     """
     if token not in done.instance.tokens:
         done.outbox.close_late(token, None)

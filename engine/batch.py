@@ -1,4 +1,4 @@
-"""Advance one batch in memory: instances of all tenants, each tenant in turn, within limits of time and characters."""
+"""Advance one batch of instances in memory, round robin over tenants, within limits of time and characters."""
 
 import time
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ from shardclock_server.engine.usage_increase import UsageIncrease, usage_increas
 from shardclock_server.sql.processes.apply import DESCENDANTS_MAX, Writes
 from shardclock_server.sql.processes.signals import DueSignal
 
-BATCH_S = 0.25  # after this time a batch is written; the next turn reads the remaining signals again
+BATCH_S = 0.25  # after this time the batch is written; the next turn reads the remaining signals again
 BATCH_CHARS = 16 * 1_048_576  # at this number of characters a batch is written as well
 
 Signals = Sequence[DueSignal]
@@ -78,7 +78,7 @@ class StepBatch:
     full: dict[int, str] = field(default_factory=dict)
 
     def refuse_growth(self, first: DueSignal, definition: Definition, full: Mapping[int, str]) -> None:
-        """Refuse a start in a full family if the process has call activities, because its calls would be refused.
+        """Refuse the start of a process with call activities in a full family, because its calls would be refused.
 
         errors:  FamilyIsFull
         """
@@ -108,7 +108,10 @@ class StepBatch:
         return found
 
     def parts_of(self, keys: Sequence[int]) -> list[list[int]]:
-        """Divide instances after a failed write: by tenant, with the smallest part first; one tenant's in halves."""
+        """Divide instances after a failed write: by tenant, the smallest group first.
+
+        The instances of one tenant into halves.
+        """
         tenants: defaultdict[str, list[int]] = defaultdict(list)
         for key in keys:
             tenants[self.advanced[key].owner.tenant_id].append(key)
@@ -134,7 +137,7 @@ class Unwritable(Exception):
 
     @staticmethod
     def of(error: Exception) -> "Unwritable | None":
-        """Return the error if one instance of the batch may have caused it."""
+        """Convert an error to this class if one instance of the batch may have caused the error."""
         return error if isinstance(error, Unwritable) else None
 
 

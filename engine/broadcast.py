@@ -1,4 +1,4 @@
-"""Send thrown signals to their subscriptions, a part of the receivers at a time, each tenant in turn."""
+"""Send thrown signals to their subscriptions in batches, round robin over tenants."""
 
 import time
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class Broadcast(NamedTuple):
 async def broadcast_all(
     session: Session, holder: int, thrown: Iterable[Signals], queue: TenantScheduler, *, until_s: float
 ) -> Broadcast:
-    """Send thrown signals until a moment, at least one part of the receivers; later turns send the remaining parts.
+    """Send thrown signals until a moment, at least one batch; later turns send the remaining batches.
 
     errors:  StoreUnavailable  the outcome is unknown: the next turn continues
     """
@@ -34,7 +34,7 @@ async def broadcast_all(
             sent += await retry_lost_races(session, partial(spread_signal, session, holder, signals[0].timer_key))
         except StatementRefused as error:
             if not error.are_values_at_fault:
-                raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
+                raise StoreUnavailable(f"Postgres refuses an engine's statement: {error}") from error
             failed.append((signals, error))
         queue.charge(signals[0].tenant_id, time.monotonic() - began_s)
         if time.monotonic() >= until_s:

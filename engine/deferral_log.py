@@ -1,4 +1,4 @@
-"""Log delayed signals: every refusal, and each reason for a delay only once."""
+"""Log deferred signals: every refusal, but each reason for a delay once."""
 
 from collections.abc import Mapping, Sequence
 

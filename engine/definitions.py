@@ -12,7 +12,7 @@ from shardclock_server.sql.session import Session
 
 KEPT_MAX = 1_000
 NODES_KEPT_MAX = 100_000  # the limit of cached nodes of all definitions, each about 2 KB
-PAIRS_PER_NODE = 50  # the number of pairs (an inclusive gateway, a node before it) that take the memory of one node
+PAIRS_PER_NODE = 50  # how many pairs of an inclusive gateway and a node before it use the memory of one node
 
 
 class Missing(LookupError):
@@ -37,8 +37,7 @@ class Definitions:
     ) -> dict[int, float]:
         """Read missing definitions, in the given order, until the time is over; read at least one definition.
 
-        A definition that does not exist is not cached. The refusal of a model is cached, because a model never changes
-        and takes time to read.
+        The refusal of a model is cached, because a model never changes; a missing definition is not cached.
 
         shape:   the seconds that each definition took, 0 for a cached one; a key is missing if no time was left
         errors:  StoreUnavailable  no answer in time
@@ -62,7 +61,7 @@ class Definitions:
         return took_s
 
     def _forget(self, wanted: int) -> None:
-        """Remove the least recently used definitions, but keep the `wanted` last definitions, which this turn needs."""
+        """Remove the least recently used definitions, except the `wanted` last ones, which this turn needs."""
         while len(self._kept) > wanted and (len(self._kept) > self._kept_max or self._nodes > self._nodes_max):
             _, (_, forgotten) = self._kept.popitem(last=False)
             self._nodes -= _nodes_of(forgotten)
@@ -97,7 +96,7 @@ async def _read(session: Session, definition_key: int) -> tuple[str, Definition 
     if stored is None:
         return None
     try:
-        # The model is read in a thread, because a large model takes seconds, and heartbeats must continue.
+        # Read the model in a thread, because a large model takes seconds and heartbeats must continue.
         processes = await asyncio.to_thread(read_model, stored.model)
     except InvalidModel:
         return stored.tenant_id, None

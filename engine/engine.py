@@ -1,4 +1,4 @@
-"""An engine: its loops, and one turn of each loop."""
+"""Run an engine: its loops, and one turn of each loop."""
 
 import asyncio
 import time
@@ -31,7 +31,7 @@ IDLE_AFTER_S = 2.0  # after this time without a signal the interval of polls is 
 MAINTENANCE_S = 10.0
 DELETE_BATCH = 500  # rows that one statement deletes
 HISTORY_BATCH = 5_000  # history rows of deleted instances in one statement, and as many audit rows
-USAGE_BATCH = 20  # pairs of a tenant and a resource that one statement counts, each up to its quota
+USAGE_BATCH = 20  # the pairs of tenant and resource that one statement counts
 KEPT_BATCH = 10_000  # kept messages that one statement correlates
 
 
@@ -82,10 +82,10 @@ class Engine(Keeper):
             self._poll_soon()
 
     async def step_turn(self, stripe: int) -> float:
-        """Make one turn of a stripe's step loop: take the due signals, without a pause while signals are due.
+        """Run a stripe's step loop once: process the due signals; no pause while signals are due.
 
-        More signals are likely soon after a signal, so the first pause is short, and each turn without a signal doubles
-        the pause.
+        The first pause after a signal is short, because more signals are likely; each turn without a signal doubles the
+        pause.
         """
         self._soon[stripe].clear()
         if not self._heartbeat.began:
@@ -153,7 +153,7 @@ class Engine(Keeper):
         self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))
 
     def stop(self) -> None:
-        """End the waits of the loops; present batches are still written, other engines take later signals."""
+        """End the waits of the loops; current batches are written, and other engines process later signals."""
         self._poll_soon()
         self._delivery_notifications.wake()
 

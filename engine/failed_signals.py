@@ -1,4 +1,4 @@
-"""Defer signals that can't be taken, or give up these signals."""
+"""Defer or give up signals that can't be processed."""
 
 import time
 from collections import defaultdict
@@ -39,7 +39,7 @@ class FailedSignals:
     async def defer(self, failed: Iterable[tuple[DueSignal, Exception]]) -> bool:
         """Defer signals, or give up signals; return whether any signal was deferred or given up.
 
-        A model may have thousands of instances, so one statement defers all signals of one kind.
+        One statement defers all signals with the same delay, because a faulty model may have thousands of instances.
         """
         done, is_locked, until_s = False, False, time.monotonic() + BATCH_S
         alike: defaultdict[Deferral, list[DueSignal]] = defaultdict(list)
@@ -53,7 +53,7 @@ class FailedSignals:
                     done = True  # the next turn deletes the signal, as any signal after the end
                     continue
             except (StoreLocked, StoreTooSlow):
-                is_locked = True  # a client's transaction has locked starts: the next turn tries again
+                is_locked = True  # a client's transaction has locked starts: retry in the next turn
                 continue
             except StatementRefused as refusal:
                 error = refusal  # noqa: PLW2901 - the refusal decides the delay

@@ -1,6 +1,6 @@
 """Collect the effects of one instance's steps, and convert the effects to rows.
 
-A wait that opens and closes within one batch has no row.
+A wait that opens and closes within one batch is never written.
 """
 
 import json
@@ -166,7 +166,7 @@ class Outbox:
         self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
-        """Close a wait again after a stale signal, because the wait's row may be newer than the first close."""
+        """Close a wait again after a stale signal: the wait's row may have been written after the first close."""
         self._closed.append((token, node_id))
 
     def _waits(self) -> Iterator[tuple[Opened, datetime]]:

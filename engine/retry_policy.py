@@ -34,7 +34,7 @@ class Deferral(NamedTuple):
     needs_newer_release: bool = False  # a newer engine may take the signal
     is_logged: bool = True
     raises_incident: bool = False  # the instance has an incident while the signal waits
-    is_last_try: bool = False  # the signal is given up, unless its instance can begin with an incident
+    is_last_try: bool = False  # true: the signal is given up, unless its instance can begin with an incident
 
 
 def deferral_after(error: Exception, attempts: int) -> Deferral:

@@ -70,21 +70,21 @@ class SignalRunner:
         self._stripe = stripe
         self._notify_workers = notify_workers
         self._definitions = Definitions()
-        # Instances with several signals after a failure take one signal a turn, so that the faulty signal fails alone.
+        # Instances that process one signal in each turn after a failure, so that the faulty signal fails alone.
         self._one_by_one: set[int] = set()
-        # Instances with signals that did not fit into a batch, by tenant. These instances are skipped until all signals
-        # of the tenant fit into one batch.
+        # Instances with signals that did not fit into a batch, by tenant; they are skipped until all signals of the
+        # tenant fit into one batch.
         self._skipped: dict[str, set[int]] = {}
         self._queue = TenantScheduler()
         self._quotas = TenantQuotas(session)
         self._next_tenant = ""  # the start of the next search for lanes
         self._behind: Mapping[str, LaneCursor] = {}  # the positions of lanes in which every signal waits
-        # By root instance, the reason why no instance below this root may call more instances: too many of them live.
+        # By root instance: the reason why no instance below the root may call more instances.
         self._full: dict[int, str] = {}
         self._failed = FailedSignals(session, holder, definitions=self._definitions, stats=stats, log=log)
 
     async def turn(self) -> bool:
-        """Take the due signals once; return whether any signal was due.
+        """Process the due signals once; return whether any signal was due.
 
         errors:  StoreUnavailable  the outcome is unknown: take a turn again
         """
@@ -93,7 +93,7 @@ class SignalRunner:
         except StoreUnavailable:
             # The answer may have been too large for the timeout, so the next batch is smaller.
             self._batch = max(1, self._batch // 2)
-            self._skipped.clear()  # passing all signals of skipped instances may take too long
+            self._skipped.clear()  # a read beyond the signals of all skipped instances may take too long
             raise
         self._batch = min(self._batch_max, 2 * self._batch)
         return done
@@ -107,7 +107,7 @@ class SignalRunner:
             without=chain.from_iterable(self._skipped.values()),
             lanes=LaneOrder(self._queue.ahead_s(), self._next_tenant, self._behind),
         )
-        # A lane with a result is read from its beginning again, because an earlier signal may be ready by now.
+        # Read a lane with a result from its beginning again, because an earlier signal may be ready.
         self._behind = poll.behind
         is_round_over = bool(self._skipped or self._next_tenant or self._behind)
         self._next_tenant = poll.next_tenant
@@ -117,7 +117,7 @@ class SignalRunner:
         until_s = time.monotonic() + BATCH_S
         found = sort_signals(poll.signals, self._one_by_one)
         running = await self._load(found.running)
-        # The batch is advanced in a thread, because a model's expressions may take long, and heartbeats must continue.
+        # Advance the batch in a thread, because a model's expressions may take long and heartbeats must continue.
         batch = await asyncio.to_thread(
             advance_all, running, self._definitions, self._queue, calls_depth_max=self._calls.depth_max, full=self._full
         )
@@ -135,8 +135,8 @@ class SignalRunner:
         """Skip instances with signals that did not fit into the batch, until all signals of their tenant fit into one
         batch.
 
-        While a tenant's lane is read from a cursor on, its instances stay skipped, because their earlier signals are
-        before the cursor.
+        During a read from a cursor the tenant's instances stay skipped, because their earlier signals are before the
+        cursor.
         """
         unfinished = batch.unfinished()
         for key in self._one_by_one & batch.advanced.keys():
@@ -173,8 +173,7 @@ class SignalRunner:
     async def _write_all(self, batch: StepBatch) -> bool:
         """Write a batch, and charge each tenant for its share of the time.
 
-        Instances with a signal that has failed before are written last, so that their slow write delays no other
-        instance."""
+        Instances with a failed signal are written last, so that their slow write delays no other instance."""
         began_s = time.monotonic()
         allowed = await self._within_quotas(batch)
         suspects, others = batch.suspects()
@@ -225,7 +224,7 @@ class SignalRunner:
             written, full = await retry_lost_races(self._session, apply)
         except (StatementRefused, StoreTooSlow, RecursionError, TypeError, ValueError) as error:
             if isinstance(error, StatementRefused) and not error.are_values_at_fault:
-                raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
+                raise StoreUnavailable(f"Postgres refuses an engine's statement: {error}") from error
             raise Unwritable(error) from error
         self._full |= full
         self._stats.conflicts += len(keys) - len(written)

@@ -12,22 +12,24 @@ class EngineSettings(KeeperSettings):
     signal_poll_s: float = Field(0.01, gt=0, description="between two polls for signals while there are some")
     signal_poll_idle_s: float = Field(0.2, gt=0, description="the same after a while without signals")
     signal_stripes: int = Field(
-        1, gt=0, le=16, description="concurrent batches of one engine: one is advanced while another is written"
+        1, gt=0, le=16, description="concurrent batches of one engine: the engine advances one while it writes another"
     )
     signal_batch: int = Field(500, gt=0, description="signals that one statement reads")
     instances_kept_s: float = Field(
-        7 * 86_400.0, gt=0, description="from the end of an instance to its deletion with its history"
+        7 * 86_400.0,
+        gt=0,
+        description="how long an ended instance and its history are stored",
     )
     calls_depth_max: int = Field(
         100,
         gt=0,
         le=1_000,
-        description="nested call activities: a cancellation goes down one level in a turn",
+        description="the limit of nested call activities; a cancellation reaches one more level in each turn",
     )
     descendants_max: int = Field(
         DESCENDANTS_MAX,
         gt=0,
         le=1_000_000,
-        description="living called instances below one instance: their cancellation takes some seconds",
+        description="the limit of living called instances below one instance; their cancellation takes some seconds",
     )
     statement_timeout_s: float = Field(3.0, gt=0, description="the timeout of a statement")

@@ -1,6 +1,6 @@
 """Enforce the tenants' quotas of instances, open tasks and pending timers.
 
-An engine reads a tenant's remaining quota at most once a second while it is sufficient, and subtracts its own later
+While a tenant's remaining quota is sufficient, an engine reads it at most once a second, and subtracts its own later
 writes: docs/decisions/0071-quotas-of-processes.md.
 """
 
@@ -22,7 +22,7 @@ TENANTS_MAX = 10_000
 
 
 class QuotaExceeded(Refusal):
-    """A step exceeds a quota of its tenant. The step waits, and is tried again."""
+    """A step exceeds a quota of its tenant; the engine retries it later."""
 
 
 @dataclass(slots=True)

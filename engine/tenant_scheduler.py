@@ -10,9 +10,9 @@ AHEAD_MAX = 1_000  # tenants that are passed to one statement
 
 
 class TenantScheduler:
-    """The used time of each tenant, and a virtual clock: the used time of the tenant in turn.
+    """Choose the tenant with the least used time; a virtual clock is the used time of the last chosen tenant.
 
-    A tenant that returns after a pause begins at the clock: a pause gives no credit.
+    A tenant that returns after a pause begins at the clock, so a pause gives no credit.
 
     units:   seconds of work
     """
@@ -32,9 +32,9 @@ class TenantScheduler:
         return {tenant: used - self._clock_s for tenant, used in first}
 
     def in_turn(self, waiting: Mapping[str, Sequence[Item]]) -> Iterator[Item]:
-        """Yield all items, each time an item of the tenant with the least used time.
+        """Yield all items; the next item is always of the tenant with the least used time.
 
-        The caller charges the tenant for each item before it asks for the next item.
+        The caller charges the tenant for each item before it requests the next item.
         """
         queues = {tenant: deque(items) for tenant, items in waiting.items() if items}
         turns = [(self._of(tenant), number, tenant) for number, tenant in enumerate(queues)]

@@ -1,7 +1,9 @@
-"""Serve the HTTP API: a stateless process that needs only Postgres, so it accepts requests while no cluster runs.
+"""Serve the HTTP API in a stateless process.
 
-Any number of gateways may run on one database. Each route calls a use case of `service` or a verb of `sql.clients`.
-A gateway decides only the HTTP side: the caller, the size and form of a body, and the status of an outcome.
+A gateway needs only Postgres, so it accepts requests while no cluster runs.
+
+Any number of gateways may run on one database. Each route calls a use case of `service` or a verb of `sql.clients`. A
+gateway itself decides about HTTP: the caller, the size and form of a body, and the status of an outcome.
 
     serving      run a gateway: `shardclock gateway`; `protocol` limits one connection
     connections  limit the open connections, in total and by client address

@@ -119,8 +119,8 @@ def admit_operator(request: Request, caller: Caller, scope: str) -> None:
 async def audited_transaction(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
     """Open a transaction for an operator's change and its audit record, so that both are written or neither is.
 
-    If the block raises, the transaction is rolled back, and the response records the change as not done. If the block
-    drops the record because an earlier request made the change, nothing is recorded.
+    If the block raises an error, the transaction is rolled back, and a later record says that the change was not made.
+    If an earlier request made the change, the block drops the record.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the record can't be written, so the change was rolled back
@@ -146,14 +146,13 @@ async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("
     return caller
 
 
-# A caller with the write scope, without a check of its rate. A program that ends or extends a service task leased it
-# by a counted request. If the rate refused the end, the lease would end, and another program would do the task
-# again.
+# A caller with the write scope, without a check of its rate: for a program that ends or extends a service task, whose
+# lease was a counted request. If the rate refused the end of the task, another program would do the task again.
 Worker = Annotated[Caller, Depends(scoped("write"))]
 
 
 async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
-    """Check the write scope, and begin an audit record: a change by a filter is an operator's act."""
+    """Check the write scope, and begin an audit record, because a change by a filter is an operator's act."""
     admit_bulk(request, caller)
     return caller
 
@@ -168,7 +167,7 @@ def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
         for header in headers:
             if request.method != "GET" and header in request.headers:
                 raise Problem(
-                    REFUSED, f"{header} goes with {ROUTE_HEADERS[header]}, and is not heeded here; leave it out"
+                    REFUSED, f"{header} goes with {ROUTE_HEADERS[header]}, and has no effect here; leave it out"
                 )
 
     return refuse

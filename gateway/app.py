@@ -88,12 +88,12 @@ DESCRIPTION = (
     " cluster runs; what is due then fires when one does."
 )
 READY_S = 1.0  # the limit of a readiness check, shorter than the timeout of probes
-OTHERS_SHARE = 4  # one tenant may hold three quarters of the sessions; a quarter is for other tenants
+OTHERS_SHARE = 4  # a tenant gets at most three quarters of the sessions; a quarter is for other tenants
 BODY_BUDGET_BYTES = 48 * 1024 * 1024  # the limit of bodies with many lines; each byte takes three bytes of memory
 QUOTA_SESSIONS = 2  # connections to Postgres that count the usage of tenants
 # Changes in these routes support idempotency keys.
 OF_PROCESSES = tuple(it.router for it in (processes, instances, messages, tasks, service_tasks, incidents))
-# Routes of many timers come first: the path of one timer would match their paths, too.
+# Routes of many timers come first, because the path of one timer also matches their paths.
 ROUTERS = (
     health.router, lines.router, bulk.router, finding.router, schedules.router, log.router,
     deliveries.router, dead_letters.router, endpoints.router, notify.router, targets.router, jobs.router,
@@ -142,7 +142,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
 
 @cache
 def _routes() -> Sequence[BaseRoute]:
-    """Make the routes once for all applications: they find their gateway through the request."""
+    """Make the routes once for all applications; a route finds its gateway through the request."""
     own = APIRouter(generate_unique_id_function=lambda route: route.name)
     for router in ROUTERS:
         header_check = Depends(keyed if router in OF_PROCESSES else unconditional)
@@ -169,7 +169,7 @@ async def show_first_page(request: Request) -> Response:
 
 @asynccontextmanager
 async def _waiting(dsn: Dsn | str) -> AsyncIterator[tuple[TimerEnds, InstanceEnds, TaskWaiters]]:
-    """Serve the callers that wait for the end of a timer or an instance, or for a task, during a block."""
+    """During a block, serve the callers that wait for the end of a timer or an instance, or for a task."""
     async with (
         aclosing(TimerEnds(dsn)) as timer_ends,
         aclosing(InstanceEnds(dsn)) as instance_ends,
@@ -188,8 +188,7 @@ async def _opened(
     async with (
         pool_of(application="shardclock gateway", size=size, share=size - size // OTHERS_SHARE) as pool,
         Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as health_pool,
-        # A request that holds a session waits for a quota. With a single pool these two kinds of requests could wait
-        # for each other.
+        # A request with a session may wait for a read of a quota; with a single pool, both could wait for each other.
         pool_of(application="shardclock gateway quotas", size=QUOTA_SESSIONS) as counting,
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits, audited_per_hour=settings.gateway_audited_per_hour) as quotas,

@@ -1,10 +1,10 @@
 """Write concurrent creates with one statement.
 
-A row costs Postgres 484 µs alone and 45 µs in a batch of twenty. A free writer takes all queued timers together, so no
-timer waits for a batch to fill; while all writers are busy, the next batch grows. A lock on a timer's name delays no
-other timer: if an open transaction holds the name, this timer and later timers of the same name are written alone. If
-only Postgres can find the fault of a timer, for example a missing target, the batch is halved until the timer is alone.
-The timers of its tenant then have a separate writer for a while.
+A row costs Postgres 484 µs alone and 45 µs in a batch of twenty. A free writer takes all queued timers, so no timer
+waits for a batch to fill; while all writers are busy, the next batch grows. If an open transaction has locked a timer's
+name, timers of this name are written alone, so that they delay no other timer. If Postgres refuses a timer, for example
+because of a missing target, the batch is halved until this timer is alone; the timers of its tenant then have a
+separate writer for a while.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ BATCH_TIMERS = 200
 BATCH_CHARACTERS = 2**20  # a limit for payloads: a batch of large payloads would delay the timers of other tenants
 WAITING_MAX = 5_000
 WAIT_S = 10.0  # the limit for one create, in the queue and in Postgres together
-# A commit takes a few milliseconds, so most locks end within this patience. The limit also bounds the delay of the
-# batch's other timers.
+# The wait for a locked name. Most locks end within this time, because a commit takes milliseconds; the limit bounds the
+# delay of the batch's other timers.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
 APART_S = 10.0  # for this time after a refusal, the tenant's timers have a separate writer
 ALONE_SHARE = 4  # one session in 4 may wait for a lock
@@ -46,7 +46,7 @@ class _QueuedTimer:
     timer: NewTimer
     request: IdempotentRequest | None
     outcome: asyncio.Future[Scheduled | Refused]
-    batch: ScheduleBatch | None = None  # used to write the timer alone, after a batch found its name locked
+    batch: ScheduleBatch | None = None  # writes the timer alone, after a batch found its name locked
 
     @property
     def name(self) -> tuple[str, str | None]:
@@ -102,7 +102,7 @@ class Combiner:
         )
         self._apart_until_s: dict[str, float] = {}  # by tenant
         self._locked: dict[tuple[str, str | None], deque[_QueuedTimer]] = {}  # by name: timers that are written alone
-        # 80 % of the statement timeout: the wait for a lock ends first, so the timer is known not to be written.
+        # 80 % of the statement timeout, so that the wait for a lock ends first and the outcome is certain: not written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()
@@ -123,7 +123,7 @@ class Combiner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         waiting = chain(self._queue, self._queue_apart, *self._locked.values())
-        _fail(waiting, StoreUnavailable("the gateway stops; ask another one"))
+        _fail(waiting, StoreUnavailable("the gateway stops; ask another gateway"))
 
     async def schedule(
         self, tenants: Tenants, timer: NewTimer, request: IdempotentRequest | None = None
@@ -164,7 +164,7 @@ class Combiner:
         while True:
             if batch := await queue.take():
                 await self._send(batch)
-                del batch  # otherwise this batch would stay in memory while the next `take` waits
+                del batch  # free the batch's memory during the wait of the next `take`
 
     async def _send(self, queued: list[_QueuedTimer]) -> None:
         """Write a batch; a timer with a locked name moves to the queue of its name."""
@@ -210,17 +210,18 @@ class Combiner:
     async def _outcomes_of(
         self, batch: ScheduleBatch, queued: list[_QueuedTimer], patience: LockPatience | None
     ) -> list[Scheduled | Refused]:
-        """Send a batch until its outcome is known; if that fails, fail the requests, and return nothing."""
+        """Send a batch until its outcome is known; if Postgres stays silent, fail the requests, and return nothing."""
         try:
             async with self._pool.session(NO_TENANTS.union(*(one.tenants for one in queued))) as session:
                 outcomes = await _send_again(batch, session, patience)
         except asyncio.CancelledError:
-            _fail(queued, StoreUnavailable("the gateway stopped while it was written: ask whether it was"))
+            _fail(queued, StoreUnavailable("the gateway stopped during the write: check whether the timer exists"))
             raise
         except PoolEmpty as error:
             _fail(queued, error)
             if not isinstance(error, ShareTaken):
-                # Each later batch would also wait for a session. The callers of the queued timers can retry sooner.
+                # Fail the queued timers too: their batches would also wait for a session, and the callers can retry
+                # sooner.
                 _fail(self._queue, error)
             return []
         except Exception as error:  # noqa: BLE001 - the waiting requests get the error, and the writer continues

@@ -1,8 +1,8 @@
 """Limit the open connections of one gateway, in total and by client address, below the process's limit of files.
 
-At the limit, a new connection replaces an idle one. If there are unauthenticated connections, the address with most of
-them loses its oldest one. Otherwise an idle connection of an authenticated caller is closed. So a client that opens
-connections without requests can't lock out other clients.
+At the limit, a new connection replaces an idle connection: the oldest unauthenticated connection of the address that
+has most of these, otherwise an idle connection of an authenticated caller. So a client that opens connections without
+requests can't lock out other clients.
 """
 
 import resource
@@ -17,7 +17,7 @@ from shardclock_server.gateway.settings import GatewaySettings
 FILES_KEPT = 64  # files for listeners, sockets of notifications and metrics, modules and certificates
 LEAST = 16
 OTHER_SESSIONS = 11  # sessions for keys, quotas, notifications, waits and operations
-# a new connection does not end a younger connection of its own client, because a request may be on its way
+# the least age of a connection that a new connection of the same client may end, because a request may be on its way
 YOUNG_S = 1.0
 SITE_CHARACTERS = 19  # the length of the first half of an expanded IPv6 address: one client may own a complete /64
 
@@ -37,7 +37,7 @@ class Connections:
         self._open: dict[Connection, str] = {}
         self._by_address: Counter[str] = Counter()
         # By address, the oldest first: connections without an authenticated request, and idle authenticated
-        # connections. Each value is the moment when this state began.
+        # connections, each with the moment when its state began.
         self._unproven: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
 
@@ -46,7 +46,7 @@ class Connections:
         return len(self._open)
 
     def admit(self, connection: Connection, address: str) -> bool:
-        """Add a new connection, if necessary in place of an idle one; False: no idle connection can be replaced."""
+        """Add a new connection, if necessary in place of an idle connection; return False if no connection is idle."""
         site = site_of(address)
         free = self.most - len(self)
         if free and not is_within_share(self._by_address[site], free):
@@ -86,9 +86,9 @@ class Connections:
                     del kind[site]
 
     def _make_room_for(self, site: str) -> bool:
-        """End an idle connection of the address with the most.
+        """End an idle connection of the address that has most idle connections.
 
-        An authenticated connection is ended only if its address has more connections than the new connection's address.
+        The address of an authenticated connection must have more connections than the new connection's address.
         """
         if self._unproven:
             most = max(self._unproven, key=lambda it: len(self._unproven[it]))
@@ -109,7 +109,7 @@ class Connections:
 
 
 def site_of(address: str) -> str:
-    """Return the unit that counts as one client: an IPv4 address, or the /64 network of an IPv6 address."""
+    """Return the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:
@@ -125,9 +125,9 @@ def connections_of(settings: GatewaySettings) -> int:
 
 
 def connections_max(sessions: int) -> int:
-    """Return the number of connections for which files are left after `sessions` and the gateway's other files.
+    """Return how many connections the limit of open files allows beside `sessions` and the gateway's other files.
 
-    The soft limit of files is raised to the hard limit first.
+    Raises the soft limit of files to the hard limit first.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

@@ -29,7 +29,8 @@ from shardclock_server.gateway.waits.timer_ends import TimerEnds
 from shardclock_server.sql.notification_sender import NotificationSender
 from shardclock_server.sql.pool import Pool
 
-AT_ONCE = timedelta(seconds=0.1)  # the shards' next poll finds a timer that is due later (`ShardSettings.poll_s`)
+# shards get a notification for timers that are due sooner than their next poll (`ShardSettings.poll_s`)
+AT_ONCE = timedelta(seconds=0.1)
 
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class WaitSlot:
-    """A waiting caller's slot. The end of the `with` block frees the slot, unless a deferred response keeps it."""
+    """A waiting caller's slot. The end of the `with` block frees the slot, unless a deferred response has taken it."""
 
     limit: ConcurrencyLimit
     usage: TenantUsage
@@ -67,7 +68,7 @@ class Gateway:
 
     settings: GatewaySettings
     pool: Pool
-    health_pool: Pool  # this pool has its own session, so that readiness is checked while all other sessions are in use
+    health_pool: Pool  # a separate session, so that the health check works while all other sessions are in use
     combiner: Combiner
     callers: Callers
     viewers: Viewers  # of the console

@@ -1,8 +1,7 @@
 """Limit the headers of a request, and the time for a request and for reading its response.
 
-uvicorn has none of these limits. Endless headers or trailers would fill the memory, and uvicorn copies all headers with
-each piece. A request that never ends after its response, or a client that stops reading, would keep its connection for
-ever.
+uvicorn has none of these limits. Endless headers or trailers would fill the memory. A request without an end, or a
+client that stops reading, would use its connection for ever.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._keep_alive_s = self.timeout_keep_alive
         self.timeout_keep_alive = min(self.timeout_keep_alive, UNPROVEN_S)  # type: ignore[assignment] # it is added
         self._bare_bytes = 0  # the bytes since the last piece of a body, or since the end of a request
-        self._in_body = False  # also true while the trailers are read
+        self._in_body = False  # also true in the trailers
         self._is_answered = True  # about the last request
         self._piece = b""  # the bytes in the parser
         self._late: asyncio.TimerHandle | None = None
@@ -126,7 +125,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._is_proven = True
             self.timeout_keep_alive = self._keep_alive_s
         super().on_response_complete()
-        self._is_answered = self.cycle.response_complete  # False: this was the response to an earlier request
+        self._is_answered = self.cycle.response_complete  # False if this response answers an earlier request
         if self._is_answered:
             self._all.rest(self, is_proven=self._is_proven)
         if self._in_body and self._is_answered:
@@ -148,17 +147,20 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._is_answered and not self._in_body and self._late is None
 
     def _ends_within(self, data: bytes) -> bool:
-        """Whether the headers end in this piece, so that the piece is long only because a body has begun in it."""
+        """Return whether the headers end in this piece, so that the rest of the piece is the body."""
         end = data.find(b"\r\n\r\n")
         return end >= 0 and self._bare_bytes - len(data) + end <= HEAD_BYTES_MAX
 
     def _refuse(self) -> None:
-        if self._is_answered:  # after an answer, a client would read these bytes as a part of another response
+        if self._is_answered:  # after an answer, a client would read these bytes as the next response
             self.transport.write(TOO_LARGE)
         self.transport.close()
 
     def _keep_alive(self) -> None:
-        """Limit the time to the next request: uvicorn ends its own limit at each byte, even if no request begins."""
+        """Limit the time to the next request.
+
+        Uvicorn's own limit ends at each received byte, even without a request.
+        """
         if self.timeout_keep_alive_task is None and not self.transport.is_closing():
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler

@@ -49,7 +49,10 @@ class Server(uvicorn.Server):
         self._stop_requested.set()
 
     async def main_loop(self) -> None:
-        """Tick once a second, for the date in responses, and end without delay: uvicorn's own loop polls each 0.1 s."""
+        """Tick once a second, for the date in responses, and end without delay.
+
+        Uvicorn's own loop polls every 0.1 s.
+        """
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):
@@ -140,7 +143,7 @@ def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.C
 def needs_keys_of(settings: GatewaySettings) -> bool:
     """Return whether each request needs an API key.
 
-    errors:  CannotServe  keys are turned off, and other machines could reach the gateway or people shall sign in
+    errors:  CannotServe  keys are off, but other machines can reach the gateway, or people have to sign in
     """
     is_local = is_loopback(settings.gateway_host)
     if settings.gateway_oidc_issuer is not None:
@@ -183,7 +186,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
         raise CannotServe(_why_not(host, port, error)) from None
-    # Each connection inherits this option. Without it, the end of a response waits 40 ms for the client's delayed ACK.
+    # Connections inherit this option. Without the option, the end of a response waits 40 ms for the client's delayed
+    # ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

@@ -44,7 +44,7 @@ class GatewaySettings(BaseModel):
         description="the address for browsers, behind a proxy: https://example.com/timers; none: the gateway's own",
     )
     gateway_keys: bool | None = Field(
-        None, description="whether each request needs an API key; none: yes, except on a loopback address"
+        None, description="whether each request needs an API key; default: yes, except on a loopback address"
     )
     gateway_oidc_issuer: str | None = Field(
         None,

@@ -1,6 +1,6 @@
 """Call the targets of timers that have fired.
 
-A worker keeps slots as a shard does. The worker claims the due deliveries of these slots, calls their targets, and
+A worker has a range of slots, as a shard does. It claims the due deliveries of these slots, calls their targets, and
 settles the outcomes in batches: delivered, discarded, dead, or due again. A delivery is called at least once. If a
 worker dies, the next worker of the slot calls the deliveries again. Only the answer to the newest claim counts.
 

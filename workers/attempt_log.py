@@ -29,7 +29,7 @@ class AttemptLog:
         return self._count
 
     def add(self, key: EndpointName, delivery: ClaimedDelivery, answer: Answer) -> None:
-        """Add an attempt, unless the sender's own fault prevented it."""
+        """Add an attempt, unless the sender failed before the request."""
         if isinstance(answer, RetryDelivery) and answer.fault == FaultSide.SENDER:
             return
         waiting = self._waiting.get(key)
@@ -53,7 +53,7 @@ class AttemptLog:
         )
 
     async def write(self, session: Session) -> None:
-        """Write the attempts, at most once a second; after a failure they are lost.
+        """Write the attempts, at most once a second; a failed write loses them.
 
         errors:  StoreUnavailable  no answer in time
         """

@@ -1,8 +1,8 @@
 """Limit the concurrent attempts of an endpoint: pure decisions, with the time as an argument.
 
-A breaker is closed while the endpoint works. It opens after a number of failures in a row, or when most attempts of a
-minute fail. It stays open for a pause that grows each time. Then single deliveries probe the endpoint. When enough
-probes succeed in a row, the breaker closes, and the limit grows from one again.
+A breaker is closed while the endpoint works. It opens after a number of consecutive failures, or when most attempts of
+a minute fail. An open breaker pauses the endpoint; each opening doubles the pause. After the pause, single deliveries
+probe the endpoint. After enough consecutive successes of probes the breaker closes, and the limit grows from one again.
 
 While the breaker is closed, the limit follows the endpoint's answers. The limit starts low, grows by one after each
 success, and is halved after an answer that reports overload. The endpoint may ask for a pause (429 or 503 with
@@ -18,8 +18,9 @@ from shardclock_server.timers.bucket import Bucket
 from shardclock_server.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, FaultSide, RetryDelivery
 
 OVERLOAD = frozenset({429, 502, 503, 504})
-HALVE_S = 1.0  # the time between two halvings of the limit: several answers of one burst report the same overload
-GROWTHS_MAX = 30  # the pause has its longest value at this exponent, and 2.0 ** n would overflow for a large n
+# the least time between two halvings of the limit, because the answers of one burst report the same overload
+HALVE_S = 1.0
+GROWTHS_MAX = 30  # the pause has its longest value at this exponent; a larger exponent of 2.0 could overflow
 
 Jitter = Callable[[float, float], float]
 
@@ -33,11 +34,11 @@ class BreakerSettings(BaseModel):
     at_first: int = Field(5, gt=0, description="concurrent requests to a new endpoint, because it may hang")
     per_s: float | None = Field(None, gt=0, description="requests that one worker begins per second; None: no limit")
     failures_max: int = Field(5, gt=0, description="failures in a row that open it")
-    window_s: float = Field(60.0, gt=0, description="over which the share of failures is counted")
-    share_max: float = Field(0.5, gt=0, le=1, description="share of failures in a window that opens it")
+    window_s: float = Field(60.0, gt=0, description="the window in which failures are counted")
+    share_max: float = Field(0.5, gt=0, le=1, description="proportion of failures that opens the breaker")
     window_min: int = Field(20, gt=0, description="attempts in a window, below which a share means nothing")
     pause_s: float = Field(5.0, gt=0, description="the first pause, which doubles each time")
-    pause_max_s: float = Field(300.0, gt=0, description="the longest pause: an endpoint that is back waits so long")
+    pause_max_s: float = Field(300.0, gt=0, description="the longest pause, for which a recovered endpoint may wait")
     successes: int = Field(2, gt=0, description="probes in a row that must succeed before it closes")
 
 
@@ -45,8 +46,8 @@ class BreakerSettings(BaseModel):
 class Breaker:
     """Count one endpoint's attempts, and return how many more may begin.
 
-    Each attempt has the number of the term in which it began. Opening and closing begin a new term, so a late answer
-    does not change a state that began after its attempt.
+    An opening or a closing of the breaker begins a new term. Each attempt has the number of its term, so a late answer
+    can't change the state of a later term.
 
     units:   moments are of a monotonic clock, in seconds
     """
@@ -136,7 +137,7 @@ class Breaker:
 
     def _open(self, now_s: float) -> None:
         longest_s = min(self.settings.pause_max_s, self.settings.pause_s * 2.0 ** min(self._opened_times, GROWTHS_MAX))
-        # Jitter of 50 %, so that probes of several endpoints on one host don't begin at the same moment.
+        # Jitter of 50 %, so that probes of several endpoints on one host begin at different moments.
         self._open_until_s = now_s + self.jitter(longest_s / 2, longest_s)
         self._opened_times += 1
         self._begin_term(is_open=True)

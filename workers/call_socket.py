@@ -1,6 +1,6 @@
 """The worker's end of the socket to an executor (`shardclock.executor`).
 
-Calls use a socket because a call of a Ray actor passes through several threads of both processes, and costs more than
+Calls use a socket, because a call of a Ray actor passes through several threads of both processes and takes longer than
 most handlers. Ray, or the operating system, still starts the executor's process, and reports the end of this process
 with the cause (docs/decisions/0064-calls-by-socket.md).
 """
@@ -52,7 +52,8 @@ class CallSocket(Messages):
         """Send a call, and return its answer.
 
         errors:  NotSent     the socket is closed
-                 SocketLost  or the argument of `fail_calls`: the process ended before it answered
+
+        SocketLost  the process ended before its answer; `fail_calls` may raise another error instead
         """
         if not self.is_open:
             raise NotSent

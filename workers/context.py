@@ -27,14 +27,14 @@ class Permits(Protocol):
         """Return whether targets may be called; False while the database is on hold."""
 
     def held(self, deliveries: Sequence[ClaimedDelivery], /) -> list[ClaimedDelivery]:
-        """Return the deliveries that may still be called; release the others."""
+        """Return the deliveries that may be called; release all others."""
 
 
 class Claims(Protocol):
     """The interface of `workers.delivery_planner.DeliveryPlanner`."""
 
     def move_back_to(self, deliveries: Sequence[ClaimedDelivery], /) -> None:
-        """Move the cursor back, so that the next claim reads deliveries that were released while no process was up."""
+        """Move the cursor back, so that the next claim reads the deliveries that were released without a process."""
 
 
 class Clock(Protocol):
@@ -48,7 +48,7 @@ class Clock(Protocol):
 class WorkerContext:
     """The objects that the queues of one worker share.
 
-    `on_fault` gets an exception that leaves a delivery without an outcome, and ends the worker.
+    `on_fault` is called with an exception that left a delivery without an outcome; it ends the worker.
     """
 
     outcomes: OutcomeSink

@@ -44,7 +44,7 @@ RENEWED_MAX = 1_000  # the limit of renewals by one statement: a statement that 
 class Deliveries(KeeperPart):
     """Claim due deliveries, pass them to the queues of their targets, and settle the outcomes.
 
-    `endpoints` is a part of the worker as well, and stops after the deliveries.
+    `endpoints` is another part of the worker, which stops after this part.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Deliveries(KeeperPart):
         await self._settler.settle_remaining()
 
     async def finish(self, check: Callable[[], None]) -> None:
-        """Settle until no delivery is leased, for a stepped worker; `check` raises a fault of the worker.
+        """Settle until no delivery is leased, for a worker in a user's test; `check` raises a fault of the worker.
 
         errors:  StoreUnavailable  the other deliveries are called again after their leases
         """
@@ -216,12 +216,11 @@ class Deliveries(KeeperPart):
     async def notification_turn(self) -> float:
         """Make one turn of the notification loop: wait for a notification of new deliveries, and claim soon.
 
-        A poll for starts of jobs costs more than a claim, so only the notification of a start begins a poll.
+        Only the notification of a start begins a poll for starts of jobs, because a poll costs more than a claim.
         """
         if not await self._notifications.wait(NOTIFICATION_WAIT_S):
             return NOTIFICATION_GAP_S
-        # The notifications are forgotten only after the wait, because a notification since the last turn may be for a
-        # delivery that no claim has read.
+        # Forget the notifications after the wait: a notification since the last turn may be for an unread delivery.
         notified = self._notifications.forget()
         self._planner.soon.set()
         self._search_soon.set()
@@ -248,8 +247,8 @@ class Deliveries(KeeperPart):
             self._drop([it for it in old if it.claim not in ours])
 
     def _search_scan(self) -> DeliveryScan:
-        # A search reads for all free places: claims for a handler that is never half empty may have skipped some
-        # deliveries.
+        # A search claims for all free places, because ordinary claims may have skipped deliveries of a handler that was
+        # never half empty.
         return self._planner.search(self._scan(self.handlers.free))
 
     def _scan(self, places: dict[str, int]) -> DeliveryScan:

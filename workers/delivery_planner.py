@@ -1,9 +1,8 @@
 """Choose the positions at which a worker's claims read: pure decisions from the results of the last claims.
 
-Settled deliveries stay in the index until vacuum removes them, and leased deliveries precede waiting deliveries. A
-claim from the begin of a lane would read all settled and leased deliveries each time. So in a known lane each claim
-begins at the end of the last claim. A search finds new lanes, and deliveries with expired leases. A search reads every
-lane from the beginning, and takes long if vacuum can't remove many settled deliveries.
+In the index, settled deliveries (until vacuum removes them) and leased deliveries precede the waiting deliveries of a
+lane. So a claim in a known lane begins at the end of the last claim. A search reads every lane from the beginning, to
+find new lanes and deliveries with expired leases. A search takes long if vacuum can't remove settled deliveries.
 """
 
 import asyncio
@@ -21,27 +20,26 @@ from shardclock_server.sql.deliveries.claim import (
 )
 
 SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
-# A delivery is due when its firing begins, and visible when the firing commits: some milliseconds later, or a second if
-# thousands fire together. Each claim begins at the end of the one before, so claims pass deliveries that become visible
-# late. When a claim reads a lane to its end, the lane's position moves back: to a margin before the begin of the first
-# claim after the previous end. The margin grows with the duration of recent firings. A search finds deliveries that
-# become visible even later.
+# A delivery is due at the begin of its firing, and visible at its commit: milliseconds later, or a second if thousands
+# fire at once. Claims could miss a delivery that becomes visible behind their position. So when a claim reaches the end
+# of a lane, the position moves back by a margin, which grows with the duration of recent firings. A search finds
+# deliveries that become visible even later.
 MARGIN_S, FIRINGS_LONGER, MARGIN_MAX_S = 0.3, 2.0, 5.0
 FIRINGS_KEPT_S = 5.0  # the slowest firing counts for this time
 READING_MAX_S = 5.0  # the limit of the time between the first claim since the last end and the present claim
-# While deliveries come, known lanes are read after the short pause, because a notification for each delivery would cost
+# While deliveries arrive, known lanes are read after a short pause, because a notification for each delivery would cost
 # more. Without deliveries the pause grows.
 BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 # the pause after a search is ten times its duration; the lane finder reads new lanes during the pause
 SLOW_SEARCH_S = 0.05
-# Without any delivery polls are this many times rarer: a notification or a hand-over comes with the next delivery.
+# The factor by which the pause grows without deliveries; a notification or a hand-over announces the next delivery.
 IDLE_POLLS = 5
-LANES_MAX = 200  # lanes with a known position; only searches read the other lanes
+LANES_MAX = 200  # the limit of lanes with a known position; searches read all other lanes
 
 
 @dataclass(slots=True)
 class SlowestFiring:
-    """The longest time from the begin of a recent firing to its commit, from claimed deliveries.
+    """The longest time from the begin of a recent firing to its commit, measured on claimed deliveries.
 
     units:   seconds; now_s of the monotonic clock, now of Postgres's
     """
@@ -68,8 +66,8 @@ class SlowestFiring:
 class DeliveryPlanner:
     """Choose the lanes and positions of the next claim, and the time of the next search.
 
-    shape:   `soon` ends the pause before a claim; `is_full`: a target has no place for another delivery; `is_idle`: the
-             last search found no delivery, and none has come since
+    shape:   `soon` ends the pause before a claim; `is_full`: a target has no free place; `is_idle`: no delivery was
+             found by the last search or arrived since then
     units:   now_s, began_s and ended_s in seconds of the monotonic clock
     """
 
@@ -100,7 +98,7 @@ class DeliveryPlanner:
         return min(self._pause_s, self.poll_s(busy_s))
 
     def search(self, scan: DeliveryScan) -> DeliveryScan:
-        """Turn a scan into the next part of a search."""
+        """Set the lanes and positions of a scan to the next section of the search."""
         return replace(scan, after=self._after)
 
     @property
@@ -151,7 +149,7 @@ class DeliveryPlanner:
         return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
 
     def is_behind(self, target: str) -> bool:
-        """Return whether deliveries of a target may wait: its last claim was full, or it had no claim yet."""
+        """Return whether deliveries of a target may be waiting: its last claim was full, or it has had no claim."""
         return target not in self._caught_up
 
     def move_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
@@ -167,12 +165,12 @@ class DeliveryPlanner:
             self.soon.set()
 
     def fail_search(self, *, began_s: float, ended_s: float) -> None:
-        """Record that a search got no answer: the next search starts again, after the pause of a finished search."""
+        """Record that a search got no answer; the next search starts again, after the pause of a finished search."""
         self._after = BEGINNING
         self._end_search(ended_s - began_s, ended_s)
 
     def _end_reading(self, scan: DeliveryScan, began: datetime, *, has_ended: bool) -> None:
-        """Record for each lane that was read to its end the position of its next claim."""
+        """Set the position of the next claim for each lane that was read to its end."""
         margin, longest = timedelta(seconds=self._firings.margin_s), timedelta(seconds=READING_MAX_S)
         for lane in [lane for lane in self._positions if scan.has_places(lane)]:
             since = self._reading_since.setdefault(lane, began)

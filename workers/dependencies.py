@@ -20,7 +20,7 @@ def any_node_fits(needs: RunResources) -> bool:  # noqa: ARG001 - the interface
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The external dependencies of a worker, with production's defaults; a test that moves the clock replaces them.
+    """The external dependencies of a worker, with the defaults of production; tests replace them.
 
     shape:   without `send`, webhooks go over HTTP; `has_node` says whether a node is large enough for a run, even if
              the resources are in use; up to `prefetch_max` runs of jobs begin before a process is free; with `machine`,

@@ -1,4 +1,4 @@
-"""The deliveries of one endpoint in one worker, waiting or in flight."""
+"""Queue and send the deliveries of one endpoint in one worker."""
 
 import asyncio
 import time
@@ -48,13 +48,14 @@ class GoneAnswer:
 
 
 class AttemptSkipped(Exception):
-    """The attempt must not begin any more, and does not count."""
+    """The attempt must not begin, and does not count."""
 
 
 class EndpointQueue:
     """Send the deliveries of one endpoint, as many at a time as its breaker allows.
 
-    The queue calls `request_refresh` when the endpoint must be read. Afterwards `update` gets the stored endpoint.
+    The queue calls `request_refresh` when the endpoint must be read; the worker then calls `update` with the stored
+    endpoint.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class EndpointQueue:
         attempts: AttemptLog,
     ) -> None:
         self.key = key
-        self.gone: GoneAnswer | None = None  # a 410 answer that is not in the database yet
+        self.gone: GoneAnswer | None = None  # an unstored 410 answer
         self._rules = rules
         self._transmit = send
         self._context = context
@@ -99,9 +100,9 @@ class EndpointQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the queue can be removed without losing the state of its breaker or its rate.
+        """Return whether the queue can be removed without a loss of the state of its breaker or its rate.
 
-        Only an attempt closes a breaker, so the idle queue of a failing endpoint is removed after an hour.
+        The idle queue of a failing endpoint is removed after an hour, although its breaker is open.
         """
         rests = time.monotonic() > self.used_at_s + (FAILING_IDLE_S if self.is_failing else IDLE_S)
         return rests and self.is_unused
@@ -118,7 +119,7 @@ class EndpointQueue:
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the endpoint must be read before the waiting deliveries are sent."""
+        """Return whether the worker must read the endpoint before it sends the waiting deliveries."""
         return bool(self._waiting) and time.monotonic() > self._read_at_s + FRESH_S
 
     @property
@@ -235,7 +236,9 @@ class EndpointQueue:
         self._begin()
 
     def _write(self, delivery: ClaimedDelivery) -> WebhookMessage:
-        """Write the message and count the attempt; a body that was written earlier would use memory during the wait.
+        """Write the message and count the attempt.
+
+        Write it after the wait, so that waiting deliveries use no memory for bodies.
 
         errors:  AttemptSkipped  the queue has stopped, or the delivery's lease has ended
         """
@@ -243,7 +246,7 @@ class EndpointQueue:
         if self._stopped:
             self._settle([Settlement(delivery, None)])
             raise AttemptSkipped
-        if not self._context.permits.held([delivery]):  # `held` has released the delivery, or its lease has ended
+        if not self._context.permits.held([delivery]):  # the permits have released the delivery, or its lease has ended
             raise AttemptSkipped
         self._context.stats.count_called(delivery.target, [delivery], now=self._now())
         return message_of(delivery)

@@ -25,8 +25,8 @@ QUEUES_MAX = 1_000  # each scan reads the places of all queues
 class EndpointCapacity:
     """The numbers of deliveries that the next claim may take.
 
-    shape:   `places` by lane, `most` in all; `new_places` for each endpoint without a queue, except for endpoints of
-             `full_tenants`, which get no delivery
+    shape:   `places` by lane, `most` in total; `new_places` for each endpoint without a queue; none for new endpoints
+             of `full_tenants`
     """
 
     places: dict[str, int]
@@ -60,7 +60,7 @@ class Endpoints(KeeperPart):
         return sum(queue.is_open for queue in self._queues.values())
 
     def capacity(self) -> EndpointCapacity:
-        """Return how many more deliveries a claim may take, so that no tenant exceeds its share."""
+        """Return how many more deliveries a claim may take, within each tenant's limit."""
         budget = WebhookBudget((lane.tenant_id, queue.usage) for lane, queue in self._queues.items())
         places = {
             lane.place: min(queue.places, budget.places(lane.tenant_id, each_bytes=queue.each_bytes))
@@ -93,8 +93,7 @@ class Endpoints(KeeperPart):
     async def refresh(self, session: Session) -> None:
         """Read stale endpoints, remove idle queues, disable endpoints that answered 410 Gone, and write attempts.
 
-        After all endpoints were read, the worker disables each with a separate statement. The next call repeats a
-        failed statement.
+        The worker disables each endpoint with a separate statement; the next call repeats a failed statement.
 
         errors:  StoreUnavailable  no answer in time: call again
                  StatementRefused  one endpoint can't be disabled; all others are done

@@ -1,7 +1,7 @@
 """Grant places to the shards of this machine, and receive the deliveries that they hand over.
 
-A new firing must not overtake a waiting delivery. So shards get no places for a target while its claims leave a
-backlog. Claims leave granted places free, so a slow target never has more deliveries than places.
+A new firing must not overtake a waiting delivery, so shards get no places for a target while its claims leave a
+backlog. Claims don't use granted places, so a slow target never has more deliveries than places.
 """
 
 import asyncio
@@ -18,11 +18,12 @@ from shardclock_server.sql.deliveries.claim import ClaimedDelivery
 from shardclock_server.workers.handlers import Handlers
 
 IDLE_S = 1.0  # the time between two turns without a handler or a shard: a new connection ends the pause
-# Between two turns; a hand-over is followed immediately by new grants of its targets. Without leased deliveries the
-# free places change rarely.
+# The pause between two turns; after a hand-over, new grants of its targets follow immediately. Without leased
+# deliveries the free places change rarely.
 GRANT_S, UNLEASED_S = 0.05, 0.25
 LEASE_SHARE = (
-    0.5  # the fraction of a claim's lease: a delivery that is lost on its way waits for the end of this shorter lease
+    # the fraction of a claim's lease: if a handed-over delivery is lost, it waits for the end of this shorter lease
+    0.5
 )
 
 
@@ -84,7 +85,7 @@ class HandOvers(KeeperPart):
         return GRANT_S if len(self._deliveries) else UNLEASED_S
 
     def stop(self) -> None:
-        """Grant no more places; deliveries that still come are released with the waiting deliveries."""
+        """Grant no more places; later deliveries are released together with the waiting deliveries."""
         self._stopped = True
         self._grant(self._deliveries.handlers.targets)
         self._grant_soon.set()
@@ -119,7 +120,7 @@ class HandOvers(KeeperPart):
             for target, count in counts.items():
                 shard.places.take(target, count)
             self._note_granted(counts)
-            # Otherwise an earlier connection ended between the taking and its confirmation.
+            # An earlier connection may have ended before the confirmation.
             if self._numbers.take(shard.stream, message.number):
                 self._deliveries.take_over(message, deliveries)
             self._grant(counts)
@@ -154,5 +155,5 @@ class HandOvers(KeeperPart):
 
 
 def _needs_message(open_now: int, share: int) -> bool:
-    """Return whether a grant differs enough from its share to be worth a message."""
+    """Return whether the difference between a grant and its share is worth a message."""
     return 2 * open_now <= share if open_now < share else 2 * open_now > 3 * share

@@ -1,4 +1,4 @@
-"""The deliveries of one handler in one worker: waiting deliveries, deliveries that are being called, and suspects."""
+"""Queue and call the deliveries of one handler in one worker: waiting deliveries, running calls, and suspects."""
 
 import asyncio
 import math
@@ -42,7 +42,7 @@ class HandlerQueue:
         self._stats = context.stats
         self._log = structlog.get_logger().bind(target=spec.target)
         self._failures = FailureLog(self._log)
-        # One process makes all calls of an async function. Each process of a plain function makes one call at a time.
+        # An async function has one process for all calls; a plain function has one process for each concurrent call.
         self._slots = [
             HandlerSlot(spec, start, failed=self._count_failed_start)
             for _ in range(1 if spec.is_async else spec.calls_max)
@@ -70,8 +70,8 @@ class HandlerQueue:
     def places(self) -> int:
         """Return how many more deliveries the next claim takes.
 
-        A claim of few deliveries costs nearly as much as a claim of many, so the number is 0 until half of the places
-        are free.
+        The number is 0 until half of the places are free, because a claim of few deliveries costs nearly as much as a
+        claim of many.
         """
         free = self.free
         return free if 2 * free >= self._most - self.granted else 0
@@ -85,7 +85,7 @@ class HandlerQueue:
 
     @property
     def grantable(self) -> int:
-        """Return how many places shards may fill: at most half, so that claims have places, too."""
+        """Return how many places shards may fill: at most half; the other half is for claims."""
         if self._stopped or self._suspects or not self.is_up or not self._context.permits.may_call:
             return 0
         allowed = self._bucket.available(time.monotonic())
@@ -103,8 +103,8 @@ class HandlerQueue:
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Add claimed deliveries; while no process is up, release them and start a process.
 
-        If the worker dies before a process is up, its claims still count as attempts. After some dead workers
-        the delivery would be a dead letter.
+        The deliveries are released without a process, because the death of the worker would count their claims as
+        attempts, and a delivery becomes a dead letter after some dead workers.
         """
         if not self.is_up and not len(self):
             self._give_back_uncalled(self._without_ended(deliveries))
@@ -122,7 +122,7 @@ class HandlerQueue:
                 while self._begin_one():
                     pass
                 if self._slot_for_next() is None:
-                    # Deliveries that `rate_per_s` holds back don't need a process yet.
+                    # Deliveries that wait because of `rate_per_s` don't need a process.
                     allowed = self._bucket.available(time.monotonic())
                     self._start_slots(int(min(len(self._waiting) + len(self._suspects), allowed)))
                 await self._changed.wait()
@@ -210,7 +210,7 @@ class HandlerQueue:
         if self._stopped:
             return False
         if not self._context.permits.may_call:
-            # All waiting deliveries are released, because no event tells this queue the end of the hold.
+            # Release all waiting deliveries, because no event informs this queue of the end of the hold.
             self._context.outcomes.settle(self.give_back())
             return False
         if not (allowed := self._bucket.available(now_s)):
@@ -287,7 +287,7 @@ class HandlerQueue:
         return settlement_of(delivery, outcome, policy, now=now, duration_s=duration_s, jitter=jitter)
 
     def _wake_in(self, seconds: float) -> None:
-        """Wake the loop after a time. An earlier wake-up stays, because the loop then computes its next wait."""
+        """Wake the loop after a time; an earlier planned wake-up stays, because the loop then computes the next one."""
         loop = asyncio.get_running_loop()
         at_s = loop.time() + max(0.0, seconds)
         if at_s < self._wakes_at_s:

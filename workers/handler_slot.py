@@ -1,17 +1,17 @@
 """One process of a handler, and its calls.
 
-Deliveries are called in chunks. A handler that takes milliseconds gets one delivery with each message. A handler that
-takes microseconds gets hundreds, because a message costs more than a call. The process itself limits the handler's
-concurrency, so a chunk may be larger.
+A message to the process contains a chunk of deliveries: one for a handler that takes milliseconds, hundreds for a
+handler that takes microseconds, because a message costs more than such a call. The process itself limits the concurrent
+calls.
 
-If the process dies or hangs during several calls, the cause is unknown. The slot returns these deliveries as suspects.
-Each suspect is then called alone. Its attempt fails only if the process dies again during this call. If a process
-without calls dies, no attempt has failed. The slot notices the death of an idle process, because one call to the
-process is always pending.
+If the process dies or hangs during several calls, each of their deliveries may be the cause. The slot returns these
+deliveries as suspects. Each suspect is then called alone, and its attempt fails if the process dies again. The death of
+a process without calls is no failed attempt. One call to the process is always pending, so that the slot notices the
+death of an idle process.
 
 A start takes seconds, because the process imports the user's code. After a failed start, or an end before the first
-call, the next start waits for a pause. Each further failure doubles the pause. During the pause this slot has no
-capacity, and the other slots of the handler continue.
+call, the slot pauses before the next start; each further failure doubles the pause. During the pause the other slots of
+the handler continue.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ RESTART = Backoff(2.0, 30.0)
 class ChunkResult:
     """The result of a chunk.
 
-    shape:   an outcome for each delivery of `chunk`; None: all of them are suspects. `uncalled` has the deliveries that
-             were not called: the handler has become slow, or its process had ended before the call
+    shape:   an outcome for each delivery of `chunk`; None: all of them are suspects. `uncalled` has the deliveries
+             without a call, because the handler has become slow or its process ended before
     """
 
     chunk: Sequence[ClaimedDelivery]
@@ -95,7 +95,10 @@ class HandlerSlot:
 
     @property
     def has_capacity(self) -> bool:
-        """Return whether another chunk may be called. Most handlers may have two: one called, one being settled."""
+        """Return whether another chunk may be called.
+
+        Most handlers may have two chunks: one in a call, one in settlement.
+        """
         if not self._started or self._is_cut_off:
             return False
         if self._alone:
@@ -183,9 +186,8 @@ class HandlerSlot:
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process.
 
-        In a crowded process the calls before this chunk may take up to their own timeout, so the wait is twice as long.
-        Between the halves of this wait the process must answer a ping, because one async call may block the event loop
-        for all calls.
+        The wait is twice the timeout, because earlier calls of the process may take their own timeout. In the middle of
+        the wait the process must answer a ping, because one async call may block the event loop for all calls.
 
         errors:  TimeoutError  the process hangs
         """

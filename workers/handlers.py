@@ -1,4 +1,4 @@
-"""The deliveries of handlers in one worker: one queue for each handler."""
+"""Manage the queues of all handlers in one worker."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -11,7 +11,8 @@ from shardclock_server.workers.handler_queue import HandlerQueue
 from shardclock_server.workers.process import HandlerProcess
 from shardclock_server.workers.task_set import TaskSet
 
-GRANTED_MAX = 16  # handlers, by their latest deliveries: each grant makes the statements of shards a little slower
+# the limit of handlers with grants, by latest delivery; each grant makes the shards' statements slower
+GRANTED_MAX = 16
 
 
 class Handlers:

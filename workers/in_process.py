@@ -1,6 +1,6 @@
 """Handlers and runs in the worker's own process, so that a test can capture, patch and debug them.
 
-A function can't be killed here. After a timeout its call is abandoned, and the function runs on.
+A function can't be killed here: after a timeout its call is abandoned, but the function continues.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""The Python of the processes of the user's code: the server's own, or the Python of another environment.
+"""Find the Python for the user's code: the server's own, or the Python of another environment.
 
-Another environment needs the client's distribution alone, in the server's version
+Another environment needs only the client's distribution, in the server's version
 (docs/decisions/0090-user-code-in-its-own-environment.md).
 """
 
@@ -20,7 +20,7 @@ from shardclock_server.workers.python_environment import for_python
 CLIENT = "shardclock-client"
 OLDEST = (3, 11)
 LOOK_S = 30.0
-# This program checks the version first, so it has only syntax and modules that old Pythons have, too.
+# This program checks the version first, so it uses only syntax and modules of old Pythons.
 # The program removes the current directory from the path, so that a user's module can't replace these modules.
 LOOK = f"""
 import sys

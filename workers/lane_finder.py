@@ -1,8 +1,8 @@
 """Find the first delivery of a new endpoint early, even among very many endpoints.
 
-A search probes each lane. With 100,000 endpoints of one tenant a search takes seconds, and the next search begins after
-ten times as long. Between searches this finder reads the deliveries that became due recently, in their order. The
-finder adds only a few endpoints of each tenant, because the number of known lanes is limited; a search finds all.
+A search probes each lane. With 100,000 endpoints a search takes seconds, and the next search begins after ten times as
+long. Between searches this finder reads the deliveries that became due recently, and adds a few endpoints of each
+tenant to the known lanes.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from shardclock_server.workers.delivery_planner import DeliveryPlanner
 GAP_S = 0.1
 DELIVERIES_MAX = 2_000  # in one read
 LANES_EACH_MAX = 20  # the limit of lanes of one tenant; the planner knows 200 lanes
-OLD_S = 5.0  # after a longer pause the finder skips to the newest rows, because there would be too many rows to read
+OLD_S = 5.0  # after a longer pause the finder skips to the newest rows, to limit the number of rows
 
 
 @dataclass(slots=True)

@@ -22,8 +22,7 @@ T = TypeVar("T", bound=Leased)
 class LeaseTable(Generic[T]):
     """The leases of deliveries or runs, from the claim until the settlement.
 
-    If a lease ends during a call, the same worker may claim the delivery again while the first call still runs. So each
-    claim has a separate entry.
+    Each claim has a separate entry: if a lease ends during a call, the same worker may claim the delivery again.
 
     units:   moments are of a monotonic clock, in seconds
     """

@@ -28,10 +28,10 @@ class CallPermits:
         return self._heartbeat.last.hold_reason is None
 
     def held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        """Return the deliveries that may still be called; while the database is on hold, release the others.
+        """Return the deliveries that may be called; while the database is on hold, release the others.
 
-        During an operator's hold the events for operators may be sent, because the hold itself is one of these events.
-        A lease that has ended is removed from the table. Otherwise the lease would be renewed for ever without a call.
+        During an operator's hold, workers send events for operators, because the hold is such an event. An ended lease
+        is removed from the table; otherwise the worker would renew it for ever.
         """
         if not self.may_call:
             self._settler.add([Settlement(it, None) for it in deliveries if not self._may_notify(it)])

@@ -77,7 +77,7 @@ class HandlerUserProcess(UserProcess):
 class RayHandlerProcess(HandlerUserProcess):
     """A handler's process on this node, or on a node with the resources that the handler asks for.
 
-    With `resource`, the node also offers this Ray resource, which marks the nodes for workers.
+    With `resource`, the node also has this Ray resource, which marks the nodes for workers.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ FRAME = '  File "'  # the beginning of each frame of a traceback
 IN_CREATION = "raised in its creation task"
 EXIT_CODE = re.compile(r"exits? with an exit code (\d+)")
 SIGNAL = re.compile(r"receives? a (SIG[A-Z]+)")
-# Ray lost the connection without a cause: os._exit, SIGKILL and SIGSEGV all look like this.
+# Ray lost the connection and knows no cause: os._exit, SIGKILL and SIGSEGV have this result.
 SILENT = "connection error code 2"
 UNKNOWN = "without an exit code: by os._exit, a signal such as SIGKILL or SIGSEGV, or too little memory"
 # The text before these words describes the actor.
@@ -20,7 +20,7 @@ DETAILS = ("Worker exit detail: ", "The actor is dead because ")
 def ray_saw_end(text: str) -> bool:
     """Return whether Ray's error says that the process has ended or never began.
 
-    Otherwise the process may still run, for example on a node that is cut off.
+    Without this, the process may be running, for example on a node that is cut off.
     """
     text = COLOUR.sub("", text)
     return IN_CREATION in text or SILENT in text or bool(SIGNAL.search(text) or EXIT_CODE.search(text))

@@ -4,8 +4,8 @@ import os
 import sysconfig
 from collections.abc import Mapping
 
-# Ray needs docstrings, and fails if a warning is an error. The other variables make a process print, or wait for
-# commands at its end.
+# Variables that break the processes: Ray needs docstrings, and fails if a warning is an error; the others make a
+# process print, or wait for commands at its end.
 FOR_ANOTHER_PYTHON = frozenset(
     {
         "PYTHONOPTIMIZE",

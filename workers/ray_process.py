@@ -1,7 +1,7 @@
 """A process of the user's code that Ray starts, on this node or on another.
 
-The functions import Ray, not the module, because a worker in a user's test does not need Ray, and the import takes a
-second.
+Functions import Ray instead of the module, because the import takes a second and a worker in a user's test needs no
+Ray.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from shardclock_server.workers.call_socket import CallSocket, connected
 from shardclock_server.workers.process_exit import describe_ray_error, ray_saw_end
 from shardclock_server.workers.user_process import NotCalled, ProcessDied
 
-# The share of a Ray resource that one process reserves: a node that offers 1 can have ten thousand processes.
+# The amount of a Ray resource that one process reserves: a node with an amount of 1 can have ten thousand processes.
 LEAST_SHARE = 0.0001
 EXTRA_CALLS = 2  # calls that an actor serves in addition to the user's calls: `gone`, and `listen` or `ready`
 
@@ -83,7 +83,7 @@ class RayProcess:
         await self._answer_of(self._actor.gone.remote())
 
     def kill(self) -> None:
-        """Kill the process; if Ray can't be reached, the process lives on, but gets no more calls."""
+        """Kill the process; if Ray can't be reached, the process lives but gets no more calls."""
         import ray
 
         try:

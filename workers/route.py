@@ -14,9 +14,8 @@ from shardclock_server.webhooks.policy import policy_of
 class Route:
     """The endpoint of deliveries, with its policy.
 
-    A route without `endpoint` sends no delivery; `closed_reason` says why. If the reason `is_final`, its deliveries
-    become dead letters. Otherwise each delivery gets a failed attempt and a retry, because an operator may allow the
-    endpoint again.
+    A route without `endpoint` sends no delivery, for `closed_reason`. If the reason `is_final`, the deliveries become
+    dead letters; otherwise the attempts fail and are retried, because an operator may allow the endpoint again.
     """
 
     stored: StoredEndpoint | None
@@ -33,7 +32,7 @@ class Route:
 def route_of(stored: StoredEndpoint | None, rules: EndpointRules) -> Route:
     """Check a stored endpoint; None: there is no row.
 
-    An invalid row gives a closed route, because an exception would stop the deliveries of all other endpoints, too.
+    An invalid row gives a closed route, because an exception would also stop the deliveries of other endpoints.
     """
     if stored is None:
         return Route(None, policy_of({})).closed("there is no such endpoint: it was removed, or never added")

@@ -8,7 +8,10 @@ from shardclock import JobPolicy
 
 @dataclass(frozen=True, slots=True)
 class RunResources:
-    """The priority and the resources of a run's process; runs with equal needs can use one process in turn."""
+    """The priority and the resources of a run's process.
+
+    Runs with equal needs can use the same process one after another.
+    """
 
     priority: int = 2
     num_cpus: float | None = None

@@ -22,13 +22,13 @@ class WorkerSettings(KeeperSettings):
     delivery_lease_s: float = Field(
         10.0,
         gt=0,
-        description="the lease of a delivery, kept so long by a silent worker; while workers run, at most halve it",
+        description="the lease of a delivery, also after a worker's death; while workers run, halve it at most",
     )
     run_places: int = Field(
         4,
         gt=0,
         le=1_000,
-        description="concurrent runs of jobs in one worker, a process each, and as many runs that reserve resources",
+        description="concurrent runs of jobs in one worker, each in a process, and as many runs that reserve resources",
     )
     run_lease_s: float = Field(20.0, ge=5, description="the lease of a run, kept so long by a silent worker")
     delivery_batch: int = Field(1_000, gt=0, description="deliveries claimed, or settled, by one statement")

@@ -28,7 +28,7 @@ class Settler:
     """Collect the outcomes of attempts, and settle them in batches.
 
     Outcomes of locked rows are retried later, and don't block the other outcomes of a batch. A settled delivery is
-    removed from `leases`. Each statement that locks the same rows must hold `lock`, because two statements could
+    removed from `leases`. Hold `lock` during each statement on the same rows, because two such statements could
     deadlock.
     """
 
@@ -80,13 +80,13 @@ class Settler:
         units:   returns the seconds to wait before the next turn, unless `enough` is set
         errors:  StoreUnavailable  the next turn sends the unsettled outcomes again
         """
-        if not self._waiting:  # the outcomes of a failed turn come first
+        if not self._waiting:  # settle the outcomes of a failed turn first
             await self._has_outcomes.wait()
         self._has_outcomes.clear()
         self.enough.clear()
         while self._waiting:
             batch = self._waiting[: self._batch]
-            # If the answer is lost, the batch is sent again. Deliveries that are settled already then match no row.
+            # After a lost answer, the batch is sent again; a settled delivery then matches no row.
             async with self.lock:
                 lost, locked = await self._settle(batch)
             del self._waiting[: len(batch)]
@@ -135,7 +135,7 @@ class Settler:
     async def _send(self, batch: Sequence[Settlement]) -> Unsettled:
         """Settle a batch without its locked rows.
 
-        Skipping locked rows costs more than most batches need, so the first statement fails at a locked row instead.
+        The first statement fails at a locked row, because a statement that skips locked rows is slower.
         """
         if time.monotonic() >= self._skips_locked_until_s:
             try:

@@ -35,8 +35,7 @@ class WorkerStats:
         self.outcomes: Counter[tuple[str, str, str]] = Counter()
         self.lags = _buckets_by_kind()
         self.durations = _buckets_by_kind()
-        # The first handlers in the order of names, so that all workers of an app choose the same handlers. Webhooks are
-        # always OTHER.
+        # The first handlers by name, so that all workers of an app choose the same handlers; webhooks are always OTHER.
         self.names = frozenset(sorted(handlers)[:TARGETS_MAX])
 
     def name_of(self, target: str) -> str:
@@ -48,7 +47,7 @@ class WorkerStats:
         lags = self.lags[kind_of(target)]
         for it in deliveries:
             if not it.failed_attempts:
-                # A redriven dead letter is due again long after its firing.
+                # For a redriven dead letter, measure from the redrive instead of the firing.
                 lag = now - max(it.fired_at, it.next_attempt_at)
                 lags.add(max(0.0, lag.total_seconds()))
 
@@ -107,7 +106,7 @@ def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving
 
 
 def _outcomes_of(stats: WorkerStats) -> list[Sample]:
-    """List the outcomes of each target, also with the count 0: Prometheus needs a first value to see an increase."""
+    """List the outcomes of each target, also with the count 0, because Prometheus needs a first value."""
     labels = {("handler", name) for name in stats.names} | {(kind, OTHER) for kind in KIND.values}
     return [
         Sample("deliveries_settled", (kind, name, outcome), stats.outcomes[kind, name, outcome])

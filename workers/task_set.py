@@ -1,4 +1,4 @@
-"""Tasks of calls that are under way, which no other task awaits."""
+"""Own the tasks of running calls, which no other task awaits."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -10,8 +10,8 @@ OnFault = Callable[[BaseException], None]
 class TaskSet:
     """The tasks of calls until they end.
 
-    Each failure of a target is an outcome. So an exception of a task is a fault of the worker, and `on_fault` gets the
-    exception. Otherwise the deliveries of the task would stay without an outcome for as long as the worker lives.
+    A failure of a target is an outcome, so an exception of a task is a fault of the worker, which `on_fault` reports:
+    without it, the task's deliveries would have no outcome as long as the worker lives.
     """
 
     def __init__(self, on_fault: OnFault) -> None:

@@ -12,7 +12,7 @@ from shardclock_server.workers.call_socket import CallSocket, NotSent, SocketLos
 class ProcessDied(Exception):
     """A process of the user's code has ended; the message has the cause, if the cause is known.
 
-    `may_live`: the process may still run, because only its connection was lost, or because it answered with an error.
+    `may_live`: the process may be running, because only its connection was lost, or because it answered with an error.
     """
 
     def __init__(self, how: str, *, may_live: bool = False) -> None:

@@ -13,7 +13,7 @@ from shardclock_server.workers.attempts import Jitter, backoff_s, settlement_of
 
 
 def message_of(delivery: ClaimedDelivery) -> WebhookMessage:
-    """Write the message; every attempt of a delivery, also after a redrive, has the same id and the same bytes."""
+    """Write the message; all attempts of a delivery, also after a redrive, have the same id and the same bytes."""
     message_id = f"timer_{delivery.timer_key}"
     if delivery.target.startswith(NOTIFY):
         # The payload of an event for operators is the whole body: sql/functions/notify/body_of_event.sql.
@@ -45,7 +45,7 @@ def settlement_after(
         case EndpointGone(reason):
             return Settlement(delivery, DeliveryEnding.DEAD, fails=True, duration_s=answer.duration_s, reason=reason)
         case RetryDelivery(fault=FaultSide.SENDER):
-            # The request was not sent, so the delivery must not lose an attempt.
+            # The request was not sent, so don't count an attempt.
             return Settlement(delivery, None, delay_s=OWN_PAUSE_S if answer.after_s is None else answer.after_s)
         case _ if answer.after_s is None:
             outcome = Failed(answer.reason)

@@ -1,10 +1,9 @@
 """Limit the webhooks in a worker's memory, by number and by bytes of payload, over all endpoints together.
 
-A tenant chooses the number of its endpoints and the concurrency of each, so a limit for each endpoint does not limit a
-tenant. Fixed shares would leave most of the budget unused while one tenant alone has webhooks to send. So the threshold
-is dynamic, as in webhooks/fair_semaphore.py: a tenant may use at most as much as is still free. One tenant with hanging
-endpoints uses half of the budget, and ten tenants with hanging endpoints use about nine tenths. Freed capacity goes to
-tenants with less usage.
+A limit for each endpoint would not limit a tenant, which chooses the number of its endpoints. Fixed shares would leave
+most of the budget unused while one tenant sends. So the limit is dynamic, as in webhooks/fair_semaphore.py: a tenant
+may use at most as much as is free. One tenant with hanging endpoints uses half of the budget, ten such tenants about
+nine tenths.
 """
 
 import sys
@@ -17,7 +16,7 @@ from shardclock_server.timers.payload import PAYLOAD_BYTES_MAX
 DELIVERIES_MAX = 4_000  # the limit of deliveries in one worker; the last claim may exceed it
 PAYLOADS_BYTES_MAX = 64 * 2**20  # the limit of their payloads, without a few hundred request bodies
 NEW_PLACES = 10  # the places of an endpoint without a queue
-# the places of an endpoint without a queue while less than half of the budget is free: its first delivery creates a
+# the places of an endpoint without a queue while less than half of the budget is free; the first delivery creates a
 # queue
 FEW_PLACES = 1
 
@@ -68,13 +67,14 @@ class WebhookBudget:
 
     @property
     def full_tenants(self) -> list[str]:
-        """List the tenants that have used their share: a claim takes no delivery for their new endpoints."""
+        """List the tenants that have reached their limit; a claim takes no delivery for their new endpoints."""
         return [tenant_id for tenant_id in self._by_tenant if not self.places(tenant_id, each_bytes=0)]
 
     def places(self, tenant_id: str, *, each_bytes: int) -> int:
         """Return how many more deliveries a tenant may have, if each has about `each_bytes`.
 
-        A payload counts as at least the maximum size of a timer's payload, because the next payload may be that large.
+        A payload counts with at least the maximum size of a timer's payload, because the next payload may have this
+        size.
         """
         usage = self._by_tenant.get(tenant_id, MemoryUsage())
         number = (self._free.deliveries - usage.deliveries + 1) // 2

@@ -56,7 +56,7 @@ class Worker(Keeper):
         )
         super().__init__(registration, settings, self.deliveries.claims)
         self.hand_overs = HandOvers(registration.holder, self.deliveries, lease_s=settings.delivery_lease_s)
-        # Hand-overs stop first, so that deliveries that arrive before the connections close are also released.
+        # Stop the hand-overs first, so that late deliveries are also released.
         self._parts = [self.hand_overs, self.deliveries, self.deliveries.endpoints, self.runs]
 
     def learn_beat(self, *, first: bool) -> None:

@@ -18,7 +18,7 @@ from shardclock_server.sql.metrics.status import Status
 
 
 class KeeperAnswer(Answer):
-    """A shard, a worker or an engine, and its part of the slots."""
+    """A shard, a worker or an engine, and its range of slots."""
 
     holder: str = Field(examples=["7d40eda6502a1f43"])
     cluster_id: str = Field(examples=["5f1d7a9b03c2e846"])

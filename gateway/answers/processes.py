@@ -124,7 +124,7 @@ class StepAnswer(
 
     # The reference's page can't show tuples.
     passes: tuple[Annotated[tuple[int, str, str], WithJsonSchema({"type": "array", "items": {}})], ...] = Field(
-        description="for each pass: the token, the node, and entered, left or terminated"
+        description="for each token that moved: the token, the node, and entered, left or terminated"
     )
 
     @classmethod
@@ -148,7 +148,8 @@ class InstanceKeysAnswer(processes.InstanceKeys, json_schema_extra=examples(inst
 
 
 class CanceledAnswer(
-    processes.CanceledInstances, json_schema_extra=examples(instance_keys=[31007], message="1 instance is told to end")
+    processes.CanceledInstances,
+    json_schema_extra=examples(instance_keys=[31007], message="1 instance is told to end"),
 ):
     """The result of a cancellation of all instances with a business key, or of its dry run."""
 

@@ -59,7 +59,7 @@ class UsedAnswer(Answer):
     payload_bytes: int = Field(examples=[40_600])
     estimated: bool = Field(
         examples=[False],
-        description="whether `timers` and `payload_bytes` are estimates: with more than 100,000 timers, they are",
+        description="whether `timers` and `payload_bytes` are estimates, as they are above 100,000 timers",
     )
     endpoints: int = Field(examples=[2])
     waiters: int = Field(examples=[0], description="waiting callers at the gateway that answers")

@@ -52,7 +52,7 @@ class TimerAnswer(
 
     @classmethod
     def of(cls, timer: TimerState) -> Self:
-        """Convert a stored timer, without its holder, which is internal and may change at any time."""
+        """Convert a stored timer, without the internal field `holder`."""
         return cls(**_fields_of(timer))
 
 

@@ -1,8 +1,8 @@
 """Serve the console: the gateway's pages for people, rendered on the server.
 
-A page reads through `service` and `sql`, and changes through the verbs of the API, with the caller's scopes, tenant and
-quotas, and with an audit record. Each verb is a plain form, so it works without JavaScript. After a change the browser
-is sent back to a page with the message (303).
+Pages read data by `service` and `sql`, and change data by the verbs of the API, with the caller's scopes, tenant,
+quotas and audit records. Each verb is a plain form, so it works without JavaScript. After a change, the response
+redirects the browser (303) to a page with the message.
 
     routes       all routes of the console: pages, sign-in, live updates, static files
     pages        one module for each family of pages

@@ -1,7 +1,7 @@
 """Find the viewer of a page, and check its scope: the dependencies of the console's routes.
 
-A change is refused unless the browser says that a page of the console has sent it. So forms need no token, and all
-viewers of a tenant with the same scopes get the same page.
+The gateway accepts a change only if the browser reports a page of the console as the sender. So forms need no token,
+and all viewers of a tenant with the same scopes get the same page.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,7 +36,7 @@ async def require_own_page(request: Request) -> None:
     errors:  Problem
     """
     if request.method in SAFE_METHODS:
-        refuse_unreadable_path(request)  # a page checks its own query: its filter
+        refuse_unreadable_path(request)  # a page checks its query itself, as its filter
         return
     await known_query(request)
     site, origin = header_of(request.headers, "Sec-Fetch-Site"), header_of(request.headers, "Origin")
@@ -55,7 +55,7 @@ async def require_own_page(request: Request) -> None:
 
 
 async def signed_in(request: Request) -> Caller:
-    """Find the caller by its session; a gateway without keys needs no sign-in.
+    """Find the caller by the session cookie; a gateway without keys needs no sign-in.
 
     errors:  SignInNeeded      there is no session, or it has ended
              Problem           a gateway without keys refuses the request of another web page

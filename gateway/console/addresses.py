@@ -1,4 +1,4 @@
-"""Build the console's URLs: they begin with the path under which a proxy serves the gateway."""
+"""Build the console's URLs, which begin with the path under which a proxy serves the gateway."""
 
 from urllib.parse import quote, urlencode
 

@@ -17,7 +17,7 @@ from shardclock_server.gateway.requests.problems import Problem
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 KEPT = "public, max-age=31536000, immutable"
-CHECKED = "no-cache"  # a page of another version asks for the file by another hash
+CHECKED = "no-cache"  # another version of the file has another hash in its URL
 
 router = APIRouter(prefix=f"{ROOT}/static", include_in_schema=False)
 

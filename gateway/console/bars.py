@@ -9,7 +9,7 @@ TOP, BOTTOM = 12, 18  # space for the largest number, and for the minutes
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One rectangle, and the facts that it shows."""
+    """One rectangle of the chart, and the numbers that it shows."""
 
     x: int
     y: int

@@ -1,4 +1,4 @@
-"""Answer equal requests within a second with one rendered page, so that many viewers cost as much as one."""
+"""Answer equal requests within a second with one rendered page, so that many viewers cost as much as one viewer."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ class RenderedPage:
 
     @classmethod
     def of(cls, response: HTMLResponse) -> "RenderedPage":
-        """Keep a response, and compress its body once for all viewers."""
+        """Make the cached form of a response, with its body compressed once for all viewers."""
         headers = {name: value for name, value in response.headers.items() if name != "content-length"}
         body = bytes(response.body)
         return cls(body, compressed(body), response.status_code, headers)
@@ -102,7 +102,7 @@ class PageCache:
 
 
 class PageRoute(APIRoute):
-    """The route of a page. The cache is asked before the route reads Postgres, and after the sign-in is checked."""
+    """The route of a page: it checks the sign-in, then looks in the cache, then reads Postgres."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler of the route, with the cache before it."""

@@ -24,7 +24,7 @@ def is_https(request: Request) -> bool:
 def set_cookie(
     request: Request, response: Response, name: str, value: str, *, lasts_s: int, follows_links: bool = False
 ) -> None:
-    """Set a cookie that no script can read, and that only the console's own pages send back.
+    """Set a cookie that scripts can't read and that the browser sends only from the console's own pages.
 
     `follows_links`: the browser also sends the cookie after a link or a redirect from another site.
     """

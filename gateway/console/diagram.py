@@ -115,7 +115,7 @@ class Drawings:
 
 
 def diagram_of(drawing: Drawing, marks: Marks = NO_MARKS) -> Diagram:
-    """Lay out a drawing; containers come first, so that the shapes inside are drawn over them."""
+    """Lay out a drawing; containers come before the shapes inside, which are drawn over them."""
     nodes = [_node(shape, marks) for shape in sorted(drawing.shapes, key=_is_inner)]
     left, top = drawing.left - MARGIN_PX, drawing.top - MARGIN_PX
     width, height = round(drawing.width + 2 * MARGIN_PX), round(drawing.height + 3 * MARGIN_PX)
@@ -159,7 +159,7 @@ def _look(shape: Shape) -> str:
 
 
 def _name(shape: Shape, look: str) -> list[Text]:
-    """Place the lines of a name: inside an activity, at the top of a container, below an event or a gateway."""
+    """Place the lines of a shape's name: inside an activity, at the top of a container, below an event or a gateway."""
     width = shape.width if look in ("activity", "container") else max(shape.width, 90)
     lines = textwrap.wrap(shape.name, max(8, int(width / CHARACTER_PX)), max_lines=LINES_MAX, placeholder="…")
     if look == "activity":

@@ -32,7 +32,7 @@ def problem_page(request: Request, problem: Problem) -> Response:
 
 
 async def find_viewer(request: Request) -> None:
-    """Find the viewer of a path without a route, for the menu of the page that answers it; there may be none."""
+    """Find the viewer of a path without a route, for the menu of the error page; None: no viewer is signed in."""
     with suppress(SignInNeeded, Problem, StoreUnavailable):
         await signed_in(request)
 

@@ -38,5 +38,5 @@ def duration(seconds: float | None) -> str:
 
 
 def count(number: int | None) -> str:
-    """Write a number with separators; a number that is not known is a dash."""
+    """Write a number with separators; an unknown number is a dash."""
     return "–" if number is None else f"{number:,}"

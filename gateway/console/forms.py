@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Inputs(dict[str, Any]):
-    """The texts of a form as they were typed; a field that was not given is the empty text."""
+    """The texts of a form as the user typed them; a missing field is the empty text."""
 
     def __missing__(self, name: str) -> str:
         return ""
@@ -34,7 +34,7 @@ class Inputs(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Filter(Generic[Model]):
-    """A page's filter: the checked model, or its defaults and the sentence of a refusal; `given` has the inputs."""
+    """A page's filter: the checked model or, after a refusal, the defaults and the sentence; `given` has the inputs."""
 
     model: Model
     given: Inputs
@@ -47,7 +47,7 @@ class Filter(Generic[Model]):
 
 
 async def form_of(request: Request, model: type[Model]) -> Model:
-    """Read a form of at most 131,072 bytes; an empty field counts as not given.
+    """Read a form of at most 131,072 bytes; an empty field counts as missing.
 
     errors:  Problem  names the invalid field, its value and the rule
     """
@@ -77,7 +77,7 @@ def done(request: Request, to: str, message: str) -> Response:
 
 
 def _fields_of(text: str, model: type[BaseModel]) -> Inputs:
-    """Parse the fields of a form; a field of the model that is a list may come several times.
+    """Parse the fields of a form; a list field may occur several times.
 
     errors:  Problem  too many fields, a field that comes twice, or a text that can't be stored
     """

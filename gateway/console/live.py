@@ -1,6 +1,6 @@
-"""Tell open pages that something has changed, by server-sent events: `console.js` then fetches its page again.
+"""Notify open pages of changes by server-sent events, so that `console.js` fetches the page again.
 
-All viewers of a gateway share one poll of the log's end (`waits/changes.py`), so their number costs Postgres nothing.
+One poll of the log's end serves all viewers of a gateway (`waits/changes.py`).
 """
 
 import asyncio
@@ -40,8 +40,8 @@ async def _events(request: Request, gateway: Gateway) -> AsyncIterator[str]:
 
 
 async def _is_signed_in(request: Request, gateway: Gateway) -> bool:
-    """Check that the session is still valid: the end of a session or of its key ends the stream."""
+    """Check that the session is valid, because the end of a session or of its key must end the stream."""
     try:
         return await gateway.viewers.viewer_of(request.headers, request.cookies) is not None
     except StoreUnavailable:
-        return True  # the next turn checks again
+        return True  # the next round checks again

@@ -1,4 +1,4 @@
-"""Render the console's templates: the values that all pages share, and the headers of each page."""
+"""Render the console's templates with the shared values and the security headers."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -64,8 +64,8 @@ def page(
 ) -> HTMLResponse:
     """Render a page of a signed-in caller; `title` is required, `error` is the sentence of a refusal.
 
-    `live=False` is for a page that must stay as it is, such as a secret that is shown once. `personal=True` is for a
-    page with the caller's name: it is not shared. Any other page gets the caller without key and name.
+    `live=False` is for a page that must not reload, such as a secret that is shown once. `personal=True` is for a page
+    with the caller's name, which is not shared; other pages get the caller without key and name.
     """
     is_personal = values.pop("personal", False)
     paths = request.app.state.console_paths

@@ -69,7 +69,10 @@ class ThemeForm(BaseModel):
 async def show_sign_in(
     request: Request, to: Annotated[str, Query(max_length=4_000)] = "/", signed_out: bool = False
 ) -> Response:
-    """Show the sign-in page; a gateway without keys has none. After a person's sign-out it leads to the provider's."""
+    """Show the sign-in page, which a gateway without keys doesn't have.
+
+    After a sign-out, link to the provider's sign-out.
+    """
     gateway = gateway_of(request)
     if not isinstance(gateway.viewers, KeyHolders):
         return RedirectResponse(within(request, to), HTTPStatus.SEE_OTHER)
@@ -116,8 +119,8 @@ async def begin_session(request: Request, response: Response, holder: SessionHol
 def _require_safe(request: Request) -> None:
     """Refuse a sign-in by plain HTTP from another machine: the key would travel in clear text.
 
-    Behind a proxy this request is plain HTTP, too. Then `Host`, or `Origin` if the proxy replaces `Host`, has the
-    HTTPS address of the gateway.
+    Behind a proxy the request is always plain HTTP; there `Host`, or `Origin` if the proxy replaces `Host`, must have
+    the HTTPS address of the gateway.
 
     errors:  Problem
     """
@@ -186,6 +189,6 @@ async def choose_theme(request: Request) -> Response:
 
 
 def sign_in_redirect(request: Request, to: str) -> Response:
-    """Send the browser to the sign-in page, and from there to the page that it has asked for."""
+    """Redirect to the sign-in page, which later redirects to the requested page."""
     target = url_of(request, SIGN_IN, to=None if to == "/" else to)
     return RedirectResponse(target, HTTPStatus.SEE_OTHER, headers={"Cache-Control": "no-store"})

@@ -1,7 +1,7 @@
-"""Sign in at the identity provider: send the browser there, and begin a session with its answer.
+"""Sign in at the identity provider: redirect the browser, and begin a session with the provider's answer.
 
-The answer comes from another site, so the cookie of the attempt is `SameSite=Lax`, and the first page that the browser
-opens with the session's `SameSite=Strict` cookie must be requested by a page of ours: `signed_in.html` does so.
+The answer comes from another site, so the cookie of the attempt is `SameSite=Lax`. The browser sends the session's
+`SameSite=Strict` cookie only for a request from a page of the console, so `signed_in.html` opens the first page.
 """
 
 from http import HTTPStatus
@@ -73,7 +73,7 @@ def _single_sign_on(request: Request) -> SingleSignOn:
 
 
 def _failed(request: Request, to: str, failure: ProviderFailed) -> Response:
-    """Show the sign-in page. The reason is for operators: it may name addresses within their network."""
+    """Show the sign-in page, and log the reason, which may name addresses within the operators' network."""
     structlog.get_logger().warning("the identity provider has failed", why=str(failure))
     provider = _single_sign_on(request).registration.host
     error = f"{provider} can't sign you in now: try again, or sign in with an API key; the gateway's log has the reason"

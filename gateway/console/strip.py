@@ -1,4 +1,4 @@
-"""Draw a strip of a schedule's last firings as SVG: one bar for each, the higher the later it fired."""
+"""Draw a schedule's last firings as SVG: one bar for each firing; a late firing has a high bar."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ KINDS = {"punctual": "on time", "late": "late", "skipped": "skipped"}
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The bars as one path for each kind, and the same facts in a sentence."""
+    """The bars, as one path for each outcome, and a sentence that describes them."""
 
     paths: Sequence[tuple[str, str]]
     label: str

@@ -1,7 +1,7 @@
 """Limit concurrent requests, and the usage of each tenant.
 
 quotas       the limits of each tenant at one gateway: writes, lines, waiting callers, endpoints
-refused_quotas  the quotas for which requests were refused, until their events are written
+refused_quotas  refusals by quotas whose events are not yet written
 timer_quotas the quotas of pending timers, schedules and payload bytes, checked for each new timer
 usage        one tenant's usage, as one gateway knows it
 rates        writes per second

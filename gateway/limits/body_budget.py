@@ -1,4 +1,4 @@
-"""Limit the bytes of large bodies in one gateway's memory; a request over the limit waits before its body is read.
+"""Limit the bytes of large bodies in a gateway's memory: a request over the limit waits before the read of its body.
 
 Each byte of a body with many lines costs three bytes of memory while it is processed.
 """

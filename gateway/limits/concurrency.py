@@ -8,9 +8,9 @@ from shardclock.api.codes import OVER_QUOTA
 from shardclock_server.gateway.requests.problems import RETRY_AFTER_S, Problem, unavailable
 from shardclock_server.timers.refusal import shortened
 
-# A tenant may hold at most three times as many slots as are free: three quarters of all slots if it is the only tenant,
-# three sevenths each if two tenants take the most. So some slots stay free for any number of tenants. Network switches
-# share buffers by the same rule (dynamic threshold).
+# A tenant may have at most three times as many slots as are free: one tenant alone gets three quarters of all slots,
+# two tenants get three sevenths each. So some slots stay free for any number of tenants. Network switches share buffers
+# by the same rule (dynamic threshold).
 PER_FREE = 3
 
 
@@ -22,9 +22,9 @@ def is_within_share(own: int, free: int) -> bool:
 class ConcurrencyLimit:
     """The slots of one kind, counted by tenant.
 
-    `doing` and `way_out` are parts of the refusing sentence, such as "wait here" and "ask without wait". Each slot also
-    takes one of the slots of `within`. With `closes`, a refusal closes the connection, so that refused callers don't
-    occupy connections of other callers.
+    `doing` and `way_out` are inserted into the refusal, such as "wait here" and "ask without wait". Each slot also
+    takes a slot of the limit `within`. With `closes`, a refusal closes the connection, so that refused callers don't
+    use connections of other callers.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ConcurrencyLimit:
     def acquire(self, tenant_id: str) -> None:
         """Acquire a slot for a tenant.
 
-        errors:  Problem  no slot is free, or the tenant has its share; the problem says when to ask again
+        errors:  Problem  no slot is free for the tenant; the problem says when to retry
         """
         self._require(tenant_id)
         if self._within is not None:

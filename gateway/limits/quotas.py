@@ -3,8 +3,8 @@
 `timer_quotas` checks the quotas of a new timer. Postgres checks the quotas of instances, definitions and messages
 (sql/functions/tenants/check_process_quota.sql).
 
-A create counts nothing in Postgres. If a tenant has a quota, a gateway counts its pending timers from time to time,
-and adds the timers it has written since: docs/decisions/0046-quotas.md.
+The creation of a timer counts nothing in Postgres. For a tenant with a quota, a gateway sometimes counts the pending
+timers, and adds the timers that it has written since the count: docs/decisions/0046-quotas.md.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ COUNT_SHARE = 0.05  # counts of one tenant take at most this share of the time
 STALE_S = 30.0  # a count that is older than this is not used
 TENANTS_MAX = 10_000
 HOUR_S = 3_600
-# The records of a tenant's changes are kept for 400 days: at most 3.5 million records, about 1 GB.
+# A limit for each tenant, because the audit has 400 days of records: at most 3.5 million records, about 1 GB.
 AUDITED_PER_HOUR, AUDITED_AT_ONCE = 360, 2_000
 WAITERS_AGAIN_S = 1
 ENDPOINTS_AGAIN_S = 60
@@ -88,16 +88,16 @@ class Quotas:
     async def take_write(self, tenant_id: str) -> None:
         """Take one of a tenant's writes per second.
 
-        errors:  Problem           the tenant has written too much; the problem says when to ask again
-                 StoreUnavailable  the limits can't be read now
+        errors:  Problem           the tenant has used up its rate; the problem says when to retry StoreUnavailable  the
+                 limits can't be read now
         """
         await self._take(self._rates, tenant_id, 1)
 
     async def take_lines(self, tenant_id: str, count: int) -> None:
         """Take one of a tenant's writes for each line of a body.
 
-        The tenant's next body with lines must wait until the rate covers all of these lines; other writes wait a minute
-        at most.
+        The tenant's next body with lines must wait until the rate covers these lines; other writes wait a minute at
+        most.
 
         errors:  as in `take_write`
         """
@@ -114,9 +114,9 @@ class Quotas:
             self._give_back(rates, tenant_id, count, of=of)
 
     def take_audited(self, tenant_id: str) -> None:
-        """Take one of a tenant's requests that leave an audit record.
+        """Take one of a tenant's requests that write an audit record.
 
-        errors:  Problem  the tenant has sent too many requests; the problem says when to ask again
+        errors:  Problem  the tenant has sent too many requests; the problem says when to retry
         """
         self._audited.take(tenant_id, self._audited_per_s)
 
@@ -187,7 +187,7 @@ class Quotas:
         return True
 
     async def _recount(self, usage: TenantUsage) -> None:
-        """Count again before a refusal if a count is due, as timers may have fired, or if it lacks schedules."""
+        """Count again before a refusal if a count is due, because timers may have fired, or if it lacks schedules."""
         for _ in range(2):  # a count that began earlier may lack the schedules
             if usage.is_due(self._clock()) or usage.lacks_schedules:
                 await self._refresh(usage)
@@ -206,7 +206,7 @@ class Quotas:
     def _end_count(self, usage: TenantUsage, count: "asyncio.Task[None]") -> None:
         del self._counts[usage.tenant_id]
         if not count.cancelled() and count.exception() is not None:
-            # A caller that waits for this count gets the error. Other callers get an error when the last count is too
+            # A caller that waits for this count gets the error; other callers get an error if the last count is too
             # old.
             usage.postpone_count(self._clock() + COUNT_S)
 
@@ -252,8 +252,8 @@ async def _count(session: Session, tenant_id: str, limits: Limits, *, counts_sch
             schedules = await count_schedules(session, tenant_id, most=limits.schedules_most)
             pending = replace(pending, schedules=schedules)
     except StoreUnavailable as error:
-        # The limits were just read, so Postgres is available, and only the count is slow. An older count is better
-        # than a refusal of all of the tenant's requests.
+        # Postgres has just answered the read of the limits, so only the count is slow: an older count is better than a
+        # refusal of all requests of the tenant.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
     return pending

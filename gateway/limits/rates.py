@@ -43,10 +43,10 @@ class RateLimits:
         self._buckets: dict[str, Bucket] = {}
 
     def take(self, tenant_id: str, per_s: float | None, count: int = 1) -> None:
-        """Take writes for a tenant; a full bucket also grants more than one burst.
+        """Take writes for a tenant; a full bucket grants any number of writes.
 
         units:   `per_s` writes a second; None: without a limit
-        errors:  Problem  the tenant has written too much; the problem says when to ask again
+        errors:  Problem  the tenant has used up its rate; the problem says when to retry
         """
         if per_s is None:
             return
@@ -63,7 +63,7 @@ class RateLimits:
         bucket.take(now_s, count)
 
     def give_back(self, tenant_id: str, per_s: float | None, count: int, *, of: int) -> None:
-        """Undo a part of one `take`, for writes that did not take place."""
+        """Return taken writes that were not made."""
         if per_s is not None and tenant_id in self._buckets:
             self._bucket_of(tenant_id, per_s, self._clock()).refund(count, of=of)
 

@@ -19,7 +19,7 @@ class RefusedQuotas:
         return len(self._refused)
 
     def add(self, tenant_id: str, quota: str, problem: Problem) -> None:
-        """Add a refusal, in place of an earlier one of the same quota."""
+        """Add a refusal, in place of an earlier refusal by the same quota."""
         if len(self._refused) < QUOTAS_MAX:
             detail: Mapping[str, object] = {"quota": quota, "limit": problem.more.get("limit")}
             self._refused[tenant_id, quota] = ObservedEvent(

@@ -28,19 +28,19 @@ class TimerReservation:
     is_open: bool = True
 
     def settle(self, outcome: Scheduled | Refused | None) -> None:
-        """Keep the quota if the timer was added, otherwise return the quota; None: the timer may have been added."""
+        """Use the reserved quota if the timer was added or (None) may have been added; otherwise return it."""
         if self.is_open:
             self.is_open = False
             self.usage.settle(self.reserved, self.size if outcome is None else _written(self, outcome))
 
 
 class QuotaReservation:
-    """Reserve a tenant's quotas for one request; the part of a timer that was not written is given back.
+    """Reserve a tenant's quotas for one request; return the quota of timers that were not written.
 
-    A timer that replaces another one, or that is not written because its name is taken, does not add to the number of
-    timers. A replacing timer needs quota only for the bytes by which its payload is larger, and a schedule that
-    replaces a plain timer needs quota for a schedule. A repeated request needs no quota: it gets its earlier answer. At
-    the end of a block, a timer that may have been written counts as written.
+    A timer that replaces another timer, or that is not written because its name is taken, needs no quota of timers. A
+    replacing timer needs quota for the bytes by which its payload is larger, and a schedule that replaces a plain timer
+    needs quota of schedules. A repeated request needs no quota, because it gets its earlier answer. At the end of a
+    block, a timer with an unknown outcome counts as written.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class QuotaReservation:
     async def reserve(
         self, timers: Sequence[NewTimer], requests: Sequence[IdempotentRequest | None]
     ) -> list[TimerReservation | Problem | None]:
-        """Reserve quota for timers, one after the other; an old count refuses no timer.
+        """Reserve quota for timers, one after the other; refuse a timer only by a fresh count.
 
         shape:   `requests` has for each timer its idempotent request, or None. Returns for each timer its
                  reservation, None if the timer needs no reservation, or the refusal, which says when to ask again
@@ -165,8 +165,7 @@ def _written(taken: TimerReservation, outcome: Scheduled | Refused) -> Pending:
     if outcome.outcome == "created":  # also true if the timer to replace has ended in the meantime
         return taken.size
     if outcome.outcome == "replaced":
-        # The replaced timer came after `_existing_sizes`, so its size is unknown; it may be a plain timer. The next
-        # count corrects this.
+        # The replaced timer was written after `_existing_sizes`, so its size is unknown; the next count corrects this.
         return Pending(schedules=taken.size.schedules) if taken.replaced is None else _more(taken.size, taken.replaced)
     return NOTHING
 

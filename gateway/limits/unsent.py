@@ -1,8 +1,8 @@
-"""Limit the bytes of long responses that one gateway holds for clients that have not read them yet.
+"""Limit the bytes of long responses that wait in a gateway's memory for slow clients.
 
-A response with a known length and more than one piece counts from its start until its client has read all but the last
-pieces. A GET over the limit is refused. A change is done before its response, so its response is always sent; the bytes
-of this response count only up to the tenant's share, so that other tenants can get responses.
+A response with a known length and more than one piece counts until its client has read nearly all of it. A GET over the
+limit is refused. The response of a change is always sent, because the change is done already; its bytes count up to the
+tenant's share, so that other tenants can get responses.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ class UnsentLimit:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; send a long response to the connection only as fast as the client reads it."""
+        """Serve a request; send a long response as fast as the client reads it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -12,9 +12,9 @@ NOTHING = Pending()
 class TenantUsage:
     """One tenant's limits and usage at one gateway.
 
-    Usage = the last database count + timers written since that count began + timers being written now. A timer that is
-    written during a count may be missing in the count, so it is added until the next count ends. So one gateway alone
-    never exceeds a limit."""
+    Usage = the last database count + timers written since that count began + timers being written now. A count may miss
+    timers that are written during the count, so these are added until the next count ends. So a single gateway never
+    exceeds a limit."""
 
     tenant_id: str
     limits: Limits = field(default_factory=Limits)
@@ -68,7 +68,7 @@ class TenantUsage:
         self._in_flight = _sum(self._in_flight, size)
 
     def settle(self, taken: Pending, written: Pending) -> None:
-        """End the write of timers: `taken` was reserved for them, and `written` is their part of the usage."""
+        """Record the end of a write of timers: `taken` was reserved, and `written` is the usage."""
         self._in_flight = _sum(self._in_flight, taken, sign=-1)
         self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 

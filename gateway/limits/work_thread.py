@@ -25,14 +25,15 @@ class WorkThread:
         self.limit = ConcurrencyLimit(WORK_MAX, doing=doing, way_out=AGAIN)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._is_busy = False
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the tenant with the next turn comes first
+        # the tenant whose request is served next comes first
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def aclose(self) -> None:
         """Begin no more computations; the running one is finished."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, tenant_id: str, work: Callable[..., T], *given: object) -> T:
-        """Call a function in the thread when it is the tenant's turn.
+        """Call a function in the thread, after the earlier requests of the queue.
 
         errors:  Problem  too many requests wait already, in total or of the tenant
                  any      from the function

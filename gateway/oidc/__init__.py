@@ -7,7 +7,7 @@
     attempts      one attempt to sign in: state, nonce, code verifier, and the answer of the provider
     people        read a person from claims
     single_sign_on   begin and finish an attempt
-    refusals      the two ways in which a sign-in fails
+    refusals      the two errors of a failed sign-in
 
 source:  docs/decisions/0092-sign-in-by-oidc.md
 """

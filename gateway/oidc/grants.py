@@ -1,4 +1,4 @@
-"""Give the groups of people their scopes and tenants: `ops=operate@*; shop=read,write@shop`."""
+"""Map groups of people to scopes and tenants: `ops=operate@*; shop=read,write@shop`."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -45,11 +45,11 @@ class GroupGrants:
         return None if None in given else tuple(dict.fromkeys(it for it in given if it is not None))
 
     def access_of(self, groups: Collection[str], tenant_id: str | None) -> Access | None:
-        """Return a person's access to a tenant, or without a tenant the person's first access.
+        """Return a person's access to a tenant; without `tenant_id`, to the first tenant of the person's grants.
 
         A grant for all tenants counts, unless the person has a grant with more rights for this tenant.
 
-        shape:   None: the person's groups have no grant for it
+        shape:   None: the person's groups have no grant
         """
         given = [it for it in self._grants if it.group in groups]
         if tenant_id is None and given:

@@ -10,8 +10,8 @@ from jwt.exceptions import PyJWTError
 from shardclock_server.gateway.oidc.refusals import SignInRefused
 from shardclock_server.gateway.oidc.registration import ClientRegistration
 
-# Signatures by a private key of the provider. The list excludes `none`, and HMAC, because its secret would be the
-# public key or the client's secret.
+# Signatures by a private key of the provider. `none` and HMAC are excluded: an HMAC's secret would be the public key or
+# the client's secret.
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
 SKEW_S = 60  # the most by which the clocks of the provider and of the gateway may differ
 TOKEN_CHARACTERS_MAX = 64 * 1024

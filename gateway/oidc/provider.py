@@ -1,6 +1,6 @@
 """Send requests to the identity provider: its metadata, its keys, tokens, and claims about a person.
 
-Nothing is requested before the first sign-in, so a gateway starts without its provider.
+The first request is at the first sign-in, so a gateway starts without its provider.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ DISCOVERY = "/.well-known/openid-configuration"
 TIMEOUT_S = 5.0
 METADATA_S = 600.0
 KEYS_S = 60.0  # a key that the provider has withdrawn is trusted for at most this time
-NEWER_KEYS_S = 5.0  # tokens with unknown keys can't make the gateway request the keys more often
-FAILED_S = 1.0  # sign-ins that wait for one request share its failure
+NEWER_KEYS_S = 5.0  # the least time between two requests for keys, even if tokens have unknown keys
+FAILED_S = 1.0  # how long the failure of a request answers other sign-ins
 BODY_BYTES_MAX = 1024 * 1024
 REQUESTS_MAX = 20  # the limit of concurrent requests, so that a flood of attempts can't use all sockets of the gateway
 NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
@@ -48,7 +48,7 @@ class Metadata:
 
 
 class Known(Generic[T]):
-    """A document of the provider, read by one request for all sign-ins that need it at the same time."""
+    """A document of the provider; concurrent sign-ins share one request for the document."""
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read

@@ -49,7 +49,7 @@ class ClientRegistration:
 
 
 def is_safe_url(url: str) -> bool:
-    """Return whether a URL is one of HTTPS, or of plain HTTP on this machine, without credentials and fragment."""
+    """Return whether a URL uses HTTPS, or plain HTTP on this machine, and has no credentials or fragment."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -23,7 +23,7 @@ class SingleSignOn:
         self._provider = Provider(registration)
 
     async def begin(self, to: str) -> tuple[SignInAttempt, str]:
-        """Begin an attempt: return it, and the URL at the provider.
+        """Begin an attempt to sign in; return the attempt, and the provider's URL.
 
         errors:  ProviderFailed
         """
@@ -49,7 +49,10 @@ class SingleSignOn:
         return person_of(claims, self.registration)
 
     async def sign_out_url(self) -> str | None:
-        """Return the URL that ends the person's session at the provider; None: there is no URL, or no answer."""
+        """Return the URL that ends the person's session at the provider.
+
+        None: the provider has none, or gave no answer.
+        """
         try:
             endpoint = (await self._provider.metadata()).end_session_endpoint
         except ProviderFailed as failure:

@@ -45,7 +45,7 @@ class NoExample(LookupError):
 
 
 def example_of(schema: Schema, schemas: Mapping[str, Schema], *, of: str = "it") -> Any:
-    """Make an example of a schema: its own example, or an example made of its parts' examples.
+    """Return a schema's own example, or build an example from the examples of its fields.
 
     shape:   a nullable part without an example is null; `schemas` are the models that references name
     errors:  NoExample  a field has no example: give the named field `examples`

@@ -38,8 +38,8 @@ HEADERS = {
 async def docs(request: Request) -> Response:
     """Serve the reference without a key, like /openapi.json, because it contains no secret.
 
-    The page is made at the first request, so that a start does not wait for it. The page takes a quarter of a second to
-    make, so a thread makes it: on the event loop it would delay every other request.
+    The first request makes the page, in a thread, because this takes a quarter of a second and would block the event
+    loop.
     """
     app = request.app
     if not hasattr(app.state, "page"):

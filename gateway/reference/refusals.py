@@ -1,4 +1,4 @@
-"""The possible problems of each operation: common problems, problems of its kind, and its own problems."""
+"""List the possible problems of each operation: common problems, those of similar operations, and its own."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -44,8 +44,8 @@ OWN: Mapping[str, Collection[RefusalCode]] = {
     "create_timers": {OVER_QUOTA},
     "put_timer": {OVER_QUOTA},
     **{f"{verb}_timers": {MORE_MATCH} for verb in ("cancel", "pause", "resume", "shift")},
-    # CONFLICT: the timer has no planned date yet, or belongs to a job or a process. For change_system_timer, the timer
-    # belongs to neither.
+    # CONFLICT: the timer has no planned date, or belongs to a job or a process; for change_system_timer, the timer
+    # belongs to a client.
     **{name: {TOO_LATE, CONFLICT} for change in CHANGES for name in (change, f"{change}_by_name")},
     # A plain timer may become a schedule by another rule, which needs quota.
     **{name: {TOO_LATE, CONFLICT, OVER_QUOTA} for name in ("move_timer", "move_timer_by_name")},

@@ -6,11 +6,11 @@ problems       the response of a refused or failed request
 bodies         read a body, with limits
 shared_fields  fields that several routes share
 paths          keys and names in paths
-queries        check that a query has known parameters, each once
+queries        check that a query has known parameters, without repetitions
 origins        compare the page that a browser names with the gateway's addresses
-headers        check that each supported header comes once; answer HEAD as GET
+headers        refuse repeated headers; answer HEAD as GET
 malformed      explain why bytes are not an HTTP request
-idempotency    answer a repeated request without doing it twice
+idempotency    answer a repeated request without a second effect
 recording      write an audit record for each change by an operator
 wait           the parameter `wait`
 listing        long responses

@@ -43,7 +43,7 @@ async def read_object(
 
 
 def size_of_body(request: Request, *, bytes_max: int) -> int:
-    """Return the most bytes that a body can have: its `Content-Length`, at most `bytes_max`."""
+    """Return the largest possible size of a body: its `Content-Length`, at most `bytes_max`."""
     return min(int(request.headers.get("content-length", bytes_max)), bytes_max)
 
 

@@ -1,8 +1,7 @@
 """Identify the caller of a request: the tenant of its API key, and the rights of the key.
 
-People sign in to the console with a key or at an identity provider; their groups then give them tenants and rights.
-
-A gateway without keys trusts the tenant that a request names; this gateway listens on loopback only.
+People sign in to the console with a key, or at an identity provider, whose groups determine the tenants and rights. A
+gateway without keys trusts the tenant that a request names, and listens on loopback only.
 """
 
 import re
@@ -34,17 +33,19 @@ SESSION_COOKIE, TENANT_COOKIE = "shardclock_session", "shardclock_tenant"
 DEFAULT_TENANT = "default"
 TENANT = "tenant_id"  # a key of a request's state: the tenant of its authenticated caller
 BEARER = "bearer"
-NO_HOST = re.compile(r"[@/?#\\\s]")  # other programs could find a different host in a text with one of these
+# other programs could parse a different host from a text with one of these characters
+NO_HOST = re.compile(r"[@/?#\\\s]")
 # `Sec-Fetch-Site` of the user's own requests and of the gateway's own page; requests of other pages have other values.
 OWN_SITES = frozenset({"none", "same-origin"})
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller of a request: a tenant and the scopes of its key; `key` is the prefix of the key, `name` its name.
+    """The caller of a request: a tenant, scopes, and the API key or the person.
 
-    A person of the identity provider has no key: `subject` identifies the person, `name` is the person's.
-    An operator acts for the whole installation, and for any tenant that it names.
+    `key` is the prefix of the API key, `name` the key's name. A person of the identity provider has no key: `subject`
+    identifies the person, `name` is the person's name. An operator acts for the whole installation, and for any tenant
+    that the request names.
     """
 
     tenant_id: str
@@ -67,7 +68,7 @@ class Caller:
 
     @property
     def _access(self) -> tuple[str, str]:
-        """The source of the caller's rights, and the kind of source that could give more rights."""
+        """The source of the caller's rights, and where the caller could get more rights."""
         return ("your sign-in", "group") if self.subject is not None else (f"the key {self.key}…", "key")
 
     @property
@@ -133,9 +134,9 @@ class Viewers(Protocol):
 class Anyone:
     """Accept each request for the tenant that it names, with all rights: for programs on this machine.
 
-    A web page can make the user's browser send requests here. The browser then names the page in `Origin`, or, if the
-    page's own name resolves to this machine, in `Host`: both are refused. A GET for an image or a script has no
-    `Origin`, but `Sec-Fetch-Site`, which a page can't change, shows that another page sent it.
+    A web page can make the user's browser send requests to this gateway. The browser then names the page in `Origin`,
+    or in `Host` if the page's name resolves to this machine; the gateway refuses both. A GET for an image or a script
+    has no `Origin`, but `Sec-Fetch-Site`, which a page can't change, shows another page as the sender.
     """
 
     async def viewer_of(self, headers: Headers, cookies: Mapping[str, str]) -> Caller | None:
@@ -178,8 +179,8 @@ class KeyHolders:
     async def caller_of(self, headers: Headers) -> Caller:
         """Return a caller of the key's tenant; an operator's key acts for the tenant that the request names.
 
-        Programs send no `Origin`. A browser sends it for the page of another site, even if an add-on of the browser or
-        a proxy adds a key to the page's request.
+        Programs send no `Origin`. A browser sends `Origin` for a page of another site, even if an add-on or a proxy
+        adds a key to the request.
         """
         if (origin := header_of(headers, "Origin")) is not None and not is_own_origin(headers, self._gateway_url):
             raise Problem(

@@ -1,7 +1,6 @@
-"""Read the headers of a request as UTF-8, and require that each supported header comes once.
+"""Read the headers of a request as UTF-8, and refuse a supported header that comes twice.
 
-The gateway would silently ignore a second value, while a proxy may use the second value instead of the first (RFC 9110
-5.3).
+A proxy may use the second value, and the gateway the first (RFC 9110 5.3).
 """
 
 from starlette.datastructures import Headers
@@ -78,5 +77,5 @@ class HeadAsGet:
 
 
 def is_head(scope: Scope) -> bool:
-    """Return whether a request that is routed as a GET is a HEAD."""
+    """Return whether a request is a HEAD, which is routed as a GET."""
     return bool(scope.get("state", {}).get(IS_HEAD))

@@ -1,8 +1,8 @@
-"""For a day, give each request that is repeated with the same `Idempotency-Key` the first response.
+"""Answer a request with the response to an earlier request with the same `Idempotency-Key`, for a day.
 
-The response is stored in the transaction that makes the change. So a request that failed, or whose gateway died, leaves
-nothing behind and may be repeated. A refusal is not stored, and neither is the response that there was nothing to do.
-In both cases a repeated request is evaluated again.
+The gateway stores the response in the transaction of the change. So after a failure of the request or of the gateway
+nothing is stored, and the client may repeat the request. Refusals, and responses that nothing was to be done, are not
+stored either.
 """
 
 import hashlib
@@ -37,15 +37,15 @@ KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; draw a UUID"
 
 
 class Unchanged(JSONResponse):
-    """Answer that there was nothing to do. This answer is not stored: a repeated request may find something to do."""
+    """Answer that nothing was to be done. This answer is not stored, because a repeated request may find work."""
 
 
 def request_of(
     request: Request, caller: Caller, body: BaseModel | Mapping[str, object] | None
 ) -> IdempotentRequest | None:
-    """Read a request's idempotency key, and hash the parts that make it the same request; None: the request has no key.
+    """Read a request's idempotency key, and hash what identifies the request; None: the request has no key.
 
-    The hash has only the sent fields of the body. So a newer release with more fields computes the same hash.
+    The hash ignores missing fields of the body, so a newer release with more fields computes the same hash.
 
     errors:  Problem  the key is not a text of 1 to 255 characters
     """
@@ -54,13 +54,13 @@ def request_of(
         return None
     if not is_key(key):
         raise Problem(REFUSED, f"{HEADER} {shortened(key)} is refused: it must be {KEY_RULE}")
-    # The query is left out: a repeated request may wait for its response for a different time.
+    # The hash ignores the query, because a repeated request may have another `wait`.
     fields = body.model_dump(exclude_unset=True) if isinstance(body, BaseModel) else body or {}
     return request_with(caller, key, request.method, request.url.path, fields)
 
 
 def request_with(caller: Caller, key: str, method: str, path: str, body: Mapping[str, object]) -> IdempotentRequest:
-    """Make a request with a key from the parts that make it the same request."""
+    """Make the identity of a request with an idempotency key."""
     parts = (method, path, json.dumps(body, sort_keys=True))
     return IdempotentRequest(caller.tenant_id, key, hashlib.sha256("\n".join(parts).encode()).digest())
 

@@ -2,8 +2,7 @@
 
 One statement at a time looks up many keys, on a separate Postgres session.
 
-So callers with unknown keys can't take sessions from other requests, and a key that is new to the gateway waits for at
-most two statements.
+So callers with unknown keys use no sessions of other requests, and a new key waits for at most two statements.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import NO_TENANTS
 from shardclock_server.sql.session import Session, StatementRefused, StoreUnavailable
 
-# A gateway reads each key from Postgres once in this time, so a revoked key works for at most this time.
+# The gateway caches a key for this time, so a revoked key works for at most this time.
 KNOWN_S = 2.0
 KNOWN_MAX = 10_000  # a limit for valid keys, and the same limit for unknown keys
 BATCH_KEYS = 500
@@ -52,7 +51,7 @@ class _PendingLookup(Generic[Holder]):
 
 
 class KeyLookups(Generic[Holder]):
-    """Cache keys for a short time, and look up the other keys; keys that were valid before come first."""
+    """Cache keys for a short time, and look up other keys; earlier valid keys come first."""
 
     def __init__(self, pool: Pool, kind: SecretKind[Holder]) -> None:
         self._pool = pool
@@ -92,7 +91,7 @@ class KeyLookups(Generic[Holder]):
         return await asyncio.shield(asked.found)
 
     def forget(self, text: str) -> None:
-        """Forget a text that has ended: its next look-up reads Postgres."""
+        """Remove a text from the cache, because its key or session has ended."""
         self._good.pop(hashlib.sha256(text.encode()).digest(), None)
 
     async def _look_up_all(self) -> None:

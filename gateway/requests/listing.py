@@ -15,7 +15,7 @@ PIECE_BYTES = 65_536
 
 
 class PiecewiseResponse(Response):
-    """A response with a body that is sent piece by piece. A body in one piece would be in memory several times."""
+    """A response whose body is sent in pieces, because a body in one piece would be in memory several times."""
 
     def __init__(self, pieces: Sequence[bytes | bytearray], media_type: str) -> None:
         super().__init__(media_type=media_type, headers={"Content-Length": str(sum(map(len, pieces)))})
@@ -32,7 +32,7 @@ class PiecewiseResponse(Response):
 
 
 async def listing(model: type[Answer], field: str, items: Iterable[Answer], **rest: object) -> Response:
-    """Answer with a model that has a field of many items; each item is made when it is written."""
+    """Answer with a model that has a list of many items, which are generated during the sending."""
     assert model.model_fields.keys() == {field, *rest}, f"{model.__name__} has other fields"
     ending = "".join(f',"{name}":{json.dumps(value)}' for name, value in rest.items())
     separators = chain((b"",), repeat(b","))
@@ -41,7 +41,7 @@ async def listing(model: type[Answer], field: str, items: Iterable[Answer], **re
 
 
 async def in_pieces(texts: Iterable[bytes], media_type: str = JSON) -> Response:
-    """Answer with many small texts, gathered into pieces of some 64 KiB; each text is made when it is gathered."""
+    """Answer with many small texts, joined into pieces of about 64 KiB during the sending."""
     pieces, yielder = [bytearray()], Yielder()
     for text in texts:
         if len(pieces[-1]) >= PIECE_BYTES:

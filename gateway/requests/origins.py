@@ -23,7 +23,8 @@ def host_of(url: str) -> str:
 def is_own_origin(headers: Headers, gateway_url: str | None) -> bool:
     """Return whether `Origin` is the request's `Host`, or the address of the gateway for browsers.
 
-    A page of another site that resolves to this gateway has its own name in both headers. It has no cookie and no key.
+    A foreign name that resolves to this gateway is equal in both headers; a page with this name has no cookie and no
+    key.
     """
     hosts = {(header_of(headers, "Host") or "").lower(), host_of(gateway_url or "")}
     return host_of(header_of(headers, "Origin") or "") in hosts - {""}

@@ -29,7 +29,7 @@ register_url_convertor("key", KeyConvertor())
 
 
 class PreservedSlashes:
-    """Keep `%2F` as part of a path's segment, although servers decode a path before they route it."""
+    """Treat `%2F` as a character of a path segment, although servers decode the path before the routing."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -51,7 +51,7 @@ def with_slashes(segment: str) -> str:
 
 
 def refuse_unreadable_path(request: Request) -> None:
-    """Refuse a part of a path that can't be a name.
+    """Refuse a path segment that can't be a name.
 
     errors:  Problem  names the parameter: it is not UTF-8, or has a NUL character; or the path does not exist
     """

@@ -1,6 +1,6 @@
 """The response of a refused or failed request: a problem by RFC 9457, with the code of the refusal as its type.
 
-`detail` is the sentence that the command line prints in the same case.
+`detail` is the sentence that the command line prints for the same refusal.
 """
 
 from collections.abc import Mapping
@@ -54,5 +54,5 @@ class Problem(Exception):
 
 
 def unavailable(detail: str) -> Problem:
-    """Make the problem for a request that can't be served now; the problem says when to ask again."""
+    """Make the problem of a request that can't be served now; the problem says when to retry."""
     return Problem(UNAVAILABLE, detail, headers={"Retry-After": str(RETRY_AFTER_S)})

@@ -1,4 +1,4 @@
-"""Check a query: each parameter is known, comes once, and is a text that can be stored."""
+"""Check a query: its parameters are known, not repeated, and texts that can be stored."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from shardclock_server.gateway.requests.problems import Problem
 from shardclock_server.timers.refusal import shortened
 
 NAMES_OF_TENANT = ("tenant", "tenant_id")
-# A moment with an offset, or a zone such as Etc/GMT+1, after its plus sign became a space in the query.
+# A moment with an offset, or a zone such as Etc/GMT+1, whose plus sign became a space in the query.
 LOST_PLUS = re.compile(
     r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}(?::?[0-9]{2})?(?::?[0-9]{2}(?:[.,][0-9]+)?)? [0-9]|Etc/GMT [0-9]",
     re.IGNORECASE,
@@ -44,7 +44,7 @@ def takes_query(request: Request, name: str) -> bool:
 
 
 def check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Check a query; `known` has the route's parameters, with True for one that may be repeated.
+    """Check a query; `known` maps the route's parameters to whether the parameter may be repeated.
 
     errors:  Problem  names the first parameter at fault: unknown, repeated, not UTF-8, or with a NUL character
     """

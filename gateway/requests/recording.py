@@ -1,10 +1,8 @@
-"""Write audit records of operators' changes; all their routes pass through this module.
+"""Write audit records of operators' changes, for all routes of operators.
 
-A route that needs the scope `operate` or `admin` begins a record where that scope is required (`gateway/access.py`), so
-no route can forget it. `audited_transaction` writes the record of a change in the transaction of the change. Every
-other record is written after the response is known, before the response is sent: for refusals, for failures, and for
-changes by
-several transactions or by none.
+The check of the scope `operate` or `admin` begins a record (`gateway/access.py`), so no route can forget the record.
+`audited_transaction` writes the record in the transaction of the change. All other records (refusals, failures, and
+changes in several transactions) are written just before the response is sent.
 """
 
 from collections.abc import Callable
@@ -111,7 +109,7 @@ def _interface_of(request: Request) -> str:
 
 
 def record_of(request: Request) -> NewAuditRecord | None:
-    """Return a request's record that is not written yet; None: there is none."""
+    """Return a request's unwritten record, or None."""
     act: NewAuditRecord | None = getattr(request.state, "act", None)
     return act
 
@@ -124,7 +122,7 @@ def drop_record(request: Request) -> None:
 def note_body(request: Request, fields: dict[str, object]) -> None:
     """Add the fields of a request's body to the request's record; without a record, do nothing.
 
-    A field does not replace a parameter of the path: that parameter names the row that the request changes.
+    A field does not replace a path parameter of the same name, which names the changed row.
     """
     act = record_of(request)
     if act is not None:

@@ -53,7 +53,7 @@ class PauseRequest(ReasonRequest):
     def pause(self) -> Pause:
         """Read the end of the pause.
 
-        errors:  InvalidTimer  it is neither a moment nor a duration
+        errors:  InvalidTimer  the end is neither a moment nor a duration
         """
         return Pause(read_until(self.until), self.missed, self.reason)
 
@@ -96,7 +96,7 @@ class ManyRequest(BaseModel):
     every: bool = Field(False, description="without a filter, this field selects all")
 
     def check(self) -> None:
-        """Refuse a request without a filter and without `every`, because its caller has probably forgotten the filter.
+        """Refuse a request with neither a filter nor `every`, because the caller has probably forgotten the filter.
 
         errors:  Problem
         """

@@ -112,7 +112,7 @@ def _add_route(verb: str, sentence: str) -> None:
 
 for _verb, _sentence in (
     ("cancel", "Cancel all timers that a filter finds."),
-    ("pause", "Keep all timers that a filter finds from firing until they are resumed, or until a moment."),
+    ("pause", "Pause all timers that a filter finds, until a resume or until a moment."),
     ("resume", "Resume all paused timers that a filter finds."),
     ("shift", "Move all timers that a filter finds, each from its own due date."),
 ):
@@ -191,7 +191,8 @@ def _counts_of(bulk: BulkChange) -> dict[str, Any]:
 
 
 def _identity_of(caller: Caller, verb: str, asked: BulkChangeRequest) -> str:
-    # The end of a pause and the choice for missed occurrences can be given after the count. So the token has neither.
+    # The token has neither the end of a pause nor the choice for missed occurrences: both may be chosen after the
+    # count.
     return f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json(exclude={'missed', 'until'})}"
 
 
@@ -233,7 +234,7 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
             states = tuple(it for it in chosen if it == "PAUSED")
             return ChangeKind(RESUME, states, {"missed": asked.missed.value})
     if asked.shift is None:
-        raise InvalidTimer('shift is missing: say how far, such as {"shift":"PT1H"}')
+        raise InvalidTimer('shift is missing: give a duration, such as {"shift":"PT1H"}')
     by = destination_of({"shift": asked.shift})
     assert isinstance(by, Shift), "the request model accepts only durations"
     return ChangeKind(RESCHEDULE, chosen, {"shift": by.text, "operation": operation})
@@ -241,7 +242,7 @@ def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change
 
 @dataclass(frozen=True, slots=True)
 class _CountToken:
-    """The count of a dry run; its token binds the real request to it, and contains nothing secret."""
+    """The count of a dry run, as a token for the real request, without secrets."""
 
     matched: int
     until_s: int
@@ -251,7 +252,7 @@ class _CountToken:
     def of(cls, matched: int, what: str, until_s: int | None = None, nonce: str | None = None) -> "_CountToken":
         """Make the token of a request's count."""
         until_s = int(time.time()) + TOKEN_S if until_s is None else until_s
-        # A random part, so that two dry runs of one request have different tokens: each token allows one shift.
+        # Random bytes, so that two dry runs have different tokens: each token allows one shift.
         nonce = secrets.token_hex(8) if nonce is None else nonce
         text = "\n".join((what, str(matched), str(until_s), nonce))
         return cls(matched, until_s, f"{matched}-{until_s}-{nonce}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
@@ -264,7 +265,7 @@ class _CountToken:
         """
         if token is None:
             raise Problem(
-                REFUSED, "token is missing: first ask with dry_run=true, which counts the timers and gives one"
+                REFUSED, "token is missing: first ask with dry_run=true, which counts the timers and returns a token"
             )
         written = TOKEN.fullmatch(token)
         counted = None if written is None else cls.of(int(written[1]), what, int(written[2]), written[3])

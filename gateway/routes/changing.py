@@ -73,7 +73,7 @@ async def change_own(
         if expected is not None:
             timer = await find_own(session, which, caller)
             await _require(session, timer, caller, expected)
-            # found by its key, because another timer may get the name in the meantime
+            # by key, because another timer may get the name in the meantime
             meant = TimerRef(timer.timer_key)
         elif which.timer_key is not None:  # a name is looked up within the caller's tenant anyway
             await find_own(session, which, caller)
@@ -125,8 +125,9 @@ async def operate_own(
 ) -> str:
     """Change a timer of a job or a process in the caller's tenant.
 
-    errors:  Problem  the timer is a job's, and the key is a tenant's
-             and those of `change_system_timer`
+    errors:  Problem  the timer belongs to a job, and the API key to one tenant
+
+    others   as in `change_system_timer`
     """
     timer = await find_own(session, which, caller)
     refuse_tenant_key(caller, timer.target)
@@ -134,14 +135,17 @@ async def operate_own(
 
 
 def _due_of(changed: ChangedTimer, outcomes: VerbOutcomes) -> list[datetime | None]:
-    """Return the due date that shards must know: None for now, after a run or a resume; empty for no date."""
+    """Return the due dates for the shards' notification: None means now (after a run or a resume).
+
+    Empty: no notification.
+    """
     if outcomes in (RUN, RESUMED):
         return [None]
     return [] if changed.due_date is None else [changed.due_date]
 
 
 async def _require(session: Session, timer: TimerState, caller: Caller, expected: str) -> None:
-    """Lock a timer's row until the transaction ends, and refuse the change if the timer's ETag is another one."""
+    """Lock a timer's row until the transaction ends, and refuse the change if the timer has another ETag."""
     if expected == ANY:
         return
     await lock_timer(session, timer.timer_key)

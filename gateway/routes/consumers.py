@@ -52,7 +52,7 @@ class LeaseRequest(BaseModel):
     lease: str = Field(
         "PT30S",
         examples=["PT30S"],
-        description="the time of the lease; after it, another member gets the records that are not acknowledged",
+        description="the duration of the lease; afterwards another member gets the records that are not acknowledged",
     )
     partitions: int | None = Field(
         None, ge=1, le=SLOTS, description="for a new group: the number of members that can work at the same time"
@@ -156,7 +156,7 @@ async def acknowledge(group: Name, request: Request, gateway: CurrentGateway, _:
 
 @router.post("/{group}/seek", operation_id="seek_consumer", openapi_extra=body_of(SeekRequest, example={"to": "start"}))
 async def seek(group: Name, request: Request, _: Operator) -> PositionAnswer:
-    """Move a group to another position, or change its number of partitions."""
+    """Set a group's position, or its number of partitions."""
     asked = await read_model(request, SeekRequest)
     async with audited_transaction(request, ALL_TENANTS) as session:
         to = await position_of(session, asked.to)

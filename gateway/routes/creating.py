@@ -41,7 +41,7 @@ CREATE = {
     "parameters": [WAIT],
     "responses": {
         "201": {**WAITED, "description": "It is stored."},
-        "200": {**WAITED, "description": "It has replaced a timer of its name, or that timer stays."},
+        "200": {**WAITED, "description": "The timer has replaced the timer of its name, or the existing timer stays."},
     },
     "security": [{"key": ["write"]}],
     **body_of(
@@ -66,21 +66,21 @@ async def create_timer(request: Request) -> Response:
 async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent: IdempotentRequest | None) -> Response:
     """Write a timer, in a batch with concurrent timers, and answer with the outcome.
 
-    With `wait` in the query, the response comes when the timer has ended, or when the time is over.
+    With `wait` in the query, answer when the timer has ended or the time is over.
 
     errors:  Problem           the timer is refused, its name is taken, or a quota is used up
              StoreUnavailable  the outcome is unknown
     """
     gateway = gateway_of(request)
     if "if-match" in request.headers:
-        raise Problem(REFUSED, "If-Match is not heeded here: it goes with PATCH, and with the verbs of a timer")
+        raise Problem(REFUSED, "If-Match has no effect here: send it with PATCH, or with a verb of a timer")
     if "if-none-match" in request.headers:
-        raise Problem(REFUSED, "If-None-Match is not heeded here: POST /v1/timers refuses a name that is taken")
+        raise Problem(REFUSED, "If-None-Match has no effect here: POST /v1/timers refuses a taken name without it")
     wait_s = wait_s_of(request.query_params.get("wait"))
     if wait_s is None:
         outcome = await write_timer(gateway, caller, timer, idempotent)
         return _answer(outcome, ScheduledAnswer.of(outcome))
-    # The slot is taken before the write, so that a caller without a slot has scheduled nothing.
+    # Take the slot before the write, so that a caller without a slot schedules nothing.
     with await gateway.acquire_wait_slot(timer.tenant_id, gateway.wait_limits.ends) as slot:
         outcome = await write_timer(gateway, caller, timer, idempotent)
         return DeferredResponse(partial(_end_response, gateway.timer_ends, outcome, wait_s), slot.kept())
@@ -127,7 +127,7 @@ def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:
 
 
 def _answer(scheduled: Scheduled, body: ScheduledAnswer) -> Response:
-    """Answer 201 for a new timer, and 200 if a timer of its name was replaced, or stays unchanged."""
+    """Answer 201 for a new timer, and 200 if the timer of its name was replaced or stays unchanged."""
     status = HTTPStatus.CREATED if scheduled.outcome == "created" else HTTPStatus.OK
     headers = {"Location": f"{TIMERS}/{scheduled.timer_key}"}
     if scheduled.replayed:

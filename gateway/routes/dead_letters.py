@@ -128,7 +128,7 @@ async def group_dead_letters(
     openapi_extra=body_of(RedriveRequest, is_needed=False, example={"target": "webhook:billing", "per_s": 50}),
 )
 async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> DeadLettersChangedAnswer:
-    """Deliver dead letters again; the count of their attempts begins anew."""
+    """Deliver dead letters again; their attempts are counted from one."""
     asked = await read_model(request, RedriveRequest)
     asked.check()
     async with audited_transaction(request, caller.tenants) as session:

@@ -121,7 +121,7 @@ async def retry_delivery(request: Request, timer_key: Key, caller: Manager) -> D
 
 @router.post("/{timer_key:key}/cancel", openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID))
 async def cancel_delivery(timer_key: Key, request: Request, caller: Manager) -> DeliveryStateAnswer:
-    """End a delivery that no worker has claimed: its target is not called again."""
+    """Cancel a delivery that no worker has claimed, so that no worker calls its target again."""
     why = await read_model(request, ReasonRequest)
     async with own_delivery(request, timer_key, caller) as session:
         return _answer_of(await cancel(session, timer_key, reason=why.reason))
@@ -129,7 +129,7 @@ async def cancel_delivery(timer_key: Key, request: Request, caller: Manager) -> 
 
 @asynccontextmanager
 async def own_delivery(request: Request, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
-    """Open a session for a change of a delivery that is or was the caller's.
+    """Open a session for the change of a present or past delivery of the caller's tenant.
 
     errors:  Refusal  unknown_delivery, also for a delivery of another tenant
     """

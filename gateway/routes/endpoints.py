@@ -225,7 +225,7 @@ async def test(name: Name, gateway: CurrentGateway, caller: Manager) -> Endpoint
     key, rules = _key(name, caller), gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         endpoint = await use_cases.find_open(session, key, rules=rules)
-    # This call holds no session, because other requests need the sessions meanwhile.
+    # Release the session during the test, because other requests need it.
     tried = await use_cases.send_test(endpoint, key, rules=rules)
     return EndpointTestAnswer(delivered=tried.delivered, message=tried.answer, duration_s=tried.duration_s)
 

@@ -30,9 +30,9 @@ async def run_idempotent(
 ) -> Response:
     """Call `do` in a session and notify engines; a repeated request gets its first response instead.
 
-    The history records the API key of the change. `body` belongs to the identity of a request. `is_change` returns
-    whether a result has changed anything: if not, a repeated request calls `do` again. The result of a `dry_run` is not
-    stored, so the real request may have the same idempotency key.
+    The history records the API key of the change. `body` is a part of the request's identity. `is_change` tells from a
+    result whether the call has changed anything; otherwise the result is not stored, and a repeated request calls `do`
+    again. The result of a `dry_run` is never stored, so the real request may have the same idempotency key.
 
     errors:  as in `respond_once`, and any of `do`: nothing was changed
     """
@@ -40,7 +40,7 @@ async def run_idempotent(
         async with gateway_of(request).pool.session(caller.tenants) as session:
             return JSONResponse((await do(session)).model_dump(mode="json"), status)
     idempotent = request_of(request, caller, body)
-    # The audit record of an operator's change is written in the same transaction.
+    # Write the audit record of an operator's change in the same transaction.
     is_recorded = record_of(request) is not None
     if is_recorded:
         opened = audited_transaction(request, caller.tenants)

@@ -38,7 +38,7 @@ class IncidentsFilter(BaseModel):
         None,
         min_length=1,
         max_length=NAME_CHARS_MAX,
-        description="only incidents with this text in their sentence, in upper or lower case",
+        description="only incidents with this text in their reason, in upper or lower case",
         examples=["the card is expired"],
     )
 

@@ -123,7 +123,7 @@ async def list_instances(
 
 
 async def find_page(gateway: Gateway, caller: Caller, wanted: InstancesQuery) -> tuple[list[FoundInstance], int | None]:
-    """Find one page of instances, and the `before` of the next page; None: this is the last one.
+    """Find one page of instances, and the `before` of the next page; None: this is the last page.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -168,7 +168,7 @@ async def list_steps(
 
 @router.post("/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
 async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -> Response:
-    """Cancel an instance and all its waits. For an instance that is cancelled already, the request succeeds."""
+    """Cancel an instance and all its waits. The request also succeeds for a cancelled instance."""
 
     async def do(session: Session) -> InstanceKeyAnswer:
         outcome = await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id)
@@ -256,7 +256,7 @@ async def send_resolution(
     openapi_extra=body_of(MoveTokensRequest, example={"terminated": [3], "begun": ["charge"]}),
 )
 async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
-    """End some tokens of an instance, and begin others; all of these changes are made, or none.
+    """End some tokens of an instance, and begin others, in one atomic change.
 
     The request is refused if the instance does not have all of these tokens and nodes.
     """
@@ -294,7 +294,7 @@ async def answer_at_end(
 ) -> Response:
     """Call `do`, and show its instance: without `wait` immediately, otherwise after its end or when the time is over.
 
-    The slot for the wait is taken before `do`, so that the request of a caller without a slot changes nothing.
+    Takes the slot for the wait before the call of `do`, so that a request without a slot changes nothing.
     """
     if not wait_s:
         return await _show(gateway, caller, await do())

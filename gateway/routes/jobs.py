@@ -1,4 +1,4 @@
-"""Jobs, which belong to the whole installation: keys for all tenants show jobs, and operators start and stop jobs."""
+"""Jobs of the whole installation: callers with keys for all tenants read jobs, and operators start and stop jobs."""
 
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
@@ -126,7 +126,7 @@ async def list_runs(
 
 
 @router.get(
-    "/{name}/runs/{timer_key:key}", responses={204: {"description": "It is not over."}}, response_model=RunAnswer
+    "/{name}/runs/{timer_key:key}", responses={204: {"description": "The start is not over."}}, response_model=RunAnswer
 )
 async def get_run(
     name: Name, timer_key: Key, request: Request, caller: InstallationReader, wait: WaitForEnd = None
@@ -155,7 +155,7 @@ async def run_job(
         if wait is None:
             return StartedAnswer(timer_key=timer_key)
         run = None
-        with suppress(StoreUnavailable):  # the job was started, and a client that gets an error would start it again
+        with suppress(StoreUnavailable):  # the job was started, and a client would start it again after an error
             read = partial(_ended_run, gateway, name, timer_key)
             run = await gateway.long_polls.find(read, request.receive, within_s=wait_s)
     return WaitedRunAnswer(timer_key=timer_key, run=None if run is None else RunAnswer.of(run))

@@ -36,8 +36,8 @@ LINES_MAX = 10_000
 LINES_BYTES_MAX = 16 * 1024 * 1024
 PART_LINES = 500  # lines of one transaction; twice as many would block the event loop for 20 ms
 RETRY = StoreRetry(attempts=3)
-# A locked name delays only lines of the same body. A lock that lasts longer belongs to an open transaction, and has no
-# known end.
+# The wait for a locked name, which delays the other lines of the body. A longer lock belongs to an open transaction and
+# may never end.
 PATIENCE = LockPatience(whole_ms=1_000, part_ms=20, locked_max=50)
 LINES = '{"delay":"PT15M","name":"order-4711"}\n{"idempotency_key":"4f0c9c1b-42","due_date":"2030-01-31T08:00:00Z"}\n'
 LINES_ANSWERED = (
@@ -100,10 +100,10 @@ class TimerLine(NewTimer):
 async def create_timers(request: Request, gateway: CurrentGateway, caller: Scheduler) -> Response:
     """Schedule up to 10,000 timers: a line of JSON for each timer, and a line with each outcome, in the same order.
 
-    Blank lines are ignored. A refused line fails alone; a line over the tenant's quota, or with a name that another
-    transaction has locked, is refused. A line with an `idempotency_key` is a separate request: if the line is repeated
-    within 24 hours, in another body or alone with that key, it gets its first outcome. A repeated line without a key is
-    scheduled again, unless it has a name and `on_conflict` is `ignore`.
+    Blank lines are ignored. A refused line does not affect other lines; a line over the tenant's quota, or with a name
+    that another transaction has locked, is refused. A line with an `idempotency_key` is a separate request: if the
+    caller repeats the line within 24 hours, in a body or as a single request, the line gets its first outcome. A
+    repeated line without a key is scheduled again, unless it has a name and `on_conflict` is `ignore`.
     """
     size, body_s = size_of_body(request, bytes_max=LINES_BYTES_MAX), gateway.settings.gateway_body_s
     async with gateway.body_budget.reserve(caller.tenant_id, size, within_s=body_s):
@@ -139,10 +139,10 @@ async def _schedule(
     reservation: QuotaReservation,
     line_count: _LineCount,
 ) -> list[bytes]:
-    """Schedule lines, and return the outcome of each.
+    """Schedule lines, and return an outcome for each line.
 
     shape:   a `LineAnswer` for each line, as JSON
-    errors:  Problem  Postgres gave no answer, and certainly no line was written
+    errors:  Problem  Postgres was not reached, so no line was written
     """
     found, is_any_done, yielder = dict[int, bytes](), False, Yielder()
     reserved: dict[int, TimerReservation] = {}
@@ -155,7 +155,7 @@ async def _schedule(
         patience=PATIENCE,
     )
     pool = gateway.pool
-    # Two parts are written concurrently if there are two, and enough sessions are free.
+    # Write two parts concurrently if enough sessions are free.
     second = pool.spare(caller.tenants) if len(lines) > PART_LINES else nullcontext()
     async with (
         pool.session(caller.tenants) as session,
@@ -185,7 +185,7 @@ async def _schedule(
 
 
 def _wanted_of(caller: Caller, line: bytes) -> LineTimer:
-    """Parse one line; a line with an idempotency key equals a request for this timer alone with the same key.
+    """Parse one line; a line with an idempotency key is the same request as a single create with this key.
 
     errors:  InvalidTimer  the line is refused
     """
@@ -222,7 +222,7 @@ async def _admit(reservation: QuotaReservation, reserved: dict[int, TimerReserva
 def _line(number: int, outcome: Scheduled | Refused) -> bytes:
     if isinstance(outcome, Refused):
         return _not_done(number, "untried" if isinstance(outcome, Untried) else "refused", outcome)
-    # This format is written without a model, because the model would take a tenth of a line's total time.
+    # Write the JSON without a model, which would take a tenth of a line's total time.
     due_date, replayed = moment_text(outcome.due_date), ',"replayed":true' if outcome.replayed else ""
     done = f'"outcome":"{outcome.outcome}","timer_key":{outcome.timer_key},"due_date":"{due_date}"'
     return f'{{"line":{number},{done}{replayed}}}\n'.encode()

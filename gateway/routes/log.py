@@ -26,8 +26,8 @@ from shardclock_server.sql.yielding import Yielder
 from shardclock_server.timers.model import BIGINT_MAX
 
 READ_MAX = 500
-STREAM_BYTES = 2**18  # the limit of one read: each of 200 streams may hold this much for a slow client
-PAGES_AT_ONCE = 20  # the most pages that one poll of a waiting client reads; then other requests have their turn
+STREAM_BYTES = 2**18  # the limit of one read; each of 200 streams may have this many bytes in memory for a slow client
+PAGES_AT_ONCE = 20  # the most pages that one poll of a waiting client reads, so that other requests are served, too
 POLL_S = 0.1
 AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
 QUIET_S = 15.0  # after this time without events the stream sends a comment, so that no proxy closes the connection
@@ -44,14 +44,18 @@ async def read_page(
     ] = 0,
     limit: Annotated[
         int,
-        Query(ge=1, le=READ_MAX, description="the number of records to read; records of other tenants are left out"),
+        Query(
+            ge=1,
+            le=READ_MAX,
+            description="the number of records to read; the answer omits records of other tenants",
+        ),
     ] = 100,
     wait: WaitForMore = None,
 ) -> Response:
     """Read the records of the caller's timers, in the same order for all readers.
 
-    A page ends when its records have 4 MiB. A page may be empty without being the last one: if `next` is more than
-    `after`, there may be more records. With `wait`, an empty page comes only when the time is over.
+    A page ends when its records reach 4 MiB. An empty page may not be the last page: if `next` is more than `after`,
+    there may be more records. With `wait`, an empty page comes when the time is over.
     """
     gateway, wait_s, position = gateway_of(request), wait_s_of(wait), after
 
@@ -122,13 +126,13 @@ async def _events(request: Request, gateway: Gateway, caller: Caller, position: 
 
 
 async def _is_known(request: Request, gateway: Gateway) -> bool:
-    """Check that the caller's key is still valid: a revoked key ends its streams."""
+    """Check that the caller's key is valid, because a revocation must end the key's streams."""
     try:
         await gateway.callers.caller_of(request.headers)
     except Problem:
         return False
     except StoreUnavailable:
-        return True  # neither the key nor the log can be read now; the next turn checks again
+        return True  # Postgres does not answer; the next round checks again
     return True
 
 

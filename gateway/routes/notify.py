@@ -90,7 +90,7 @@ async def test(name: Name, gateway: CurrentGateway, caller: Manager) -> Endpoint
     rules = gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         prepared = await use_cases.prepare_test(session, EndpointName(caller.tenant_id, name), rules=rules)
-    # This call holds no session, because other requests need the sessions meanwhile.
+    # Release the session during the test, because other requests need it.
     tried = await use_cases.send_test_event(prepared, rules=rules)
     return EndpointTestAnswer(delivered=tried.delivered, message=tried.answer, duration_s=tried.duration_s)
 
@@ -106,9 +106,9 @@ async def refuse_operators_subscription(session: Session, caller: Caller, name: 
 
 
 def require_operator_for(caller: Caller, kinds: Collection[str]) -> None:
-    """Require a caller for the whole installation for events of jobs and of the cluster.
+    """Refuse events of jobs and of the cluster, unless the caller's key is for all tenants.
 
-    errors:  Problem  the caller is a tenant's, and one of the kinds is not
+    errors:  Problem  the caller's key is for one tenant, and a kind of event is for the whole installation
     """
     if set(OPERATOR_KINDS).intersection(kinds):
         caller.require_operator()

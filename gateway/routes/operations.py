@@ -41,7 +41,7 @@ class OperationsQuery(BaseModel):
     after: str | None = Field(None, description="the `next` of the previous page")
 
     def filter_of(self, caller: Caller) -> OperationFilter:
-        """Convert it to a filter of the tenant's operations; an operator also sees those for all tenants."""
+        """Return the filter of the tenant's operations; for an operator, also of operations for all tenants."""
         return OperationFilter(
             tenant_id=caller.tenant_id,
             of_all=caller.is_operator,
@@ -78,7 +78,7 @@ async def get_operation(operation_id: Key, gateway: CurrentGateway, caller: Read
 
 @router.post("/{operation_id:key}/cancel")
 async def cancel_operation(operation_id: Key, request: Request, caller: BulkWriter) -> OperationAnswer:
-    """End an operation after the page that is changed at this moment; its changed rows stay changed.
+    """End an operation after its current page; the rows that were changed stay changed.
 
     The verbs of deliveries, dead letters and processes need the scope `operate`.
     """
@@ -86,7 +86,9 @@ async def cancel_operation(operation_id: Key, request: Request, caller: BulkWrit
 
 
 async def begin_found(request: Request, caller: Caller, run: BulkRun) -> None:
-    """Begin the operation of the found rows with its audit record; gateways change the rows. Without rows, do nothing.
+    """Begin the operation of the found rows with its audit record; gateways change the rows.
+
+    If no rows were found, do nothing.
 
     errors:  Problem  no answer: the operation may have begun
     """

@@ -50,7 +50,7 @@ MODEL_BODY: dict[str, Any] = {
 MODEL_ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {XML: {"schema": {"type": "string"}, "example": A_MODEL}}}
 }
-# Without this header a browser would show a model as a page of the gateway, and run its scripts.
+# Without this header a browser would show a model as a page of the gateway, and run scripts in the model.
 AS_FILE = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
 
 router = APIRouter(prefix="/v1/processes", tags=["processes"])
@@ -109,7 +109,7 @@ async def list_processes(
 
 @router.get("/{definition_key:key}/model", response_class=Response, responses=MODEL_ANSWER)
 async def get_model(definition_key: Key, gateway: CurrentGateway, caller: Reader) -> Response:
-    """Fetch the deployed model of a definition, also of a deleted definition while it is kept."""
+    """Fetch the deployed model of a definition; a deleted definition has its model until its data are removed."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await use_cases.find_definition(session, definition_key, tenant_id=caller.tenant_id)
     return Response(found.model, media_type=XML, headers=AS_FILE)
@@ -136,7 +136,8 @@ async def delete_definition(definition_key: Key, request: Request, caller: Manag
 async def start_process(name: Name, request: Request, caller: Writer, wait: WaitForEnd = None) -> Response:
     """Start an instance of a process; with `wait`, answer when the instance has ended, or when the time is over.
 
-    A repeated request with the same idempotency key starts nothing, and answers with the present state of the instance.
+    A repeated request with the same idempotency key starts no instance, and answers with the first instance's present
+    state.
     """
     asked = await read_model(request, StartRequest)
 

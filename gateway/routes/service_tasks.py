@@ -95,7 +95,7 @@ async def activate_service_tasks(
 ) -> Response:
     """Lease service tasks of a type, for a program that completes them itself.
 
-    With `wait`, answer when there is a task, or when the time is over. The first of several waiting callers gets the
+    With `wait`, answer when a task is due, or when the time is over. Of several waiting callers, the first one gets the
     task.
     """
     asked = await read_model(request, ActivateRequest)

@@ -94,8 +94,8 @@ class CompleteTaskRequest(VariablesRequest):
 async def list_tasks(gateway: CurrentGateway, caller: Reader, wanted: Annotated[TasksQuery, Query()]) -> Response:
     """List open tasks, the oldest first.
 
-    Tasks of an assignee, an instance or a business key are found by an index; any other search reads all tasks of the
-    tenant. If the search takes long, a page may be empty and still have a `next`: continue with it.
+    A search by assignee, instance or business key uses an index; any other search reads all tasks of the tenant. After
+    a long read a page may be empty and have a `next` nevertheless.
     """
     chosen = TaskFilter(
         tenant_id=caller.tenant_id,
@@ -127,7 +127,7 @@ async def get_task(task_key: Key, gateway: CurrentGateway, caller: Reader) -> Wh
     openapi_extra=body_of(ClaimTaskRequest, example={"assignee": "ann"}),
 )
 async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Assign a task to a person; if another person has it, the problem names that person as its `assignee`."""
+    """Assign a task to a person; if another person has the task, the problem's `assignee` names this person."""
     asked = await read_model(request, ClaimTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
@@ -158,7 +158,7 @@ async def unclaim_task(task_key: Key, request: Request, caller: Writer) -> Respo
 async def complete_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Complete a task, so that its instance continues. A completed or cancelled task stays unchanged.
 
-    With an `assignee`, a task of another person stays unchanged, too; the problem names that person as its `assignee`.
+    With `assignee`, a task of another person also stays unchanged, and the problem's `assignee` names this person.
     """
     asked = await read_model(request, CompleteTaskRequest)
 

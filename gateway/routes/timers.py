@@ -114,7 +114,7 @@ async def put_timer(name: Name, request: Request, gateway: CurrentGateway, calle
     fields = await read_object(request, within_s=gateway.settings.gateway_body_s, such_as=TIMER)
     for field in ("name", "on_conflict"):
         if field in fields:
-            raise InvalidTimer(f"{field} is not a field here: the path names the timer that is replaced; leave it out")
+            raise InvalidTimer(f"{field} is not a field here: the path names the replaced timer; leave it out")
     timer = timer_of({**fields, "name": name, "on_conflict": "replace"}, caller)
     return await schedule(request, caller, timer, request_of(request, caller, fields))
 
@@ -173,7 +173,7 @@ def _add_reads(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
 async def read_story(
     gateway: Gateway, session: Session, which: TimerRef, caller: Caller, asked: datetime | None
 ) -> tuple[TimerState, Timeline, datetime]:
-    """Read a timer that the caller may see, and its records around a moment, without a moment around now.
+    """Read a timer that the caller may see, and its records around a moment (by default now).
 
     errors:  UnknownTimer      there is no such timer, or the caller may not see it
              StoreUnavailable  no answer in time
@@ -188,7 +188,7 @@ async def read_story(
 
 
 async def explain_at(gateway: Gateway, caller: Caller, timeline: Timeline, moment: datetime) -> Explanation:
-    """Explain a timer's state at a moment; an answer that counts the occurrences of years comes from a thread.
+    """Explain a timer's state at a moment; use a thread if the answer counts the occurrences of years.
 
     errors:  Problem  too many computations wait already
     """
@@ -205,7 +205,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         f"{path}/end",
         operation_id=f"get_end{suffix}",
         response_model=RecordAnswer,
-        responses={204: {"description": "It has not ended yet: ask again."}},
+        responses={204: {"description": "The timer has not ended: ask again."}},
     )
     async def get_end(which: which_is, gateway: CurrentGateway, caller: Reader, wait: WaitForEnd = None) -> Response:
         """Wait until a timer has ended, and show the record of its end: with a target, the end of its delivery."""
@@ -268,7 +268,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         openapi_extra=body_of(PauseRequest, is_needed=False, example=CLOSED),
     )
     async def pause(which: which_is, request: Request, caller: Writer) -> Response:
-        """Keep a timer from firing until a resume, or until a moment; change the end of a pause."""
+        """Pause a timer until a resume or until a moment, or change the end of a pause."""
         asked = await read_model(request, PauseRequest)
         change = partial(pauses.pause, asked=asked.pause())
         return await change_own(request, caller, which, change, PAUSED, body=asked)

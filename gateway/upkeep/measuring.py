@@ -27,7 +27,7 @@ class Measurements:
 
 
 class _LoopLag:
-    """Measure the delay of each turn. The next turn is due `TICK_S` after this turn began, so no stall is missed."""
+    """Measure the delay of each turn of the loop; turns are due every `TICK_S`."""
 
     def __init__(self, lag: Buckets) -> None:
         self._lag = lag

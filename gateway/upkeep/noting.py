@@ -9,12 +9,12 @@ from shardclock_server.sql.notify.events import note_events
 from shardclock_server.sql.pool import Pool
 from shardclock_server.sql.served import ALL_TENANTS
 
-NOTE_S = 1.0  # a refusal writes nothing, so that the requests of a tenant over its quota cause no statements
+NOTE_S = 1.0  # refusals are collected, so that the requests of a tenant over its quota cause no statements
 
 
 @asynccontextmanager
 async def noting_refused_quotas(refused: RefusedQuotas, pool: Pool) -> AsyncIterator[None]:
-    """Write the events once a second, during a block; a failed write loses its events, and further refusals come."""
+    """Write the events once a second, during a block; a failed write loses its events."""
 
     async def note() -> float:
         if refused:

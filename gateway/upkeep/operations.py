@@ -17,7 +17,7 @@ POLL_S = 5.0  # the time between two searches for an operation that another proc
 async def continuing_operations(pool: Pool, begun: asyncio.Event) -> AsyncIterator[None]:
     """Change the pages of due operations in a pool's session during a block, page by page; `begun` ends the pause.
 
-    The operation that has been due for the longest time comes first, so a long operation delays no other.
+    The operation that has been due for the longest time comes first, so that a long operation does not block others.
     """
 
     async def change_page() -> float:

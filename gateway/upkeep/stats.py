@@ -111,8 +111,7 @@ async def reporting(gateway: Gateway, stats: RequestStats, measurements: Measure
 def samples_of_requests(stats: RequestStats) -> Iterator[Sample]:
     """List the counts of requests.
 
-    A status without failures yet is reported as 0: Prometheus sees no increase in a series that begins with the first
-    failures.
+    Report 0 for a status without failures: Prometheus sees no increase in a series that begins with the first failure.
     """
     answered = {(operation, status): 0 for operation, _ in stats.answered for status in FAILED} | stats.answered
     yield from (Sample("requests", labels, count) for labels, count in sorted(answered.items()))

@@ -1,7 +1,4 @@
-"""Defer responses: during a caller's wait only the function that makes the response stays in memory.
-
-Otherwise each of thousands of waits would keep its request's body, and the objects that routed and checked the request.
-"""
+"""Defer responses, so that the request does not stay in memory during the caller's wait."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol
@@ -22,9 +19,11 @@ class Releasable(Protocol):
 
 
 class DeferredResponse(Response):
-    """A deferred response: `answer` makes the final one after the caller's wait. This object has the slot until then.
+    """A deferred response: `answer` makes the final response after the wait.
 
-    Headers and status that a route sets on this object are lost: the client gets the response that `answer` returns.
+    This object has the caller's slot until then.
+
+    Headers and status of this object are ignored, because the client gets the response that `answer` returns.
     """
 
     def __init__(self, answer: Callable[[Receive], Awaitable[Response]], slot: Releasable) -> None:
@@ -40,10 +39,10 @@ class DeferredResponse(Response):
 
 
 class DeferredMiddleware:
-    """Make an application's deferred responses after the application has finished with their requests.
+    """Make deferred responses after the application has finished with their requests.
 
-    The application's error handlers have ended by then, so `errors` maps the type of an error, or a base of it, to a
-    handler. Any other error is a bug of the gateway and is raised again.
+    The application's error handlers have ended by then, so `errors` maps types of errors to handlers. Any other error
+    is a bug of the gateway and is raised again.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Wait until an instance of a process has ended.
 
-One task of a gateway polls for all its waiting callers, and only while callers wait. So a wait costs no connection.
+While callers wait, one task of the gateway polls for all of them, so a wait needs no connection.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from shardclock_server.sql.processes.instances import ended_instances
 from shardclock_server.sql.served import ALL_TENANTS
 from shardclock_server.sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
-# The pause between two polls: POLL_S after a wait has begun or ended, up to POLL_MAX_S while nothing happens.
+# The pause between two polls: POLL_S after a wait has begun or ended, later up to POLL_MAX_S.
 POLL_S, POLL_MAX_S = 0.02, 0.25
 POLL_SHARE = 0.2  # polls take at most this share of the time
 AWAY_S = 0.2  # the time between two retries while Postgres is away
@@ -54,7 +54,7 @@ class InstanceEnds:
             await wait.pause()
 
     async def _watch(self) -> None:
-        """End the waits for each instance that has ended, until there are no waits."""
+        """End the waits for ended instances, until no waits are left."""
         pause_s = 0.0
         while self._waits:
             began_s = time.monotonic()

@@ -1,4 +1,4 @@
-"""Waits that poll Postgres, each by itself: for a page of the log, a lease, or the end of a run."""
+"""Wait for a page of the log, a lease, or the end of a run, with separate polls of Postgres for each wait."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -1,8 +1,7 @@
-"""Queue the callers that wait for service tasks of one type. When there is a task, the first caller takes it.
+"""Queue the callers that wait for service tasks of one type; the first caller takes a task when one is due.
 
-One task of a gateway finds out, with one read for all queues, which queues have due tasks. It reads at each
-notification of deliveries, and twice a second. So the cost does not depend on the number of callers, and tasks of
-another type cause no read.
+One background task of the gateway reads for all queues which of them have due service tasks, at each notification of
+deliveries and twice a second. So the cost does not depend on the number of callers.
 """
 
 import asyncio
@@ -51,8 +50,8 @@ class TaskWaiters:
     ) -> T | None:
         """Call `read` until it returns a task; None: the time is over, the client disconnects, or the gateway stops.
 
-        A new caller goes to the end of its queue. A call of `read` is never cancelled: a task that the call has leased
-        would stay locked until its lease ends.
+        A new caller goes to the end of its queue. A call of `read` is never cancelled: the task that it leases would
+        stay locked until the lease ends.
         """
         if not (lane in self._waits and within_s > 0) and (found := await read()) is not None:
             return found
@@ -81,7 +80,8 @@ class TaskWaiters:
                 self._notifications.forget()
                 self._wake(await lanes_with_tasks(self._session, self._waits.keys))
             except (StoreUnavailable, StatementRefused):
-                self._wake(self._waits.keys)  # each caller's own read then fails, and its error answers the request
+                # wake all callers: each caller's own read then fails with an error for the response
+                self._wake(self._waits.keys)
                 await asyncio.sleep(POLL_S)
             await asyncio.sleep(GAP_S)
 

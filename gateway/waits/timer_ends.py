@@ -1,7 +1,6 @@
 """Wait until a timer has ended: fired, and delivered if it has a target; or cancelled or skipped.
 
-One task of a gateway reads the log for all its waiting callers, and only while callers wait. So a wait costs no
-connection, and finds an end that any process has written.
+While callers wait, one task of the gateway reads the log for all of them, so a wait needs no connection.
 """
 
 import asyncio
@@ -122,13 +121,13 @@ class TimerEnds:
         return wait.record
 
     async def _read(self) -> None:
-        """Read the log, and end the waits for each ended timer, until there are no waits."""
+        """Read the log, and end the waits for ended timers, until no waits are left."""
         position: int | None = None
         while self._waits:
             try:
                 if position is None:
                     position = await log_end(self._reading)
-                # The check finds the ends before this position, and the log has the ends after it. So no end is missed.
+                # The check finds ends before this position, and the log reader finds later ends, so no end is missed.
                 await self._check()
                 self._notifications.forget()
                 position = await self._read_some(position)
@@ -146,9 +145,9 @@ class TimerEnds:
         return skimmed.next
 
     async def _check(self) -> None:
-        """Check for the new waits whether their timers have ended already.
+        """Check whether the timers of new waits have ended already.
 
-        A check that takes too long is retried later for fewer timers; the log is read for all waits meanwhile.
+        A check that takes too long is retried later for fewer timers; meanwhile the log reader serves all waits.
         """
         while waits := dict(islice(self._new.items(), self._check_size)):
             try:
@@ -170,7 +169,7 @@ class TimerEnds:
                 self._new[wait] = key
 
     async def _end_waits(self, ends: Sequence[End]) -> None:
-        """End the waits for these ends; complete records may be large, so they are read in parts."""
+        """End the waits for these ends; read the complete records in batches, because they may be large."""
         for begin in range(0, len(ends), WHOLE_MAX):
             for record in await records_at(self._reading, ends[begin : begin + WHOLE_MAX]):
                 for wait in self._waits.of(record.timer_key):

@@ -47,7 +47,7 @@ class Wait:
         """Pause until the next wake, the end of the wait, or `within_s`."""
         left_s = min(self._until_s - time.monotonic(), within_s)
         try:
-            # A timeout of 0 still receives a disconnect that has come.
+            # A timeout of 0 also receives a disconnect that has arrived.
             async with asyncio.timeout(0.0 if self._is_woken else left_s) as self._timeout:
                 while (await self._receive())["type"] != "http.disconnect":
                     pass
@@ -60,7 +60,8 @@ class Wait:
     async def find(self, read: Callable[[], Awaitable[T | None]], *, every_s: float = inf) -> T | None:
         """Call `read` after each wake, each `every_s`, and at the end, until `read` returns a result.
 
-        A call is never cancelled, and no call begins after the client has disconnected: the result would be lost.
+        A call is never cancelled, and no call begins after the client has disconnected, because its result would be
+        lost.
 
         shape:   None: nothing was found
         errors:  as in `read`

@@ -1,7 +1,7 @@
 """Make runs of jobs: at most one run of a job at a time, each run in a separate process.
 
-The worker begins a run by one statement, and ends the run by another statement: docs/decisions/0042-jobs.md. In between
-the worker watches the run: it reads requests to end the run, renews the run's lease, and writes the run's reports.
+One statement begins a run, and another statement ends it: docs/decisions/0042-jobs.md. During the run, the worker reads
+requests to end the run, renews the run's lease, and writes the run's reports.
 
     runner                 the loops: begin, watch, end
     table                  the leases and the state of all runs, and their unwritten ends
@@ -9,7 +9,7 @@ the worker watches the run: it reads requests to end the run, renews the run's l
     outcome_writer         write the advances and the outcomes of runs
     live                   one run from its begin to its end
     report                 the latest report of a run, and the last report that was written
-    lifetime               the time after which a run's process ends itself, if its worker is gone
+    lifetime               the time after which a run's process ends itself, if its worker is dead
     process_pool           the processes of runs, and their number
     process                the worker's interface to a run's process
     poll_planner           the time and the size of the next poll for due starts (pure)

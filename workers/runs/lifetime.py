@@ -1,4 +1,4 @@
-"""The time after which a run's process ends itself, if its worker is gone; the worker knows an upper limit."""
+"""Compute the time after which a run's process ends itself if its worker is dead."""
 
 import math
 import time
@@ -8,7 +8,7 @@ MARGIN_S = 2.0  # the time from the end of a run's process to the end of the lea
 
 
 class Lifetime:
-    """The limit of a run's process: each poll grants some time, and after this time the process ends itself.
+    """The lifetime of a run's process: each poll extends it; at its end the process ends itself.
 
     units:   seconds of the monotonic clock
     """

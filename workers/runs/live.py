@@ -21,7 +21,7 @@ START_S = 120.0  # the time for the import of the user's code, and for a node wi
 START_AGAIN_S = 5.0
 CANCEL_S = 2.0  # the time for a process to accept a cancellation
 POLL_S = 1.0  # the time for the answer to a poll; a function that holds Python's lock delays the answer
-WAIT_S = 0.1  # the wait for a process, if the run began ahead; after it, another worker may begin the start
+WAIT_S = 0.1  # the longest wait for a process of a run that began ahead; afterwards another worker may begin the start
 KILL_S = 1.0  # the time for a kill to end a process
 
 
@@ -51,7 +51,7 @@ class LiveRun:
         self.report = RunReport()
         self._end_request: StopReason | None = None
         self._end_reason = ""
-        # A future, because each wait for an event would take a task, and a run waits several times.
+        # A future, because each wait for an event would need a task, and a run waits several times.
         self._end_requested = asyncio.get_running_loop().create_future()
         self._has_process = asyncio.Event()
         self._refused: str | None = None
@@ -81,7 +81,7 @@ class LiveRun:
             self._end_waits()
 
     def lose(self) -> None:
-        """Kill the process, because another worker has the run or may soon get it."""
+        """Kill the process, because another worker has the run or will have it soon."""
         self.is_lost = True  # its outcome is not written
         if self.process is not None:
             self.process.kill()
@@ -184,7 +184,7 @@ class LiveRun:
         """
         working = asyncio.ensure_future(work)
         try:
-            if not working.done():  # asyncio.wait takes three turns of the loop for finished work, too
+            if not working.done():  # asyncio.wait takes three iterations of the event loop, also for finished work
                 await asyncio.wait(
                     [working, self._end_requested], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -208,7 +208,8 @@ class LiveRun:
             async with asyncio.timeout(CANCEL_S):
                 await process.cancel()
         except (TimeoutError, ProcessDied):
-            return  # the function holds Python's lock, or the process has ended: the grace or the run's call decides
+            # the function has Python's lock, or the process has ended: the grace period or the run's call ends the run
+            return
 
     async def _poll(self, process: RunProcess) -> None:
         try:

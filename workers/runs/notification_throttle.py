@@ -1,4 +1,4 @@
-"""Decide when a notification of a due start leads to a poll: without delay, or later if the last polls had no result.
+"""Decide when to poll after a notification of a due start: without delay, or later if the last polls had no result.
 
 A due start can be blocked: its job has a run or is in the pause after a run, or no process is free. Without delay each
 notification would lead to another poll for the blocked start.
@@ -24,8 +24,8 @@ class NotificationThrottle:
     def notify(self, now_s: float) -> float | None:
         """Add a notification; return the delay of its poll.
 
-        shape:   None: no new timer is needed. Either an earlier notification has a timer, or `record` returns the time
-                 of another poll when the present poll, which may have read too early for this notification, has ended
+        shape:   None: no new timer is needed, because an earlier notification has a timer, or because the present poll
+                 ends soon and `record` then returns the time of another poll
         """
         if self._is_notified:
             return None

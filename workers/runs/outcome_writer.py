@@ -17,13 +17,13 @@ from shardclock_server.sql.session import Session, StatementRefused
 from shardclock_server.workers.runs.table import RunTable
 
 ENDS_MAX = 200  # the limit of ends in one statement
-# the time between two statements that write ends: a statement for ten ends costs little more than a statement for one
+# the pause between two statements that write ends, because a statement for ten ends costs little more than for one
 ENDS_GAP_S = 0.02
 CALLED_S = 0.1  # a run shows as RUNNING after this time; the end of a shorter run contains the call
 
 
 class OutcomeWriter:
-    """Write the advances and ends of the table, which keeps them until Postgres has stored them.
+    """Write the advances and ends of runs to Postgres.
 
     `soon` starts the next turn of the loop.
     """
@@ -43,7 +43,7 @@ class OutcomeWriter:
         self._soon = soon
         self._log = log
         self._ended_at_s = float("-inf")
-        self.is_gathering = False  # this pause collects further ends, so that one statement writes all of them
+        self.is_gathering = False  # true in the pause that collects further ends for the same statement
 
     def call(self, run: BegunRun) -> None:
         """Record that a run's function is called now."""
@@ -100,7 +100,7 @@ class OutcomeWriter:
         return written
 
     async def _end(self, batch: Sequence[EndedRun]) -> dict[Claim, How]:
-        """Write a batch of ends; if Postgres refuses the texts of an end, this end is written without them."""
+        """Write a batch of ends; if Postgres refuses the texts of an end, write this end without texts."""
         end = partial(end_runs, self._session, self._holder)
         parts = await write_in_halves(batch, end, self._end_refused, values_at_fault)
         return {claim: how for part in parts for claim, how in part.items()}
@@ -119,7 +119,7 @@ class OutcomeWriter:
         except StatementRefused as again:
             if not again.are_values_at_fault:
                 raise
-            # The lease of this run ends, and then another worker records a crash.
+            # Give up: the lease of this run ends, and another worker records a crash.
             self._log.error("run not ended", job=refused.run.job, run=refused.run.run_id, error=one_line(again))
             return {refused.run.claim: How.LOST}
 

@@ -1,15 +1,16 @@
 """Plan the polls for due starts of jobs: the time of each poll, and how many starts it reads (pure).
 
-The cost of a poll grows with the number of due starts, including blocked starts. So the planner skips polls that would
-find no start. While many starts wait for few places, a poll reads only the first starts.
+The cost of a poll grows with the number of due starts, including blocked starts. So the planner skips useless polls,
+and polls read only the first starts while many starts wait for few places.
 """
 
 from shardclock_server.sql.jobs.runs import DUE_MAX, Begun, StartCursor, StartPage
 from shardclock_server.workers.runs.notification_throttle import NotificationThrottle
 
 PART = 100  # due starts that most polls read
-FULL_POLL_S = 1.0  # the time between two polls of DUE_MAX starts, because an urgent start may come after many others
-KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]  # which kinds have a free place
+FULL_POLL_S = 1.0  # the time between two polls of DUE_MAX starts, which also find an urgent start behind many others
+# all combinations of kinds with a free place
+KINDS = [(plain, reserving) for plain in (False, True) for reserving in (False, True)]
 SHORT_S = 0.02  # the time between two polls while starts wait for places, and less than half of the places are free
 
 
@@ -29,8 +30,8 @@ class PollPlanner:
         self._short = False, False
         self._kinds = False, False
         self._polled_at_s = self._poll_at_s = float("-inf")
-        # By the kinds with a free place: a poll without a free place of one kind must not delay the next full poll for
-        # this kind.
+        # By the kinds with a free place, because a poll without a place of one kind must not delay the next full poll
+        # for this kind.
         self._full_at_s = dict.fromkeys(KINDS, float("-inf"))
         # The cursor of the next full poll; None: the first start.
         self._full_cursors: dict[tuple[bool, bool], StartCursor | None] = dict.fromkeys(KINDS)
@@ -48,13 +49,13 @@ class PollPlanner:
 
         shape:   up to `ahead` of the runs in `free` may begin before a process is free; `has_ended`: a run has ended
         """
-        # While starts already wait for places, one more start changes nothing.
+        # Ignore one more start while other starts wait for places.
         if (self._is_requested and not self._short[0]) or (has_ended and self._is_queued):
             return 0.0
         at_s = self._poll_at_s
         for is_short, places, most in zip(self._short, free, (self._places + ahead, self._places), strict=True):
             if is_short and places:
-                # Wait, so that one poll fills several places if these become free in a short time.
+                # Wait, so that one poll can fill several places that become free within a short time.
                 at_s = min(at_s, now_s if 2 * places >= most else self._polled_at_s + SHORT_S)
         return max(0.0, at_s - now_s)
 
@@ -76,7 +77,7 @@ class PollPlanner:
         self._polled_at_s, self._poll_at_s = now_s, now_s + self._poll_s
         has_left_free = begun.saturated and free and not begun.short
         if poll.starts < DUE_MAX and has_left_free:
-            # A start that can begin may come after blocked starts: a full poll follows and decides.
+            # A start that can begin may be behind the blocked starts, so a full poll follows.
             self._full_at_s[self._kinds] = self._poll_at_s = now_s
             return
         again_at_s = self._throttle.record(found=found, now_s=now_s)
@@ -103,10 +104,9 @@ class PollPlanner:
 
 
 def _next_cursor(begun: Begun, *, found: bool) -> StartCursor | None:
-    """Return the cursor of the next full poll: after the blocked starts, so that they can't hide later starts.
+    """Return the cursor of the next full poll: behind the blocked starts, so that they can't hide later starts.
 
-    After a poll that began a run the cursor is None: the next poll reads from the first start, because some blocked
-    starts may be able to begin now.
+    After a poll that began a run the cursor is None, because some blocked starts may be able to begin now.
     """
     if found or not begun.saturated or begun.last_at is None or begun.last_key is None:
         return None

@@ -1,20 +1,20 @@
 """Begin more runs than there are processes, while runs are short (pure).
 
-A statement that begins or ends one run costs nearly as much as a statement for ten runs. So while runs take less time
-than these statements, a worker begins runs ahead. Each of these runs gets a process as soon as one is free.
+A statement that begins or ends one run costs nearly as much as a statement for ten runs. So while runs are shorter than
+these statements, a worker begins additional runs ahead, which get the next free processes.
 """
 
 from collections import deque
 
 SHORT_RUN_S = 0.02  # a shorter run counts as short
-# A short run counts for this time after its end, and a run that begins ahead waits about as long. A turn of the
-# runner's loop writes ends, then polls. A turn must take less than this time; otherwise no run would count at the poll.
+# A short run counts for this time after its end, and a run ahead waits about as long for a process. The time is longer
+# than a turn of the runner's loop, which writes ends before it polls.
 COUNTED_S = 0.05
-PAUSE_S = 10.0  # after a run that began ahead got no process, no run begins ahead for this time
+PAUSE_S = 10.0  # after a run ahead got no process, no run begins ahead for this time
 
 
 class Prefetch:
-    """Allow one run ahead for each short run of the last 50 ms, because as many processes will soon be free.
+    """Allow one run ahead for each short run of the last 50 ms, because that many processes will be free soon.
 
     units:   seconds of the monotonic clock
     """

@@ -27,10 +27,10 @@ class PoolClient(Protocol):
 class ProcessPool:
     """Lend processes to runs; after a run without a fault, lend the process again.
 
-    Runs that reserve processors, GPUs or memory have separate places, as many as plain runs: a run with reserved
-    resources may wait for a node for ever, and must not block plain runs. While plain runs are short, up to
-    `prefetch_max` may begin ahead, and get the next free process in their order. Until `hurry`, these runs wait for a
-    busy process rather than wake an idle process.
+    Runs that reserve processors, GPUs or memory have their own places, as many as plain runs, because they may wait for
+    a node for ever and must not block plain runs. While plain runs are short, up to `prefetch_max` may begin ahead, and
+    get the next free processes in their order. Before `hurry` is called, these runs wait for a busy process instead of
+    an idle one.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ProcessPool:
     def acquire(self, needs: RunResources, client: PoolClient) -> None:
         """Lend an idle or a new process to a run, now or when a place is free.
 
-        If a run has waited and no process can be started, the run gets the reason by `refuse`.
+        If no process can be started for a waiting run, `refuse` gives the run the reason.
 
         errors:  any error of Ray  a new process can't be started: the place stays free
         """

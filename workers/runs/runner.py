@@ -27,7 +27,7 @@ from shardclock_server.workers.runs.table import RunTable
 
 MAINTENANCE_S = 30.0
 PRUNE_S = 60.0
-NO_CODE_S = 5.0  # the delay of a start if this worker lacks its code, so that another worker can begin it
+NO_CODE_S = 5.0  # the delay of a start whose code this worker does not have, so that another worker can begin the start
 NO_NODE_S = 30.0  # the delay of a start if no node has its resources
 CLOSE_S = 0.5  # the time at the worker's end for the ends of runs with locked jobs
 
@@ -114,7 +114,7 @@ class JobRunner(KeeperPart):
         await self._writer.write_advances()
         is_leaving = self._stopped or not may_begin
         is_to_poll = not self._wait_s()
-        # Ends come first, because a poll begins no start of a job that still has a run.
+        # Write ends first, because a poll begins no start of a job with a run.
         is_to_end = is_leaving or is_to_poll or not self._writer.is_gathering
         has_ended = is_to_end and await self._writer.write_ends()
         if is_leaving:
@@ -126,7 +126,7 @@ class JobRunner(KeeperPart):
     async def maintenance_turn(self) -> float:
         """Repair the table of jobs and delete old runs, if this worker has the first part of the slots.
 
-        Without jobs this worker also ends crashed runs and drops waiting starts, which an earlier app may have left.
+        If the app has no jobs, this also ends crashed runs and drops waiting starts of an earlier app.
         """
         if not self._specs:
             await self._begin()
@@ -238,7 +238,7 @@ class JobRunner(KeeperPart):
         needs = RunResources.of(self._specs[run.function].priority, policy)
         has_node = self._has_node(needs)
         if not has_node and self._table.awaits_node:
-            # An autoscaler adds a node only for a waiting actor, so one run waits in its place; one is enough.
+            # Let one run wait in its place: an autoscaler adds a node only for a waiting actor, and one is enough.
             reason = f"no node has {needs}, and another run waits in its place for a node to come"
             self._writer.end(EndedRun(run, RunEnding(RunOutcome.INTERRUPTED, delay_s=NO_NODE_S, reason=reason)))
             return
@@ -261,7 +261,7 @@ class JobRunner(KeeperPart):
         if live.is_lost or not live.is_called:
             self._table.forget_call(live.run)
         if not live.is_lost:
-            # this precedes statements that may fail; otherwise the job could wait for this end for ever
+            # before statements that may fail, because otherwise the job could wait for this end for ever
             self._writer.end(ended)
             self._log_failed(live.run, ended.ending)
         if live.process is None:

@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 class RunTable:
-    """Own the state of a worker's runs, from the claim until Postgres has stored the end.
+    """The state of a worker's runs, from the claim until Postgres has stored the end.
 
     A run has a lease from its claim until its end is written or the run is lost. A run is under way while it waits for
-    a process or runs in a process. A lost run has no lease, but its process may live for a moment.
+    a process or has one. A lost run has no lease, but its process may live for a moment.
 
     units:   moments are of a monotonic clock, in seconds
     """
@@ -149,8 +149,8 @@ class RunTable:
     def renew(self, asked: Sequence[BegunRun], renewal: Renewal, *, now_s: float) -> list[LiveRun]:
         """Record the renewed leases; return the lost runs that are under way.
 
-        Another worker can't claim a locked delivery, so the run of this delivery continues. But the run's lease is not
-        renewed. If the lease ends during the lock, the run's process ends itself, because another worker may claim the
+        The run of a locked delivery continues without a renewal, because no other worker can claim the delivery during
+        the lock. If the lease ends during the lock, the run's process ends itself, because another worker may claim the
         delivery after the lock.
         """
         self._leases.renew((run for run in asked if run.claim in renewal.renewed), now_s=now_s)

@@ -14,5 +14,5 @@ tenants                    limits and usage of tenants, and the list of keys
 operations                 changes of many rows, with their progress
 audit, log                 the acts of operators; the records of timers
 tasks                      people's tasks; task_results reads the variables of a completion
-listing, excerpts          the values of each list, and cut texts
+listing, excerpts          values that all lists share; shortened texts
 """

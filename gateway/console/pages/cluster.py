@@ -139,9 +139,9 @@ class ReleaseForm(BaseModel):
         )
 
     def require(self, found: Release) -> None:
-        """Require the release that the page has shown: the same owners, and no number that is a tenth larger.
+        """Require that the release has the owners that the page has shown, and numbers at most a tenth larger.
 
-        Timers also become due while the viewer reads, so a check for equal numbers would refuse every release of a busy
+        Timers become due while the viewer reads, so a check for equal numbers would refuse each release of a busy
         database.
 
         errors: _NotAsShown the release would differ from the shown one
@@ -174,7 +174,10 @@ async def confirm_release(request: Request, caller: Operator) -> Response:
 
 @router.post("/cluster/release")
 async def release(request: Request, caller: Operator) -> Response:
-    """Release the database that the page has shown; a copy, or another installation's, then belongs to this one."""
+    """Release the database that the page has shown.
+
+    This installation becomes the owner of a copy or a foreign database.
+    """
     asked = await form_of(request, ReleaseForm)
     settings = gateway_of(request).settings
     try:

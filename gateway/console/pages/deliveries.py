@@ -48,7 +48,7 @@ class DeliveriesFilter(BaseModel):
 
 @router.get("/deliveries")
 async def list_deliveries(request: Request, gateway: CurrentGateway, caller: Viewer) -> Response:
-    """List deliveries on their way."""
+    """List pending deliveries."""
     asked = filter_of(request, DeliveriesFilter)
     async with gateway.pool.session(caller.tenants) as session:
         targets = await targets_of(session, caller)

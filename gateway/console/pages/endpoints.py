@@ -223,14 +223,14 @@ async def test(name: Name, request: Request, gateway: CurrentGateway, caller: Ma
     key, rules = _key(name, caller), gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         endpoint = await use_cases.find_open(session, key, rules=rules)
-    # This call keeps no session, because other requests need the sessions during the test.
+    # Release the session during the test, because other requests need it.
     tried = await use_cases.send_test(endpoint, key, rules=rules)
     outcome = "was accepted" if tried.delivered else "was not accepted"
     return _done(request, name, Done(f"the test {outcome}: {tried.answer}, after {tried.duration_s:.2f} s"))
 
 
 def _secret_page(request: Request, caller: Caller, key: EndpointName, made: NewSecret) -> Response:
-    """Show a new secret; no other page and no cache has it."""
+    """Show a new secret once; no other page and no cache contains the secret."""
     response = page(
         request, caller, "endpoint_secret.html", title=f"Secret of {key.name}", name=key.name, made=made, live=False
     )
@@ -261,7 +261,7 @@ def _done(request: Request, name: str, changed: Done) -> Response:
 def _unless_in_use(changed: Done | EndpointInUse) -> Done:
     if isinstance(changed, EndpointInUse):
         raise Refusal(
-            f"{changed.sentence}; tick “even if timers name it” to do it anyway",
+            f"{changed.sentence}; tick “even if timers name it” to confirm",
             code=ENDPOINT_IN_USE,
             pending_timers=changed.timers,
         )

@@ -1,4 +1,4 @@
-"""The values that each list by a filter gives to its template."""
+"""Collect the template values that all filtered lists share."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ROWS = 35  # a page with 35 rows has at most 40 KiB, with style and scripts
 def list_values(request: Request, path: str, asked: Filter[Any], after: object) -> dict[str, Any]:
     """Return a filter, its error and status, and the links to the next page and to the first one.
 
-    shape:   `chosen` has the typed texts of the filter; `after` is the cursor of the next page, None: there is none
+    shape:   `chosen` has the typed texts of the filter; `after` is the cursor of the next page, None on the last page
     """
     known = type(asked.model).model_fields.keys() - {"after"}
     chosen = {name: value for name, value in asked.given.items() if name in known}

@@ -67,7 +67,7 @@ class NewTimerForm(BaseModel):
         return fields
 
     def idempotent(self, caller: Caller, fields: dict[str, object]) -> IdempotentRequest | None:
-        """Make the identity of the request, which is also the identity of the same request to the API.
+        """Make the identity of the request, for idempotency, equal to that of the same request to the API.
 
         errors:  Problem  the key is no text of 1 to 255 characters
         """

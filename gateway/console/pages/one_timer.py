@@ -119,7 +119,7 @@ async def show_timer(request: Request, gateway: CurrentGateway, caller: Viewer, 
 
 
 def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime | None]:
-    """Read the moment of the question; without a moment, or with an invalid one, the question is about now."""
+    """Read the moment for the explanation; the default, also for an invalid moment, is now."""
     try:
         return wanted, None if wanted.model.at is None else moment_of("at", wanted.model.at)
     except InvalidTimer as refusal:
@@ -127,7 +127,7 @@ def _asked(wanted: Filter[MomentQuery]) -> tuple[Filter[MomentQuery], datetime |
 
 
 async def _firings(session: Session, timer: TimerState) -> Sequence[PastFiring]:
-    """Read the last firings of a schedule; a schedule without a name has only the records of its own key."""
+    """Read the last firings of a schedule, by its name; without a name, by its key."""
     if timer.schedule is None or timer.name is None:
         return ()
     return (await read_firings(session, timer.tenant_id, [timer.name])).get(timer.name, ())
@@ -150,7 +150,7 @@ def _nearest(records: Sequence[LogRecord], moment: datetime) -> list[LogRecord]:
 
 
 def _rule(timer: TimerState, timeline: Timeline) -> dict[str, Any]:
-    """Describe a timer's rule, and list its next occurrences; a rule that can't be read has its refusal instead."""
+    """Describe a timer's rule, and list its next occurrences; for an unreadable rule, return the refusal."""
     plan, schedule = timeline.plan, timer.schedule
     next_ones: list[PreviewedOccurrence] = []
     if schedule is None:

@@ -83,7 +83,7 @@ async def show_operation(request: Request, operation_id: Key, gateway: CurrentGa
 
 @router.post("/operations/{operation_id:key}/cancel")
 async def cancel_operation(request: Request, operation_id: Key, caller: BulkChanger) -> Response:
-    """End an operation after the page that is changed at this moment."""
+    """End an operation after its current page."""
     await form_of(request, NoFields)
     ended = await cancel_own(request, caller, operation_id)
     sentence = f"operation {operation_id} is CANCELED: {ended.changed:,} of {ended.matched:,} rows were changed"

@@ -1,4 +1,4 @@
-"""Show the overview: the punctuality, the timers of the next 30 minutes, and the rows that need a person."""
+"""Show the overview: punctuality, the timers of the next 30 minutes, and problems that need a person."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -36,7 +36,7 @@ class ClusterSummary:
 
 @router.get("/")
 async def leave_slash(request: Request, _: Viewer) -> Response:
-    """Send the browser to the first page, whose address has no slash at its end."""
+    """Redirect to the first page, whose URL has no trailing slash."""
     return RedirectResponse(url_of(request, HOME), HTTPStatus.SEE_OTHER)
 
 

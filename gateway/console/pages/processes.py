@@ -80,7 +80,7 @@ async def show_process(request: Request, gateway: CurrentGateway, caller: Viewer
 async def drawing_of(
     request: Request, gateway: Gateway, caller: Caller, definition_key: int, stored: StoredDefinition | None = None
 ) -> Drawing | None:
-    """Read a definition's drawing, in the thread for models; None: the model has no drawing for a page.
+    """Read a definition's drawing, in the thread for models; None: the model has no drawing.
 
     errors:  Refusal           unknown_definition
              Problem           too many models are being read

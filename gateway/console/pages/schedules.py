@@ -72,7 +72,7 @@ async def _paused(gateway: Gateway, caller: Caller, wanted: Filter[SchedulesPage
 
 
 def words_of(timer: TimerState) -> str:
-    """Describe a schedule's rule in plain words; a rule that can't be read has its refusal instead."""
+    """Describe a schedule's rule in plain words; for an unreadable rule, return the refusal."""
     assert timer.schedule is not None, "the search finds schedules"
     try:
         return describe_rule(parse_schedule(timer.schedule, timer.zone or "UTC"))

@@ -60,7 +60,7 @@ async def test_event(name: Name, request: Request, gateway: CurrentGateway, call
     rules = gateway.settings.endpoint_rules
     async with gateway.pool.session(caller.tenants) as session:
         prepared = await use_cases.prepare_test(session, EndpointName(caller.tenant_id, name), rules=rules)
-    # This call holds no session, because other requests need the sessions meanwhile.
+    # Release the session during the test, because other requests need it.
     tried = await use_cases.send_test_event(prepared, rules=rules)
     outcome = "was accepted" if tried.delivered else "was not accepted"
     return _done(request, name, f"the test event {outcome}: {tried.answer}, after {tried.duration_s:.2f} s")

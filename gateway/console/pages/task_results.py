@@ -14,7 +14,7 @@ OPENING = ("{", "[", '"')
 
 
 def variables_in(text: str | None) -> dict[str, Any]:
-    """Read variables; in a line, a value that is not JSON is a text, unless it resembles a JSON value.
+    """Read variables; in a line, a value that is not JSON is a text, but a value that resembles JSON is refused.
 
     errors:  Refusal  invalid_variables: the text is no object, or a line has no name or no value, or a wrong value
     """

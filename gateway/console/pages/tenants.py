@@ -56,7 +56,7 @@ async def show_tenants(request: Request, gateway: CurrentGateway, caller: Admin)
 
 
 async def _limited(gateway: Gateway, session: Session, tenant: Tenant) -> list[tuple[str, int | None, float]]:
-    """List the limited resources of a tenant with the usage, if it is counted, and the limit; the fullest comes first.
+    """List a tenant's resources with their limits and, if known, their usage; the fullest resource comes first.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -107,7 +107,7 @@ async def remove_limits(tenant: Name, request: Request, _: Admin) -> Response:
 
 @router.get("/keys")
 async def show_keys(request: Request, gateway: CurrentGateway, caller: Admin) -> Response:
-    """List API keys, also ended keys; only the owner of the schema makes, rotates and revokes keys."""
+    """List API keys, including ended keys. The page can't change keys, because only the owner of the schema may."""
     asked = filter_of(request, TenantFilter)
     async with gateway.pool.session(NO_TENANTS) as session:
         keys = await list_keys(session, tenant_id=asked.model.tenant, limit=KEYS_SHOWN)

@@ -36,9 +36,9 @@ LABELS = {"cancel": "Cancel", "pause": "Pause", "resume": "Resume", "shift": "Mo
 ORDERS = (("", "usual"), ("change", "last change"))
 MISSED_CHOICES = (
     ("policy", "policy: the schedule's own rule"),
-    ("skip", "skip: none fires, go on with the next date"),
+    ("skip", "skip: none fires; the schedule continues with the next date"),
     ("fire_once", "fire_once: one firing for all"),
-    ("fire_all", "fire_all: each one fires, in order"),
+    ("fire_all", "fire_all: each occurrence fires, in order"),
 )
 CHANGEABLE = ("pending", "paused")
 CHANGED_STATES = {"cancel": "pending or paused", "pause": "pending", "resume": "paused", "shift": "pending or paused"}
